@@ -22,13 +22,13 @@ import { copiedSegments, fetchSegment, type SegmentSource } from './restore-copy
 import { isOlder, type ObjectEntry, refuseOlder } from './upload-copy.ts';
 
 export interface CopyFinding {
-  /** The object; the first of those of a segment where it is not known which of them. */
+  /** The object; the first of its segment if it is unknown which one. */
   readonly name: string;
   readonly error: MailkeepError;
 }
 
 export interface CheckedCopy {
-  /** Objects, or segments where there was a key. */
+  /** Objects; segments if there was a key. */
   readonly checked: number;
   readonly of: number;
   readonly findings: readonly CopyFinding[];
@@ -40,9 +40,9 @@ interface Checking {
 }
 
 /**
- * Compares the bytes of objects with the lengths and hashes that a manifest lists. Takes no key.
+ * Compares the bytes of objects with the lengths and hashes in a manifest. Needs no key.
  *
- * @throws what the store throws, unless an object is missing or damaged
+ * @throws errors of the store, except for a missing or damaged object
  */
 export async function checkObjects(
   options: Checking & { readonly store: ObjectStore; readonly objects: readonly ObjectEntry[] },
@@ -64,11 +64,11 @@ export async function checkObjects(
 }
 
 /**
- * Opens every segment of a copy, reads it as the log of an archive, and checks that each continues the one before and
- * that the last ends with the manifest's commit: what is left is to put the same files into a folder.
+ * Opens every segment of a copy and reads it as an archive's log. Checks that each continues the one before, and that
+ * the last ends with the manifest's commit. A restore then only has to put the same files into a directory.
  *
- * @param scratch an empty folder, which holds one segment at a time
- * @param chosen segments to open; their neighbours are not compared then
+ * @param scratch an empty directory, which holds one segment at a time
+ * @param chosen segments to open; neighbours are not compared then
  */
 export async function checkSegments(
   options: Checking &
@@ -99,7 +99,7 @@ interface Ends {
   readonly end: ChainState;
 }
 
-/** Reads segments in their order, and compares each with the one before. */
+/** Reads segments in order, and compares each with the one before. */
 async function checkChain<T extends { readonly segment: number }>(
   { signal, progress }: Checking,
   to: string,
@@ -132,7 +132,7 @@ async function checkChain<T extends { readonly segment: number }>(
   return { checked, findings, before };
 }
 
-/** Fetches a segment, of which every byte is read, and removes it again. */
+/** Fetches a segment, reads every byte, and removes it again. */
 async function fetchedEnds(
   options: SegmentSource & { readonly scratch: string },
   copied: Parameters<typeof fetchSegment>[2],
@@ -157,10 +157,10 @@ function endsIn(
   return { segment, begin, end: state?.end ?? begin };
 }
 
-/** @throws the error itself, unless it is one of damage: a disk or a network that fails says nothing about the copy */
+/** @throws the error itself unless it reports damage: a failing disk or network is not evidence about the copy */
 function findingOf(name: string, error: unknown): CopyFinding {
   if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-  // Of several objects of a segment, the one that is damaged.
+  // The damaged one of a segment's objects.
   const { name: named = name } = error.facts;
   return { name: typeof named === 'string' ? named : name, error };
 }
@@ -168,11 +168,11 @@ function findingOf(name: string, error: unknown): CopyFinding {
 interface CheckOrder {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** How much to read, drawn by `random`: so many segments (or objects), or a share of them. Undefined for everything. */
+  /** How much to read, drawn by `random`: a number of segments (or objects), or a share. Undefined for everything. */
   readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
   /** Returns a number from 0 to below 1. */
   readonly random: () => number;
-  /** Where one segment at a time is unpacked: a folder that exists. */
+  /** An existing directory for unpacking one segment at a time. */
   readonly temporary: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
@@ -180,19 +180,19 @@ interface CheckOrder {
 
 export interface CheckedTarget extends CheckedCopy {
   readonly number: number;
-  /** When the copy was made, milliseconds since the epoch. */
+  /** Time of the copy, milliseconds since the epoch. */
   readonly copiedAt: number;
-  /** Whether segments were opened, or only the bytes of objects compared with the manifest. */
+  /** True if segments were opened; false if objects were only compared with the manifest. */
   readonly opened: boolean;
-  /** Manifests that are not valid. */
+  /** Names of invalid manifests. */
   readonly invalid: readonly string[];
 }
 
 /**
- * Checks the off-site copy of an archive. With a key that reads, every segment is opened and read; without one, the bytes
- * of every object are compared with what the signed manifest lists.
+ * Checks the off-site copy of an archive. With a private key, opens and reads every segment. Without one, compares
+ * every object's bytes with the signed manifest.
  *
- * @throws offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
+ * @throws offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
  */
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   const { dataDir, store, signal, onProgress } = order;
@@ -232,8 +232,8 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
 }
 
 /**
- * Returns the manifest that the target should have: the newest one there, or the one that this machine keeps if that is
- * newer, which is a finding.
+ * Returns the manifest that the target should have: the newest one there, or the local one if newer. The latter case is
+ * also a finding.
  */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
@@ -261,7 +261,7 @@ function manifestToCheck(
   return newest.clear;
 }
 
-/** Returns as many of the parts as the sample says, at least one, in their order. */
+/** Returns as many parts as the sample asks for, at least one, in order. */
 export function drawn<T>(
   parts: readonly T[],
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
@@ -278,8 +278,8 @@ export function drawn<T>(
 }
 
 /**
- * Checks the readable copy of an archive in a folder: every segment is there, every byte of it is read, and each
- * continues the one before, up to the last commit that was copied.
+ * Checks the readable copy of an archive in a directory. Reads every byte of every segment, and checks that each
+ * continues the one before, up to the last copied commit.
  *
  * @throws offsite-no-copy, copy-other-archive; `disk` errors
  */
@@ -317,7 +317,7 @@ export async function checkFolder(
   };
 }
 
-/** The last commit that is known to have been copied; 0 for none. */
+/** Returns the last commit known to have been copied; 0 for none. */
 function copiedBefore(dataDir: string, to: string): number {
   const state = readState(dataDir);
   try {
@@ -333,7 +333,7 @@ function refuseOther(dataDir: string, to: string): void {
   throw copyError('copy-other-archive', { to, found, wanted });
 }
 
-/** The id in the first segment that can be read; undefined where none can. */
+/** Returns the archive ID in the first readable segment. Undefined if there is none. */
 function archiveIdIn(dir: string): string | undefined {
   const listing = listSegments(realFiles, dir);
   for (const segment of listing.keys()) {
@@ -349,7 +349,7 @@ function isSame(a: ChainState, b: ChainState): boolean {
   return a.number === b.number && a.hash === b.hash;
 }
 
-/** @throws the error itself, unless it is one of damage, or of a segment that is not there */
+/** @throws the error itself unless it reports damage or a missing segment */
 function damageOf(error: unknown, file: string, segment: number): MailkeepError {
   if (!existsSync(file))
     return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });

@@ -51,30 +51,27 @@ import { isWithin, makeFoldersDurably } from '../core/files.ts';
 import { dropAsides } from '../verify/prune.ts';
 import { copyError } from './errors.ts';
 
-/** How far a segment goes in one archive, and what is left of it. */
+/** A segment's end in one archive, and its purged records. */
 interface SegmentState {
   readonly generation: number;
   readonly archiveId: string;
   readonly end: ChainState;
-  /** When that was; milliseconds since the epoch. Null where the segment has no commit yet. */
+  /** Time of that commit, milliseconds since the epoch. Null if the segment has no commit yet. */
   readonly endedAt: number | null;
-  /** Ordinals of records that were purged; of sealed files only. */
+  /** Ordinals of purged records; only for sealed files. */
   readonly purged: ReadonlySet<number>;
-  /** Something before that commit is not as it was written. */
+  /** True if data before that commit is damaged. */
   readonly damaged: boolean;
 }
 
-/**
- * The highest commit after which a batch may be torn: what a power cut left of the last one was never acknowledged. No
- * batch is torn where it is `NEVER_TORN`.
- */
+/** Stands for "no batch can be torn". Otherwise, a batch may be torn only after the highest acknowledged commit. */
 export const NEVER_TORN = Number.POSITIVE_INFINITY;
 
 /**
- * Undefined where the segment is not there, or no file of it has an intact header.
+ * Undefined if the segment is missing, or no file of it has an intact header.
  *
- * @param listing what the folder held a moment ago; a file that went away since is looked for again
- * @param seen the highest commit that is known to have been acknowledged, in the last segment; else `NEVER_TORN`
+ * @param listing a recent listing of the directory; a file that has disappeared is looked up again
+ * @param seen the highest commit known to be acknowledged, in the last segment; otherwise `NEVER_TORN`
  */
 export function segmentState(
   files: FileLayer,
@@ -139,7 +136,7 @@ function stateOf(
   return { ...known, end, endedAt, purged: new Set(), damaged };
 }
 
-/** A sealed segment ends with a commit. */
+/** Returns the last commit of a sealed segment, which always ends with one. */
 function lastCommit(
   cache: SegmentCache,
   segment: number,
@@ -155,15 +152,15 @@ function lastCommit(
 
 interface CopyOptions {
   readonly from: string;
-  /** The other folder; the caller holds its lock. */
+  /** The other directory; the caller holds its lock. */
   readonly to: string;
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
-  /** The highest commit that the catalog here has seen; 0 for none. A batch behind it may be torn by a power cut. */
+  /** The highest commit that the local catalog has seen; 0 for none. A power cut may have torn a later batch. */
   readonly seen: number;
   /**
-   * Called before a payload that was purged here is removed there: it may have been copied elsewhere in that folder,
-   * such as its text into a catalog. Once the payload is gone, nothing shows that there was something to forget.
+   * Called before a payload that was purged here is removed there, since that directory may hold other copies of it,
+   * such as text in a catalog. Once the payload is gone, nothing shows that there was something to forget.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -171,28 +168,28 @@ interface CopyOptions {
 
 export interface Copied {
   readonly archiveId: string | null;
-  /** The last commit that both have now. */
+  /** The last commit that both now have. */
   readonly number: number;
   readonly hash: string | null;
   readonly segments: number;
-  /** Segments that were written, and bytes of them. */
+  /** Segments written, and their bytes. */
   readonly written: number;
   readonly bytes: number;
-  /** Records whose payload was purged here, and is now purged there. */
+  /** Records purged here whose payload was now purged there. */
   readonly purged: number;
-  /** Files there that a newer generation took the place of. */
+  /** Files there that a newer generation replaced. */
   readonly dropped: readonly string[];
 }
 
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Brings the log of another folder to the commits of this one, safely while a writer runs here: complete segments
- * under temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
+ * Copies the log's new commits to another directory, safely while a writer runs here. Writes complete segments under
+ * temporary names, and verifies them before renaming. Nothing there becomes shorter or older.
  *
- * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed then
- * @throws `log-damaged` for a damaged segment here; `disk-full` and its like: what was copied stays, and the same
- *   command continues from there
+ * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed
+ * @throws `log-damaged` for a damaged segment here; `disk-full` and other disk errors: copied segments stay, and the
+ * same command continues
  */
 export async function copyLog(options: CopyOptions): Promise<Copied> {
   const { from, to, signal, forget, progress } = options;
@@ -208,7 +205,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  // Listed once: folders of many segments are long. Every write lists again.
+  // Listed once, since directories with many segments are slow to list. Every write lists again.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
   await removeUnfinished(files, to);
@@ -219,7 +216,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     const there = segmentState(files, to, segment, theirs, NEVER_TORN);
     const behind = isBehind(here, there);
     if (behind) {
-      // If the segment cannot be read there, it is unknown what was purged there before.
+      // If the segment there is unreadable, its earlier purges are unknown.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
       bytes += await transfer(files, from, to, segment, here, seenIn(segment));
       written += 1;
@@ -243,7 +240,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   };
 }
 
-/** Checks everything there before anything is changed. */
+/** Checks everything there before any change. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -270,13 +267,13 @@ function refuseStrangers(
       throw copyError('copy-ahead', facts);
     if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
   }
-  // If one segment belongs to this archive, the others there are its own, damaged; if none does, that is unknown.
+  // If one segment belongs to this archive, unreadable ones are its damaged segments. If none does, that is unknown.
   if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
 }
 
-/** Whether the segment here has this commit. */
+/** Returns whether the segment here has this commit. */
 function holds(
   files: FileLayer,
   dir: string,
@@ -308,7 +305,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Copies the segment as it is here, up to the commit that was checked; returns the bytes of its file. */
+/** Copies a segment up to the checked commit; returns the bytes of its file. */
 async function transfer(
   files: FileLayer,
   from: string,
@@ -319,14 +316,14 @@ async function transfer(
 ): Promise<number> {
   const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
   try {
-    // Checked for each segment, after it was opened: a writer here may turn to zstd meanwhile. A backup that was made
-    // by copying files one by one may have FORMAT from before that moment, and segments from after it.
+    // Checked for each segment after opening it, since a writer may switch to zstd meanwhile. A backup made file by
+    // file may have an older FORMAT than its segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
       await writing(formatPath(to), 0, () => allowZstd(files, to));
     }
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
-    // A file there that was mended by itself has a generation of its own, which bytes of ours cannot take.
+    // A file mended there has its own generation number, which our bytes cannot take.
     const taken = newest > generation || (newest === generation && generation > 1);
     if (taken) {
       const mended = await mendSegment({
@@ -352,7 +349,7 @@ async function copyFile(
   path: string,
   seen: number,
 ): Promise<number> {
-  // Of the segment that is written to, what follows its last commit stays here.
+  // Bytes after the last commit of the current segment are not copied.
   const length = source.sealed === undefined ? soundLength(source, seen) : source.file.size();
   await publish(files, path, length, {
     async write(target) {
@@ -370,7 +367,7 @@ async function copyFile(
   return length;
 }
 
-/** Returns where the last commit of a segment of generation 1 ends. @param seen as for `segmentState` */
+/** Returns the end of the last commit in a segment of generation 1. @param seen as for `segmentState` */
 export function soundLength(source: OpenSegment, seen: number): number {
   let length = source.file.size();
   for (const item of batchesToTheEnd(source, seen, { digest: false }, () => undefined)) {
@@ -379,7 +376,7 @@ export function soundLength(source: OpenSegment, seen: number): number {
   return length;
 }
 
-/** What was purged here has to be gone there: an older generation has it still. */
+/** Removes replaced generations there, which still hold payloads that were purged here. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
   const generations = listSegments(files, to).get(segment) ?? [];
   if (generations.length < 2) return [];
@@ -407,14 +404,14 @@ function damagedHere(
   });
 }
 
-/** What became of the catalog next to a copied log. */
+/** The state of the catalog next to a copied log. */
 export type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
 interface CopyOrder {
-  /** The archive's folder and that of the copy; absolute. */
+  /** Directories of the archive and the copy; absolute. */
   readonly from: string;
   readonly to: string;
-  /** Rebuilds the copy's catalog, where it is otherwise updated if it is there. */
+  /** Rebuilds the copy's catalog; otherwise, an existing one is updated. */
   readonly rebuild: boolean;
   readonly signal: AbortSignal;
   readonly onCopy: (progress: { readonly segments: number; readonly of: number }) => void;
@@ -423,10 +420,10 @@ interface CopyOrder {
 }
 
 /**
- * Brings a copy of an archive up to date, verifying every byte on the way, or makes one.
+ * Creates or updates a copy of an archive, verifying every byte.
  *
  * @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use,
- *   usage-save-failed for a folder that cannot be made
+ * usage-save-failed if the directory cannot be created
  */
 export async function copyArchive(
   order: CopyOrder,
@@ -462,10 +459,10 @@ export async function copyArchive(
   });
 }
 
-/** What a copy that was killed in its first moments leaves, and what a file system puts into every disk. */
+/** Left by a copy that was killed early, or present on every disk. */
 const NO_STRANGERS = new Set([
   'lock',
-  // SQLite has one while the lock is held.
+  // SQLite creates it while the lock is held.
   'lock-journal',
   path.basename(holderPath('.')),
   path.basename(logFolder('.')),
@@ -473,7 +470,7 @@ const NO_STRANGERS = new Set([
   'lost+found',
 ]);
 
-/** An archive among the files of something else would be taken for a part of that, and removed with it. */
+/** Refuses a directory with other files: the archive could be mistaken for part of them and removed. */
 function refuseElsewhere(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));

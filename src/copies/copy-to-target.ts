@@ -34,20 +34,20 @@ import { type CopiedOut, type CopyOutOptions, type CopyProgress, copyOut } from 
 interface TargetOrder
   extends Pick<CopyOutOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   readonly dataDir: string;
-  /** Carried with the copy, if a configuration was found. */
+  /** Stored with the copy, if a configuration was found. */
   readonly config?: PortableConfig | undefined;
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
 interface CopiedToTarget extends CopiedOut {
-  /** What was damaged or missing at the target, as far as a copy looks. */
+  /** Damaged or missing objects at the target, as far as a copy checks them. */
   readonly findings: readonly MendedFinding[];
 }
 
 /**
- * Brings the off-site copy of an archive up to date. A sync may be under way.
+ * Updates the off-site copy of an archive. A sync may run meanwhile.
  *
- * @throws offsite-no-locks; what `withOwnKey`, `lockKeys` and `copyOut` throw
+ * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `copyOut`
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
   const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
@@ -66,7 +66,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
       const settings = settingsText(state, config);
       const key =
         settings === undefined ? mended : await keepSettings({ ...mending, key: mended }, settings);
-      // Without what opens the copy, nobody needs the rest.
+      // Locks keys first: without them, the rest is useless.
       const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
       const copied = await copyOut({
         ...rest,
@@ -100,13 +100,13 @@ function both(one: Locks | null, other: Locks | null): Locks | null {
   return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
 }
 
-/** The keys of a copy that does not exist yet. The recovery key is kept nowhere: its owner has to have it first. */
+/** The keys of a copy that does not exist yet. The recovery key is stored nowhere: its owner must receive it first. */
 type PreparedCopy = Awaited<ReturnType<typeof prepareCopy>>;
 
 /**
- * Makes the keys of a new copy.
+ * Creates the keys of a new copy.
  *
- * @returns with `signer`, who signs its manifests (Ed25519, 32 bytes)
+ * @returns with `signer`, the signer of its manifests (Ed25519, 32 bytes)
  * @throws usage-save-failed, checkpoint-key
  */
 export async function prepareCopy(dataDir: string) {
@@ -116,35 +116,35 @@ export async function prepareCopy(dataDir: string) {
 }
 
 interface NewCopy {
-  /** Gives the recovery key to its owner: once the target has taken its object, and before it shows that a copy is there. */
+  /** Gives the recovery key to its owner, after the target has its object and before the copy becomes visible. */
   readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** The target as people name it. */
+  /** The target, for people. */
   readonly to: string;
   readonly prepared: PreparedCopy;
   readonly passphrase: string | undefined;
-  /** Recipients as age names them (`age1…`). */
+  /** Age recipients (`age1…`). */
   readonly age: readonly string[];
-  /** This machine gets no key that reads. */
+  /** This machine gets no private key. */
   readonly writeOnly: boolean;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** @throws offsite-exists where there is a copy */
+/** @throws offsite-exists if there is a copy */
 export async function refuseExisting(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const there = await store.head(COPY_NAME, signal);
   if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
 }
 
 /**
- * Begins a copy: those who may open it first, then the keys here, and last what shows that a copy is there. A run that
- * fails removes what it made. One that was killed leaves objects that nobody reads, and can be repeated.
+ * Creates a copy: first its recipients, then the local keys, last the object that makes it visible. A failed run
+ * removes its objects. A killed run leaves unused objects, and can be repeated.
  *
- * @returns its id
- * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; what the store throws
+ * @returns its ID
+ * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; errors of the store
  */
 export async function beginCopy(copy: NewCopy): Promise<string> {
   const { store, signal, prepared, dataDir, to } = copy;

@@ -2,7 +2,6 @@ import { defineErrors, reasonText, some } from '../core/errors.ts';
 import { count, counted } from '../core/text.ts';
 import type { RecipientType } from './format/errors.ts';
 
-/** An error about an off-site copy. */
 export const copiesError = defineErrors({
   disk: {
     'offsite-key-unwritable': ({ file, reason }: { file: string; reason: string }) =>
@@ -24,7 +23,7 @@ export const copiesError = defineErrors({
     'offsite-other-copy': (f: {
       to: string;
       found: string;
-      /** Where its keys would be. */
+      /** Directory where its keys would be. */
       folder: string;
     }) => [
       `This archive has no keys for the copy at ${f.to} (${f.found}); they would be in ${f.folder}.`,
@@ -38,7 +37,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} reaches commit ${count(number)}, but this archive only reaches commit ${count(here)}. Nothing was changed there.`,
       'If this archive lost its last commits, "mailkeep copy --from" brings them back into an empty folder.',
     ],
-    /** No manifest is of the commit that was asked for; `nearest` are numbers of commits. */
+    /** No manifest of the requested commit; `nearest` are commit numbers. */
     'offsite-no-commit': (f: { to: string; number: number; nearest: readonly string[] }) => [
       `The copy at ${f.to} has no manifest of commit ${count(f.number)}.`,
       f.nearest.length === 0 ? null : `It has manifests of commits ${some(f.nearest, 5)}.`,
@@ -51,7 +50,7 @@ export const copiesError = defineErrors({
       `This machine can write to the copy at ${to}, but has no key that reads it.`,
       '"mailkeep copy --from" with the recovery key makes a readable archive of it, in an empty folder.',
     ],
-    /** Nothing was given that opens the copy, and nobody can be asked. `variable` is that of the environment. */
+    /** No key was given, and there is no terminal to ask for one. `variable` is an environment variable. */
     'offsite-no-way': ({ variable }: { variable: string }) => [
       'Nothing was given that opens the copy.',
       `Use --recovery-key-file, --passphrase-file, --identity-file or the variable ${variable}.`,
@@ -70,17 +69,17 @@ export const copiesError = defineErrors({
         : `The ids of ${counted(found, 'recipient')} of the copy at ${to} begin with "${id}".`,
       '"mailkeep copy key list" lists the ids.',
     ],
-    /** A reader would not try so many. */
+    /** More recipients than a reader tries. */
     'offsite-too-many-recipients': (f: { to: string; type: RecipientType; most: number }) => [
       `The copy at ${f.to} would have more than ${count(f.most)} recipients of type ${f.type}. Nothing was changed there.`,
       'Remove some first, with "mailkeep copy key remove".',
     ],
-    /** A reader would not take so many private keys. */
+    /** More private keys than a reader accepts. */
     'offsite-too-many-rotations': ({ to, most }: { to: string; most: number }) => [
       `The copy at ${to} has ${count(most)} keys already, and takes no more. Nothing was changed there.`,
       'Begin a new copy with another prefix.',
     ],
-    /** What was given opens the copy, but not the newest keys; `ids` are of recipients that have newer ones. */
+    /** The given key opens the copy, but not the newest keys; `ids` are recipients with newer ones. */
     'offsite-key-older': ({ to, ids }: { to: string; ids: readonly string[] }) => [
       ids.length === 0
         ? `The keys of the copy at ${to} were rotated. What was given opens only what was copied before.`
@@ -89,7 +88,7 @@ export const copiesError = defineErrors({
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ],
-    /** An age identity opened the copy, and the user named no signer to compare: `found` is the one that its keys name. */
+    /** An age identity opened the copy, and the user gave no signer to compare; `found` is the signer in its keys. */
     'offsite-signer-unnamed': ({ to, found }: { to: string; found: string }) => [
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
       'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
@@ -144,12 +143,12 @@ export const copiesError = defineErrors({
       `Commit ${count(number)} in the copy at ${to} differs from the one in this archive. Nothing was changed there.`,
       'It is the copy of an archive that has continued elsewhere. Use another prefix for a copy of this one.',
     ],
-    /** The manifest is signed by a key that is not the one of this archive's checkpoints. */
+    /** The manifest's signer is not the key of this archive's checkpoints. */
     'offsite-other-signer': ({ to, signer }: { to: string; signer: string }) => [
       `The key in checkpoint.key (${signer}) may not sign for the copy at ${to}.`,
       'Put the earlier checkpoint.key back, or run "mailkeep copy adopt" with the recovery key.',
     ],
-    /** An object that the manifest does not list, or does not list completely. */
+    /** The manifest lacks an object, or part of it. */
     'offsite-gap': ({ to, name, from }: { to: string; name: string; from: number }) =>
       `The manifest at ${to} does not list the bytes from ${count(from)} on of ${name}.`,
     'offsite-broken-chain': ({ to, segment }: { to: string; segment: number }) =>
@@ -168,7 +167,7 @@ export const copiesError = defineErrors({
       `No recipient at ${to} opens what is copied there now: without this machine, the copy is lost.`,
       'Add one with "mailkeep copy key add".',
     ],
-    /** The object is missing that makes another machine's key sign for the copy. */
+    /** The object is missing that authorises another machine's key to sign for the copy. */
     'offsite-signer-lost': ({ to }: { to: string }) =>
       `A later signer of the copy at ${to} was damaged or removed there.`,
     'offsite-mend-first': ({ to, names }: { to: string; names: readonly string[] }) => [
@@ -194,7 +193,7 @@ export const copiesError = defineErrors({
     'offsite-kept-locked': (f: {
       to: string;
       locked: number;
-      /** When the last of the locks ends, ISO 8601; null where the store does not say. */
+      /** End of the last lock, ISO 8601; null if the store does not report it. */
       until: string | null;
     }) => [
       `${counted(f.locked, 'object')} at ${f.to} could not be removed, because the bucket keeps ${f.locked === 1 ? 'it' : 'them'} locked${f.until === null ? '' : ` until ${f.until}`}. The copy was made all the same.`,
@@ -203,7 +202,7 @@ export const copiesError = defineErrors({
     'offsite-stale': (f: {
       to: string;
       behind: number | null;
-      /** ISO 8601; null where it was never made. */
+      /** ISO 8601; null if never copied. */
       copiedAt: string | null;
     }) => [
       f.copiedAt === null
@@ -248,7 +247,7 @@ export const copyError = defineErrors({
   },
 });
 
-/** The store as people know it, such as `s3://bucket/prefix`, never with a secret. */
+/** The store as shown to people, such as `s3://bucket/prefix`, never with a secret. */
 type OfStore = { store: string };
 
 type OfObject = OfStore & { name: string };
@@ -269,14 +268,14 @@ function times(tries: number): string {
   return tries > 1 ? `, ${counted(tries, 'time')} in a row` : '';
 }
 
-/** An error of a store of objects. What was stored before stays. */
+/** An error of an object store. Objects stored before stay. */
 export const objectError = defineErrors({
   damage: {
     'object-missing': ({ store, name }: OfObject) => `${store} has no object ${name}.`,
-    /** Other bytes are there than those whose reading began. */
+    /** The object's bytes changed during the read. */
     'object-changed': ({ store, name }: OfObject) =>
       `The object ${name} in ${store} changed while it was being read.`,
-    /** The store has other bytes under the name than those that were stored there. */
+    /** The stored bytes differ from those written. */
     'object-damaged': ({ store, name }: OfObject) => [
       `${store} returned other bytes for ${name} than those that were stored there.`,
       'Check the store. Another copy of the object is needed to repair it.',
@@ -291,10 +290,10 @@ export const objectError = defineErrors({
   origin: {
     'object-exists': ({ store, name }: OfObject) =>
       `${store} has an object ${name} already. It was left as it is.`,
-    /** The store keeps a version until `until` (ISO 8601; null where it does not say): it was not deleted. */
+    /** The store keeps a version until `until` (ISO 8601; null if unreported), so it was not deleted. */
     'object-locked': ({ store, name, until }: OfObject & { until: string | null }) =>
       `${store} keeps a version of ${name} locked${until === null ? '' : ` until ${until}`}. It was not deleted.`,
-    /** The store took the object and its lock, but does not keep the lock: `found` is what it kept, or null. */
+    /** The store accepted the object and its lock but did not keep the lock: `found` is the kept lock, or null. */
     'object-lock-dropped': (f: OfObject & { wanted: string; found: string | null }) => [
       `${f.store} does not lock ${f.name} as asked: ${f.wanted} was wanted, ${f.found ?? 'no lock'} was found.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without a lock, or use another bucket.',
@@ -306,12 +305,12 @@ export const objectError = defineErrors({
             'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
           ]
         : `${store} cannot refuse to overwrite an object.`,
-    /** The server answered with an error; `answer` is its own code, such as `MalformedXML`, or empty. */
+    /** The server returned an error; `answer` is its error code, such as `MalformedXML`, or empty. */
     'store-refused': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} refused ${operation}: ${refusal(status, answer)}.`,
       NOTHING_LOST,
     ],
-    /** The server answered that it cannot do this now, such as `SlowDown`, as often as `tries` says. */
+    /** The server reported a temporary failure, such as `SlowDown`, on each of `tries` tries. */
     'store-busy': ({ store, operation, status, answer, tries }: OfRefusal & { tries: number }) => [
       `${store} could not carry out ${operation}: ${refusal(status, answer)}${times(tries)}.`,
       NOTHING_LOST,
@@ -324,19 +323,19 @@ export const objectError = defineErrors({
       `The certificate of the server of ${store} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
       'For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** The answer is none of an S3 server's, or more than one may send. */
+    /** The response is not from an S3 server, or exceeds its limits. */
     'store-answer-invalid': (f: OfStore & { operation: string; problem: string }) => [
       `${f.store} answered ${f.operation} with something other than S3: ${f.problem}.`,
       'Check the address of the server.',
     ],
   },
   disk: {
-    /** The server has no room for more: a quota is reached, or its disks are full. */
+    /** The server is out of space: a quota or its disks are full. */
     'store-full': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} has no room: the server answered ${operation} with ${refusal(status, answer)}.`,
       'What was stored stays, and the copy is what it was before. Raise the quota of the bucket or make room, and run the same command again: it continues.',
     ],
-    /** What is at a name in a folder is a link, a folder or a device: it is neither followed nor touched. */
+    /** A directory entry is a link, directory or device: it is neither followed nor changed. */
     'store-entry-foreign': ({ file }: { file: string }) => [
       `${file} is no file of the copy: a link, a folder or a device. It was not followed or changed.`,
       'Move it away, or name another folder.',
@@ -359,7 +358,9 @@ export const objectError = defineErrors({
     ],
   },
   config: {
-    /** The bucket is elsewhere, and requests are never sent on to another address. `region` is where the server says the bucket is, if it does. */
+    /**
+     * The bucket is elsewhere; redirects are never followed. `region` is the bucket's region if the server reports it.
+     */
     'store-redirects': (
       f: OfStore & { operation: string; status: number; region: string | null },
     ) => [
@@ -376,12 +377,12 @@ export const objectError = defineErrors({
       `The bucket ${bucket} belongs to somebody else.`,
       'Choose another name.',
     ],
-    /** `searched` names variables of the environment and files. */
+    /** `searched` lists environment variables and files. */
     'store-no-credentials': ({ searched }: { searched: readonly string[] }) => [
       `There are no credentials for S3. Looked for ${searched.join(', ')}.`,
       'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile in AWS_PROFILE.',
     ],
-    /** A setting of S3: a variable of the environment, or a file and what is in it. */
+    /** An invalid S3 setting: an environment variable, or a file and its content. */
     'store-setting-invalid': ({ source, problem }: { source: string; problem: string }) =>
       `${source} cannot be used: ${problem}.`,
   },

@@ -17,14 +17,16 @@ import {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Not on Windows, where links are rare. A pipe would wait for its other end. */
+/** Not available on Windows, where links are rare. Opening a pipe would block. */
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/** Of file systems that cannot sync a folder (network shares, and Windows everywhere): there the rename has to do. */
+/**
+ * Errors of file systems that cannot sync a directory (network shares; Windows always). The rename must then suffice.
+ */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
-/** Runs an operation that reads, and turns errors of the system into `store-unreadable`. */
+/** Runs a read, and converts system errors to `store-unreadable`. */
 async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -35,7 +37,7 @@ async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs an operation that writes, and turns errors of the system into `store-disk-full` and `store-unwritable`. */
+/** Runs a write, and converts system errors to `store-disk-full` and `store-unwritable`. */
 async function writing<T>(file: string, write: () => T | Promise<T>): Promise<T> {
   try {
     return await write();
@@ -47,7 +49,7 @@ async function writing<T>(file: string, write: () => T | Promise<T>): Promise<T>
   }
 }
 
-/** Returns what an operation returns, or undefined where nothing is at the path. */
+/** Returns the operation's result. Undefined if the path does not exist. */
 async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
   try {
     return await act();
@@ -57,13 +59,13 @@ async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Returns what is at a path, which may be a link; undefined for nothing. */
+/** Returns a path's entry, without following a link. Undefined if it does not exist. */
 function statsAt(file: string): Promise<Stats | undefined> {
   return reading(file, () => ifThere(() => lstat(file)));
 }
 
 /**
- * Opens a regular file, and not what a link there leads to; undefined where nothing is there.
+ * Opens a regular file without following links. Undefined if it does not exist.
  *
  * @throws store-entry-foreign; store-unreadable
  */
@@ -71,7 +73,7 @@ async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   const handle = await reading(file, () =>
     ifThere(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
   ).catch((error: unknown) => {
-    // A link; a socket, or a device without hardware.
+    // ELOOP: a link. ENXIO: a socket, or a device without hardware.
     const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
     if (errno !== 'ELOOP' && errno !== 'ENXIO') throw error;
     throw objectError('store-entry-foreign', { file }, error);
@@ -81,7 +83,7 @@ async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   throw objectError('store-entry-foreign', { file });
 }
 
-/** Writes a new file, and returns once its bytes are on the disk. Errors of their source stay what they are. */
+/** Writes a new file durably. Errors of the source pass unchanged. */
 async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   const handle = await writing(file, () => open(file, 'wx', FILE_MODE));
   try {
@@ -92,7 +94,7 @@ async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Pro
   }
 }
 
-/** Makes the names in a folder durable. */
+/** Makes the names in a directory durable. */
 async function syncFolder(folder: string): Promise<void> {
   let handle: FileHandle | undefined;
   try {
@@ -106,9 +108,9 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-/** No object's name begins so. */
+/** Object names never start with this. */
 const UNFINISHED = '.unfinished-';
-/** A file that nobody has written to for so long is left from a process that ended, in milliseconds. */
+/** Milliseconds without a write after which a file counts as left by a process that has ended. */
 const ABANDONED_MS = 60 * 60_000;
 
 interface FolderStoreOptions {
@@ -117,8 +119,8 @@ interface FolderStoreOptions {
 }
 
 /**
- * Returns a store in a folder, which is created when the first object is stored. Files get their names once their bytes
- * are on the disk. Links in the folder are not followed.
+ * Returns a store in a directory, created with the first object. Files are renamed only once durable. Links in the
+ * directory are not followed.
  */
 export function folderStore(dir: string, { now = Date.now }: FolderStoreOptions = {}): ObjectStore {
   return new FolderStore(path.resolve(dir), now);
@@ -229,7 +231,7 @@ class FolderStore implements ObjectStore {
 
   async close(): Promise<void> {}
 
-  /** Some file systems have no second names for a file (FAT, some network shares). */
+  /** Some file systems do not support hard links (FAT, some network shares). */
   async #tryOut(): Promise<Abilities> {
     const { label } = this;
     await writing(label, () => makeFoldersDurably(label, FOLDER_MODE));
@@ -254,7 +256,7 @@ class FolderStore implements ObjectStore {
     }
     if (!onlyNew) return await rename(from, to);
     try {
-      // Unlike a rename, this fails where there is something.
+      // Unlike a rename, this fails if the target exists.
       await link(from, to);
     } catch (error) {
       const errno = errnoName(error);
@@ -265,7 +267,7 @@ class FolderStore implements ObjectStore {
     await unlink(from);
   }
 
-  /** Removes what processes left that ended while they wrote; once a folder. */
+  /** Removes files left by interrupted processes, once per directory. */
   async #sweep(folder: string): Promise<void> {
     if (this.#swept.has(folder)) return;
     this.#swept.add(folder);
@@ -288,7 +290,7 @@ class FolderStore implements ObjectStore {
     const entries = await reading(folder, () =>
       ifThere(() => readdir(folder, { withFileTypes: true })),
     );
-    // What is in a folder is named after it and a slash, which comes after the hyphen.
+    // Names in a directory follow its name and a slash, which sorts after the hyphen.
     const found = (entries ?? [])
       .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
@@ -300,7 +302,7 @@ class FolderStore implements ObjectStore {
         continue;
       }
       const file = path.join(this.label, ...key.split('/'));
-      // Left out, an object behind it would seem missing.
+      // If this entry were skipped, an object behind it would seem missing.
       if (!entry.isFile() && (begins || prefix.startsWith(`${key}/`))) {
         throw objectError('store-entry-foreign', { file });
       }
@@ -311,7 +313,7 @@ class FolderStore implements ObjectStore {
     }
   }
 
-  /** What is below a link is elsewhere. */
+  /** Refuses links above an object: the data would be elsewhere. */
   async #refuseForeignFolders(name: string): Promise<void> {
     const levels = name.split('/').slice(0, -1);
     for (let depth = 1; depth <= levels.length; depth += 1) {

@@ -45,19 +45,19 @@ import type { ObjectStore } from './object-store.ts';
 import { namesIn, opensOf, ownSecrets } from './own-copy.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
-/** What is wrong with an object of a copy, and whether this run stored the right one again. */
+/** A damaged object of a copy, and whether this run stored it again. */
 export interface MendedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
 
-/** What the target lacks of the objects that open and describe a copy. */
+/** Differences at the target among the objects that open and describe a copy. */
 interface Compared {
   readonly findings: readonly CopyFinding[];
   /** Objects to store again. */
   readonly missing: readonly KeyObject[];
-  /** Names under which the bytes of another object are, where nothing was stored. */
+  /** Names that hold the bytes of another object, and should not exist. */
   readonly displaced: readonly string[];
-  /** What is to be kept from now on. */
+  /** The objects to keep from now on. */
   readonly kept: readonly KeptObject[];
 }
 
@@ -68,21 +68,21 @@ interface Comparing {
 }
 
 /**
- * Compares the description, recipients and later signers at the target with those that this machine keeps.
+ * Compares the description, recipients and later signers at the target with the local copies.
  *
- * @throws what the store throws
+ * @throws errors of the store
  */
 export async function checkKept(comparing: Comparing): Promise<readonly CopyFinding[]> {
   return (await compared(comparing)).findings;
 }
 
 /**
- * The same, and stores again what is damaged or missing there. A copy of which nothing is kept yet is taken as it is, but
- * for what is evidently damaged.
+ * Does the same, and stores damaged or missing objects again. Without local copies, accepts the target's objects,
+ * except evidently damaged ones.
  *
- * @param file of the keys
- * @param signingKey signs a new description, where none was kept
- * @throws what the store throws; offsite-key-unwritable
+ * @param file the local key file
+ * @param signingKey signs a new description if none was kept
+ * @throws errors of the store; offsite-key-unwritable
  */
 export async function mendKept(
   mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
@@ -103,27 +103,27 @@ export async function mendKept(
 }
 
 /**
- * Refuses to change the recipients of a copy of which some are damaged: they might be counted on, or not be wrapped again.
+ * Refuses to change the recipients of a copy with damaged ones: they might be relied on, or not be wrapped again.
  *
- * @param but names of those to remove
- * @throws offsite-mend-first; what the store throws
+ * @param but names of recipients to remove
+ * @throws offsite-mend-first; errors of the store
  */
 export async function refuseDamaged(
   comparing: Comparing,
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  // A missing one may have been removed by another machine, and is not counted on.
+  // A missing one may have been removed by another machine, and nobody relies on it.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
     .map(({ name }) => name)
     .filter((name) => !but.has(name));
-  // What was lost before anything was kept can only be replaced by such a change.
+  // Without local copies, only such a change can replace lost objects.
   if (comparing.key.kept === undefined || names.length === 0) return;
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
 }
 
-/** False where the store has something that it cannot replace, such as a folder of that name. */
+/** Stores an object again. False if the store cannot replace what is there, such as a directory with that name. */
 async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putLocked(mending, name, bytes.length, oneObject(bytes));
@@ -135,7 +135,7 @@ async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): P
   }
 }
 
-/** @param signingKey makes a new description where none is kept; without it, one that is damaged cannot be mended */
+/** @param signingKey makes a new description if none is kept; without it, a damaged one cannot be mended */
 async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { key } = comparing;
   if (key.kept === undefined) return firstLook(comparing, signingKey);
@@ -148,7 +148,7 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
     kept.push(isThere ? { ...one, bytes: there } : one);
     if (isThere) continue;
     findings.push({ name: one.name, error: Buffer.isBuffer(there) ? replaced(one.name) : there });
-    // The file of the keys may be damaged as well.
+    // The local key file may be damaged as well.
     if (hash('sha256', one.bytes) === one.sha256) missing.push(one);
   }
   const others = await strangers(comparing, key.kept);
@@ -156,7 +156,10 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
   return { findings, missing, kept, displaced: others.displaced };
 }
 
-/** Other objects among the recipients: a valid one may have been added by another machine. Anybody can add signers, and nobody believes them. */
+/**
+ * Finds unknown objects among the recipients: another machine may have added a valid one. Anyone can add signers, but
+ * they are not trusted.
+ */
 async function strangers(
   comparing: Comparing,
   kept: readonly KeptObject[],
@@ -181,7 +184,7 @@ async function strangers(
   return { findings, displaced };
 }
 
-/** What is wrong with an object as a recipient of this copy. */
+/** Returns the error of an object as a recipient of this copy. */
 function recipientError(
   { copyId }: LocalKey,
   name: string,
@@ -198,7 +201,7 @@ function recipientError(
   }
 }
 
-/** Takes over what is there, in a copy of an earlier version or one that this archive adopts. */
+/** Accepts the existing objects of a copy from an earlier version, or of one that this archive adopts. */
 async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
@@ -244,9 +247,9 @@ async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepErr
 }
 
 /**
- * Returns the newest settings at the target that a signer of the copy signed; undefined where there are none.
+ * Returns the newest settings at the target with a trusted signature. Undefined if there are none.
  *
- * @throws what the store throws
+ * @throws errors of the store
  */
 export async function newestSettings(
   comparing: Omit<Comparing, 'key'> & { readonly key: Pick<LocalKey, 'copyId' | 'signers'> },
@@ -261,7 +264,7 @@ export async function newestSettings(
       const clear = decodeSettings({ name, bytes }, trusted);
       if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
     } catch (error) {
-      // Anybody can put an object there.
+      // Anyone with write access can put an object there.
       if (!(error instanceof MailkeepError)) throw error;
     }
   }
@@ -269,9 +272,9 @@ export async function newestSettings(
 }
 
 /**
- * Stores settings, unless the copy has the same. Objects of earlier ones are removed.
+ * Stores settings unless the copy has the same, and removes earlier ones.
  *
- * @throws what the store throws; offsite-key-unwritable
+ * @throws errors of the store; offsite-key-unwritable
  */
 export async function keepSettings(
   mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
@@ -301,14 +304,14 @@ export async function keepSettings(
     try {
       await store.delete(name, signal);
     } catch (error) {
-      // It is older than the new one, which is enough for a reader.
+      // A locked older object is harmless: readers use the newest.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }
   return changed;
 }
 
-/** Only a reader can make signers again, or tell which of them are valid. */
+/** Only a reader can recreate signers, or tell which are valid. */
 async function signersAt(
   comparing: Comparing,
 ): Promise<{ readonly found: readonly KeyObject[]; readonly missing: readonly KeyObject[] }> {
@@ -344,7 +347,7 @@ export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject
   return { name: COPY_NAME, bytes };
 }
 
-/** Nobody could open what is copied from now on. */
+/** Reports a copy without recipients, whose new content no one could open. */
 function withoutRecipients(
   key: LocalKey,
   kept: readonly KeptObject[],
@@ -354,14 +357,14 @@ function withoutRecipients(
     try {
       return name.startsWith('keys/') && opensOf(readKeyObject({ name, bytes }), key) !== 'old';
     } catch {
-      // It is damaged here; the comparison with the target reports it.
+      // Damaged here; the comparison with the target reports it.
       return false;
     }
   });
   return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
 }
 
-/** Returns the bytes of a small object, or what is wrong with it. @throws what the store throws */
+/** Returns the bytes of a small object, or its error. @throws errors of the store */
 async function bytesAt(
   { store, signal }: Pick<Comparing, 'store' | 'signal'>,
   name: string,
@@ -395,7 +398,7 @@ function manifestFile(dataDir: string, { copyId }: LocalKey): string {
   return path.join(keyFolder(dataDir), `${copyId}.manifest`);
 }
 
-/** Returns the newest manifest that this machine has copied or read; undefined where it keeps none that is valid. */
+/** Returns the newest manifest that this machine has written or read. Undefined if no valid one is kept. */
 export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
   const file = manifestFile(dataDir, key);
   if (!existsSync(file)) return undefined;
@@ -411,9 +414,9 @@ export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | und
 }
 
 /**
- * Keeps the manifest of a name as it is at the target now, unless it is kept already.
+ * Keeps a local copy of a manifest at the target, unless it is kept already.
  *
- * @throws copy-manifest-damaged where other bytes are there than were written; what the store throws
+ * @throws copy-manifest-damaged if the target's bytes differ from those written; errors of the store
  */
 export async function keepManifest(
   dataDir: string,
@@ -436,9 +439,9 @@ function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
 }
 
 export interface RestoredSettings {
-  /** Where the configuration is now; null where the copy has none. */
+  /** Path of the restored configuration; null if the copy has none. */
   readonly config: string | null;
-  /** Fields whose secrets have to be entered or provided again. */
+  /** Fields whose secrets must be entered or provided again. */
   readonly secrets: readonly string[];
   readonly savedSearches: number;
 }
@@ -448,20 +451,20 @@ const portable = z.object({
   content: z.record(z.string(), z.unknown()),
   secrets: z.array(z.unknown()).transform((all) => all.filter((one) => typeof one === 'string')),
 });
-/** What a copy carries besides the archive: the configuration without secrets, and what people made in the state. */
+/** Data that a copy contains besides the archive: the configuration without secrets, and user data from the state. */
 const carriedSettings = z.object({
   mailkeep: z.literal(MARK),
   config: portable.nullable().catch(null),
   /** Queries by name. */
   savedSearches: z.record(z.string(), z.unknown()),
 });
-/** In the folder of a readable copy. */
+/** In the directory of a readable copy. */
 const FILE = 'settings.json';
 
 /**
- * Returns the text that a copy carries; undefined where there is nothing.
+ * Returns the settings text for a copy. Undefined if there are none.
  *
- * @param config of this run; where it found none, the one of an earlier run counts
+ * @param config of this run; if it is undefined, that of an earlier run is used
  */
 export function settingsText(
   state: Pick<StateFile, 'get' | 'set' | 'entries'> | undefined,
@@ -479,23 +482,23 @@ export function settingsText(
   return Buffer.from(`${text}\n`, 'utf8');
 }
 
-/** Writes the text next to a readable copy, unless it is there. @throws `disk-full` and its like */
+/** Writes the text next to a readable copy, unless it is there. @throws `disk-full` and other disk errors */
 export async function writeSettings(to: string, text: Buffer): Promise<void> {
   const file = path.join(to, FILE);
   if (existsSync(file) && readRegularFile(file, MOST_SETTINGS_BYTES).equals(text)) return;
   await replaceFile(realFiles, file, text);
 }
 
-/** Returns the text next to a readable copy; undefined where there is none. */
+/** Returns the text next to a readable copy. Undefined if there is none. */
 export function settingsIn(dir: string): Buffer | undefined {
   const file = path.join(dir, FILE);
   return existsSync(file) ? readRegularFile(file, MOST_SETTINGS_BYTES) : undefined;
 }
 
 /**
- * Puts settings into an archive that came from a copy: the configuration into its folder, and the rest into its state.
+ * Restores settings into an archive from a copy: the configuration into its directory, the rest into its state.
  *
- * @returns undefined where the text is of another kind
+ * @returns undefined if the text is of another kind
  */
 export async function restoreSettings(
   dir: string,
@@ -506,7 +509,7 @@ export async function restoreSettings(
   const { config, savedSearches } = carried;
   const file = config === null ? null : path.join(dir, 'config.json');
   if (file !== null && !existsSync(file)) {
-    // Its folder is the archive now.
+    // The archive is now the configuration's directory.
     const content = JSON.stringify({ ...config?.content, dataDir: '.' }, null, 2);
     await replaceFile(realFiles, file, Buffer.from(`${content}\n`, 'utf8'));
   }

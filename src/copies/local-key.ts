@@ -25,39 +25,39 @@ import {
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** The id of a copy, or of a recipient. */
+/** The ID of a copy or recipient. */
 const ID = /^[0-9a-f]{32}$/;
 
-/** What `LocalKey` is made of. Holds secrets in the open: pass it to the constructor, and keep it nowhere. */
+/** The parts of a `LocalKey`. Contains plain secrets: pass it to the constructor and do not keep it. */
 export interface LocalKeyParts {
   /** 32 hexadecimal digits. */
   readonly copyId: string;
-  /** The target, as `mailkeep copy init` was given it. */
+  /** The target, as given to `mailkeep copy init`. */
   readonly to: string;
-  /** X25519, 32 bytes: objects are sealed for its owner. */
+  /** X25519, 32 bytes: seals objects. */
   readonly publicKey: Buffer;
-  /** 32 bytes: objects are named and recognised by it. */
+  /** 32 bytes: names and identifies objects. */
   readonly nameKey: Buffer;
-  /** X25519, 32 bytes; empty where this machine may only write. The newest first. */
+  /** X25519, 32 bytes, newest first; empty on a write-only machine. */
   readonly privateKeys: readonly Buffer[];
-  /** Ed25519, 32 bytes each: whose manifests are believed. The first one began the copy. */
+  /** Ed25519, 32 bytes each: trusted signers of manifests. The first created the copy. */
   readonly signers: readonly Buffer[];
-  /** The age recipients that were added here. A rotation takes recipients from here only, never from the target. */
+  /** Age recipients added here. A rotation uses only these, never those at the target. */
   readonly age?: readonly KnownRecipient[];
-  /** The pair of a rotation that has not ended; undefined where none was begun. */
+  /** The pair of an unfinished rotation; undefined if there is none. */
   readonly next?: NextKey | undefined;
-  /** Ids of recipients that the last rotation replaced, and that may still be at the target. */
+  /** IDs of recipients that the last rotation replaced and that may still be at the target. */
   readonly replaced?: readonly string[];
   /**
-   * The description, recipients and later signers of the copy, to compare with the target and to upload again. Undefined
-   * until the first copy or `adopt` has read them, and while `init` runs.
+   * The description, recipients and later signers of the copy, for comparison and repair. Undefined until the first
+   * copy or `adopt` has read them, and during `init`.
    */
   readonly kept?: readonly KeptObject[] | undefined;
 }
 
 /** A small object of the copy, as this machine stored or first saw it. */
 export interface KeptObject extends KeyObject {
-  /** Of the bytes when they were kept: this file may be damaged as well. */
+  /** Of the original bytes, since this file may be damaged as well. */
   readonly sha256: string;
 }
 
@@ -65,17 +65,17 @@ export function keptObject({ name, bytes }: KeyObject): KeptObject {
   return { name, bytes, sha256: hash('sha256', bytes) };
 }
 
-/** Whose age recipient an object below `keys/` is for. */
+/** The age recipient of an object below `keys/`. */
 export interface KnownRecipient {
   /** 32 hexadecimal digits, in the object's name. */
   readonly id: string;
   /** `age1…` */
   readonly recipient: string;
-  /** For people: whose it is. */
+  /** The owner, for people. */
   readonly label?: string | undefined;
 }
 
-/** What this machine holds of a copy's keys. Neither `util.inspect` nor JSON shows them. */
+/** This machine's keys of a copy. Hidden from `util.inspect` and JSON. */
 export class LocalKey implements LocalKeyParts {
   readonly copyId: string;
   readonly to: string;
@@ -119,7 +119,7 @@ export class LocalKey implements LocalKeyParts {
     return this.#parts.kept;
   }
 
-  /** With the option `getters`, `inspect` would call those of the class. */
+  /** With the option `getters`, `inspect` would call the class's getters. */
   [inspect.custom](): string {
     return `LocalKey { copyId: '${this.copyId}' }`;
   }
@@ -129,7 +129,7 @@ export class LocalKey implements LocalKeyParts {
   }
 }
 
-/** Where the keys of an archive's copies are. */
+/** Returns the directory of the keys of an archive's copies. */
 export function keyFolder(dataDir: string): string {
   return path.join(dataDir, 'copies');
 }
@@ -138,7 +138,7 @@ export function keyFile(dataDir: string, copyId: string): string {
   return path.join(keyFolder(dataDir), `${copyId}.json`);
 }
 
-/** Writes the file of mode 0600, durably. @throws offsite-key-unwritable */
+/** Writes the file durably, mode 0600. @throws offsite-key-unwritable */
 export async function writeLocalKey(file: string, key: LocalKey): Promise<void> {
   const text = canonicalJson({
     mailkeep: 'copy keys 1',
@@ -211,29 +211,29 @@ const keyFields = z.object({
   age: z.array(known).optional(),
   replaced: z.array(id).optional(),
   next: z.object({ publicKey: key32, salt: key32, wrapped: bytes, made: z.array(id) }).optional(),
-  // Not in a file of an earlier version. Where it is damaged, the next copy reads the objects again.
+  // Absent in files of earlier versions. If it is damaged, the next copy reads the objects again.
   kept: z.array(kept).optional().catch(undefined),
 });
 
 /**
- * The key pair that a rotation is about to switch to. Its private half is encrypted under the private key before it, so
- * that a machine that may only write cannot read it either. An interrupted rotation continues with the same pair: two
- * recipients of the same person would contradict each other otherwise.
+ * The key pair to which a rotation will switch. Its private half is encrypted under the previous private key, so that a
+ * write-only machine cannot read it. An interrupted rotation resumes with the same pair: otherwise one person could
+ * have two contradicting recipients.
  */
 export interface NextKey {
   /** X25519, 32 bytes. */
   readonly publicKey: Buffer;
   /** 32 random bytes: the wrapping key is used once. */
   readonly salt: Buffer;
-  /** The private key, encrypted. */
+  /** The encrypted private key. */
   readonly wrapped: Buffer;
-  /** Ids of recipients that were to be written for it, in runs that may not have ended. */
+  /** IDs of recipients written for it in runs that may not have finished. */
   readonly made: readonly string[];
 }
 
 const INFO = 'mailkeep copy next key 1\n';
 
-/** Returns a new pair, wrapped under the private key that it is to replace. */
+/** Returns a new pair, wrapped under the private key that it will replace. */
 export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   const { publicKey, privateKey: next } = newKeyPair();
   const salt = randomBytes(KEY_BYTES);
@@ -241,7 +241,7 @@ export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   return { publicKey, salt, wrapped, made: [] };
 }
 
-/** Returns the private half, or undefined if it was not wrapped under this private key. */
+/** Returns the private half. Undefined if another private key wrapped it. */
 export function nextPrivateKey(
   { publicKey, salt, wrapped }: NextKey,
   copyId: string,
@@ -256,7 +256,7 @@ function wrappingKey(copyId: string, privateKey: Buffer, salt: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', privateKey, salt, `${INFO}${copyId}`, KEY_BYTES));
 }
 
-/** Returns the 32 bytes of the public half of an Ed25519 key. */
+/** Returns the 32 bytes of an Ed25519 public key. */
 export function rawPublicKey(key: CryptoKeyObject): Buffer {
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
   return Buffer.from(x, 'base64url');
@@ -265,7 +265,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
 export interface MaybeLocking {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
-  /** For how long objects are locked; undefined where they are not. */
+  /** Days for which objects are locked; undefined for no lock. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -277,9 +277,9 @@ export interface Locking extends MaybeLocking {
 }
 
 export interface Locks {
-  /** Objects whose lock was extended, or that had none. */
+  /** Objects whose lock was extended or set. */
   readonly extended: number;
-  /** When the first of the locks ends, milliseconds since the epoch. */
+  /** End of the first lock, milliseconds since the epoch. */
   readonly until: number;
 }
 
@@ -287,12 +287,12 @@ const DAY_MS = 24 * 3_600_000;
 /** Each takes a few small requests. */
 const AT_ONCE = 4;
 
-/** Returns until when an object is locked that is stored now, milliseconds since the epoch. */
+/** Returns the lock's end for an object stored now, milliseconds since the epoch. */
 export function lockEnd({ lockDays, now }: Pick<Locking, 'lockDays' | 'now'>): number {
   return now() + lockDays * DAY_MS;
 }
 
-/** Stores an object, locked if that was asked for. @throws what `ObjectStore.put` throws */
+/** Stores an object, locked if requested. @throws errors of `ObjectStore.put` */
 export async function putLocked(
   { store, lockDays, memory, signal, now }: MaybeLocking,
   name: string,
@@ -306,10 +306,9 @@ export async function putLocked(
 }
 
 /**
- * Locks objects for long enough: those again of whose lock less than half is left. Until then, no request is made for
- * them.
+ * Extends the locks of objects with less than half of their time left. Makes no requests for the others.
  *
- * @throws what `ObjectStore.lock` throws
+ * @throws errors of `ObjectStore.lock`
  */
 export async function keepLocked(locking: Locking, names: readonly string[]): Promise<Locks> {
   const { store, memory, signal, now } = locking;
@@ -325,7 +324,7 @@ export async function keepLocked(locking: Locking, names: readonly string[]): Pr
   return { extended: due.length, until };
 }
 
-/** Whether less than half of the time is left of an object's lock, or none is known. */
+/** Returns whether less than half of an object's lock time is left, or no lock is known. */
 export function isLockDue(
   { memory, lockDays, now }: Pick<Locking, 'memory' | 'lockDays' | 'now'>,
   name: string,

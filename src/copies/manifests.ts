@@ -13,20 +13,20 @@ import {
 import type { ObjectFact, ObjectStore } from './object-store.ts';
 import type { ObjectEntry } from './upload-copy.ts';
 
-/** A valid manifest as it lies at the target. */
+/** A valid manifest at the target. */
 export interface FoundManifest {
   readonly name: string;
   readonly clear: ClearManifest;
-  /** By the clock of the store, milliseconds since the epoch. */
+  /** By the store's clock, milliseconds since the epoch. */
   readonly modified: number;
 }
 
 export interface FoundManifests {
-  /** The valid one with the highest commit, and the highest sequence among those; undefined where none is valid. */
+  /** The valid one with the highest commit, then the highest sequence. Undefined if none is valid. */
   readonly newest: FoundManifest | undefined;
-  /** All that have a manifest's name, with the highest commit first. */
+  /** All objects with a manifest's name, highest commit first. */
   readonly listed: readonly ListedManifest[];
-  /** Those that were read and are not valid, with the reason. */
+  /** Invalid ones that were read, with the reason. */
   readonly invalid: readonly { readonly name: string; readonly error: MailkeepError }[];
 }
 
@@ -35,15 +35,15 @@ export interface ListedManifest extends ObjectFact {
   readonly commit: number;
 }
 
-/** As many as can be kept, those of a day that has one each minute, and as many again. */
+/** Maximum number of kept manifests, plus one per minute for a day, with the same again as a margin. */
 const MOST_LISTED = 25_000;
 
 /**
- * Finds the newest valid manifest of a copy: names are read from the highest commit down, since whoever owns the target
+ * Finds the newest valid manifest of a copy. Goes through names from the highest commit down, since the target's owner
  * may have put anything there.
  *
  * @param at reads only manifests of this commit
- * @throws offsite-too-many-manifests; what the store throws
+ * @throws offsite-too-many-manifests; errors of the store
  */
 export async function findManifests(
   store: ObjectStore,
@@ -74,9 +74,9 @@ export async function findManifests(
 }
 
 /**
- * Reads one manifest: an error of ours where it is not valid, in none of the versions that the store keeps of it.
+ * Reads one manifest. Returns an error if no version that the store keeps is valid.
  *
- * @throws what the store throws
+ * @throws errors of the store
  */
 export async function readManifest(
   store: ObjectStore,
@@ -116,7 +116,7 @@ async function readVersion(
   }
 }
 
-/** Reads a small object. @throws objects-too-large, and what the store throws */
+/** Reads a small object. @throws offsite-too-large, and errors of the store */
 export async function wholeObject(
   store: ObjectStore,
   name: string,
@@ -134,21 +134,21 @@ export async function wholeObject(
   return Buffer.concat(pieces);
 }
 
-/** What is known of the newest manifest that was written or read here. */
+/** The newest manifest written or read here. */
 interface SeenManifest {
   readonly commit: number;
   readonly sequence: number;
-  /** Milliseconds since the epoch: when it was written. */
+  /** Time of writing, milliseconds since the epoch. */
   readonly at: number;
 }
 
-/** What is convenient to remember of a copy. Without it, what was uploaded and not yet listed is uploaded again. */
+/** Cached data about a copy. Without it, uploads that are not listed yet are repeated. */
 export type CopyMemory = ReturnType<typeof copyMemory>;
 
-/** The memory of one copy in `state.sqlite`; undefined state remembers nothing. */
+/** Returns the memory of one copy in `state.sqlite`; without a state, it remembers nothing. */
 export function copyMemory(state: StateFile | undefined, copyId: string) {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
-  // Also without a file, what a run finds out about purges and locks holds to its end.
+  // Even without a file, purges and locks are remembered until the end of a run.
   let isPurging = false;
   const ours = (key: string) => key.startsWith(`${copyId} `);
   const locks = new Map<string, number>();
@@ -156,33 +156,35 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
   };
   return {
-    /** Objects that were uploaded, and that no manifest lists yet. */
+    /** Returns uploaded objects that no manifest lists yet. */
     uploaded: (): ObjectEntry[] =>
       uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
     note: ({ name, length, sha256 }: ObjectEntry): void =>
       state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
-    /** Forgets what was uploaded: it was encrypted for a key that is being replaced. */
+    /** Forgets uploads that were encrypted for a key being replaced. */
     forgetUploaded: () => state?.together(forgetUploaded),
-    /** A manifest was written or read; what was uploaded before is listed in it, or nowhere. */
+    /** Records a manifest. If `listed`, earlier uploads are in it or unneeded. */
     see: (manifest: SeenManifest, listed: boolean) =>
       state?.together(() => {
         state.set('copy-seen', copyId, manifest);
         if (listed) forgetUploaded();
       }),
     seen: (): SeenManifest | undefined => state?.get('copy-seen', copyId),
-    /** Whether objects there hold mail that was purged here: set before they are replaced, until they are gone. */
+    /**
+     * Whether objects at the target hold mail that was purged here: set before they are replaced, until they are gone.
+     */
     purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
     purge(isDue: boolean): void {
       isPurging = isDue;
       state?.set('copy-purge', copyId, isDue ? true : null);
     },
-    /** Until when an object was locked from here, milliseconds since the epoch; undefined where nothing is known. */
+    /** Returns the end of an object's lock set here, milliseconds since the epoch. Undefined if unknown. */
     lockedUntil: (name: string) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
     noteLock(name: string, until: number): void {
       locks.set(name, until);
       state?.set('copy-lock', `${copyId} ${name}`, until);
     },
-    /** Forgets locks that have ended. */
+    /** Forgets expired locks. */
     forgetLocks: (now: number) =>
       state?.together(() => {
         for (const { key, value } of state.entries('copy-lock')) {
@@ -193,10 +195,10 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
 }
 
 /**
- * Yields the bytes of an object, and compares them with what a manifest says of it: whoever knows the public key can
- * seal, but only the archive's own key signs manifests. Wrong bytes are reported behind the last of them.
+ * Yields the bytes of an object, compared with a manifest: anyone with the public key can seal, but only the archive's
+ * key signs manifests. Reports wrong bytes only after the last of them.
  *
- * @throws copy-object-damaged; what the store throws
+ * @throws copy-object-damaged; errors of the store
  */
 export async function* listedBytes(
   store: ObjectStore,
@@ -218,7 +220,7 @@ export async function* listedBytes(
   }
 }
 
-/** Yields bytes that are in memory, as a store takes them. */
+/** Yields bytes from memory as input for a store. */
 export async function* oneObject(bytes: Buffer): AsyncIterable<Buffer> {
   yield bytes;
 }

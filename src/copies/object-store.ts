@@ -1,9 +1,9 @@
 import { type Clock, sleep } from '../core/concurrency.ts';
 import { objectError } from './errors.ts';
 
-/** Keeps what goes over the network below a number of bytes a second. Everybody who shares the line shares one of these. */
+/** Limits network traffic to a number of bytes per second. All users of a line share one instance. */
 export class ByteRate {
-  /** When the bytes that were let through so far have had their time, in milliseconds since 1970. */
+  /** Time at which the bytes admitted so far will have passed, milliseconds since 1970. */
   #busyUntil = 0;
 
   /** @param bytesPerSecond undefined for no limit */
@@ -12,13 +12,13 @@ export class ByteRate {
     private readonly clock: Clock,
   ) {}
 
-  /** How many bytes should be let through at a time: a tenth of a second of them. */
+  /** Bytes to admit at a time: a tenth of a second's worth. */
   get piece(): number {
     if (this.bytesPerSecond === undefined) return Number.POSITIVE_INFINITY;
     return Math.max(1, Math.min(64 * 1024, Math.floor(this.bytesPerSecond / 10)));
   }
 
-  /** Returns how long bytes need at least, in milliseconds. */
+  /** Returns the minimum time for some bytes, in milliseconds. */
   msFor(bytes: number): number {
     return this.bytesPerSecond === undefined ? 0 : (bytes / this.bytesPerSecond) * 1000;
   }
@@ -27,7 +27,7 @@ export class ByteRate {
   async take(bytes: number, signal: AbortSignal): Promise<void> {
     if (this.bytesPerSecond === undefined || bytes === 0) return;
     const now = this.clock.now();
-    // A clock that was set back must not stop everything.
+    // Limits the wait if the clock was set back.
     const starts = Math.max(now, Math.min(this.#busyUntil, now + this.msFor(64 * 1024 * 1024)));
     this.#busyUntil = starts + this.msFor(bytes);
     if (starts > now) await sleep(this.clock, starts - now, signal);
@@ -35,7 +35,7 @@ export class ByteRate {
 }
 
 /**
- * Yields the bytes of an object, and fails at its end if there were not as many as announced.
+ * Yields the bytes of an object, and fails at the end if their number differs from the announced one.
  *
  * @throws object-length; the signal's reason
  */
@@ -55,27 +55,27 @@ export async function* countedBytes(
   if (found !== announced) throw objectError('object-length', { ...facts, announced, found });
 }
 
-/** Every ceiling on what a server may say, and on how long it may take, in one place. */
+/** All limits on server responses and their duration. */
 const MIB = 1024 * 1024;
 
 /** A page of 1,000 objects is about 500 kB. */
 export const MOST_XML_BYTES = 8 * MIB;
 export const MOST_HEADER_BYTES = 64 * 1024;
-/** Objects up to this length are sent in one request, larger ones in parts of it. */
+/** Objects up to this length are sent in one request, larger ones in parts. */
 export const PART_BYTES = 8 * MIB;
-/** What is to be new is sent in one request, because servers that refuse existing objects may not do so for parts. */
+/** `onlyNew` objects are sent in one request: some servers refuse existing objects only there, not for parts. */
 export const MOST_NEW_BYTES = 64 * MIB;
-/** Of the S3 protocol. */
+/** Limit of the S3 protocol. */
 export const MOST_PARTS = 10_000;
-/** Pages of a listing in a row that list nothing. */
+/** Maximum consecutive empty pages of a listing. */
 export const MOST_EMPTY_PAGES = 100;
 
-/** How long an answer may take. All in milliseconds. */
+/** Limits on a response, in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
-  /** Until the answer begins, in addition to the time that the request's bytes need at `SLOWEST_BYTES_PER_MS`. */
+  /** Until the response starts, plus the time for the request's bytes at `SLOWEST_BYTES_PER_MS`. */
   readonly answer: number;
-  /** Silence within the answer, while somebody waits for its bytes. */
+  /** Silence within the response while a reader waits for bytes. */
   readonly idle: number;
 }
 
@@ -84,10 +84,10 @@ export const TIMEOUTS: Timeouts = { connect: 10_000, answer: 60_000, idle: 60_00
 /** 16 kB/s. */
 export const SLOWEST_BYTES_PER_MS = 16;
 
-/** Longer names are nobody's here, and too long for a folder. */
+/** Longer names are not ours, and too long for a directory. */
 const MOST_CHARACTERS = 240;
 const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
-/** A dot may be anywhere but in front: no part is `.` or `..`, or a hidden file. */
+/** A dot may be anywhere except at the start: no part is `.`, `..` or a hidden file. */
 const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
 /** Returns whether an object of ours could be stored under a name. */
@@ -96,17 +96,17 @@ export function isObjectName(name: string): boolean {
 }
 
 /**
- * Returns whether a name could be one of ours in a folder, or in a list of a bucket. What has a dot in its name is left to
- * others there: what is listed and not known may be removed.
+ * Returns whether a name in a directory or bucket listing could be ours. Names with a dot are left alone, since listed
+ * but unknown objects may be removed.
  */
 export function isPlainName(name: string): boolean {
   return name.length <= MOST_CHARACTERS && PLAIN.test(name);
 }
 
 /**
- * Refuses a name that is no object's, before it becomes part of a path or an address.
+ * Refuses an invalid object name before it becomes part of a path or URL.
  *
- * @throws TypeError, because names are made by this program
+ * @throws TypeError, because this program makes the names
  */
 export function checkObjectName(name: string, isName: (name: string) => boolean): void {
   if (!isName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
@@ -116,25 +116,25 @@ export interface ObjectFact {
   readonly name: string;
   /** In bytes. */
   readonly length: number;
-  /** When it was stored, in milliseconds since 1970, by the store's clock. */
+  /** By the store's clock, milliseconds since 1970. */
   readonly modified: number;
 }
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Refuse an object of this name: only for stores that can (see `Abilities.refusesExisting`), and up to 64 MiB. */
+  /** Refuse to replace an object: only for stores with `Abilities.refusesExisting`, up to 64 MiB. */
   readonly onlyNew?: boolean;
-  /** Milliseconds since 1970: nobody can delete the object until then, not even its owner. Only for stores that can. */
+  /** Milliseconds since 1970: until then, not even the owner can delete the object. Only for stores with locks. */
   readonly lockUntil?: number;
-  /** In governance mode, users with a special permission can delete a locked object; compliance by default. */
+  /** In governance mode, users with a special permission can delete a locked object; default compliance. */
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** What a store was seen to do when it was asked; nothing is taken from its promises. */
+/** Observed abilities of a store, not its claims. */
 export interface Abilities {
-  /** `put` with `onlyNew` fails for an object that exists, also if two do it at once. */
+  /** `put` with `onlyNew` fails for an existing object, even with two concurrent calls. */
   readonly refusesExisting: boolean;
-  /** Deleted and overwritten objects are kept until their versions are deleted, which `delete` does. */
+  /** The store keeps deleted and overwritten objects until their versions are deleted; `delete` does that. */
   readonly keepsVersions: boolean;
   /** Objects can be locked: a lock was written and read back. */
   readonly locks: boolean;
@@ -142,27 +142,26 @@ export interface Abilities {
 
 export interface GetOptions {
   readonly signal: AbortSignal;
-  /** One that `versions` returned; the newest by default. */
+  /** A result of `versions`; by default the newest. */
   readonly version?: string | undefined;
 }
 
 /**
- * Objects under names, each written once and complete. Names are of lower-case letters, digits, hyphens and slashes, and
- * in a bucket of dots as well, if none begins a part of the name. What a store lists under other names is not ours, and
- * left out.
+ * Objects by name, each written once and complete. Names consist of lower-case letters, digits, hyphens and slashes; in
+ * a bucket also dots, except at the start of a part. Other names in a listing are not ours, and are omitted.
  */
 export interface ObjectStore {
-  /** For people, never with secrets: `s3://bucket/prefix` or the folder. */
+  /** For people, without secrets: `s3://bucket/prefix` or the directory. */
   readonly label: string;
 
   /**
-   * Stores an object. Nothing is visible under the name before everything is there, and nothing is left if it fails.
-   * An object of the name is replaced, unless `onlyNew` is set.
+   * Stores an object atomically: it is visible only when complete, and a failure leaves nothing. Replaces an existing
+   * object unless `onlyNew` is set.
    *
    * @param length of all bytes
-   * @param bytes read once; a request that is repeated sends the same bytes again from memory
-   * @throws object-length if there are more or fewer bytes; object-exists; store-unable; object-lock-dropped (the
-   *   object is stored then, without the lock)
+   * @param bytes read once; a repeated request sends the same bytes from memory
+   * @throws object-length if the number of bytes differs; object-exists; store-unable; object-lock-dropped (the object
+   * is then stored without the lock)
    */
   put(
     name: string,
@@ -172,28 +171,27 @@ export interface ObjectStore {
   ): Promise<void>;
 
   /**
-   * Yields the bytes of an object. A connection that breaks is continued where it stopped, and only with the same
-   * object.
+   * Yields the bytes of an object. Resumes after a broken connection, but only with the same object.
    *
    * @throws object-missing; object-changed
    */
   get(name: string, options: GetOptions): AsyncIterable<Buffer>;
 
   /**
-   * Locks an object until a time, in compliance mode, with all its versions that hold bytes; what is locked as long
-   * already stays as it is. A lock cannot be shortened.
+   * Locks all versions of an object that hold bytes until a time, in compliance mode. Longer locks stay: a lock cannot
+   * be shortened.
    *
    * @param until milliseconds since 1970
    * @throws store-unable; object-missing; object-lock-dropped
    */
   lock(name: string, until: number, signal: AbortSignal): Promise<void>;
 
-  /** Returns the versions of an object that hold bytes, the newest first; none where the store keeps no versions. */
+  /** Returns the versions of an object that hold bytes, newest first; none if the store keeps no versions. */
   versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 
   head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;
 
-  /** Yields all objects whose names begin with a text, in order of their names (by bytes). */
+  /** Yields all objects whose names start with `prefix`, sorted by the bytes of their names. */
   list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact>;
 
   /**
@@ -203,28 +201,28 @@ export interface ObjectStore {
    */
   delete(name: string, signal: AbortSignal): Promise<void>;
 
-  /** Returns what the store can do; tried out at the first call. */
+  /** Returns the store's abilities, tested at the first call. */
   abilities(signal: AbortSignal): Promise<Abilities>;
 
-  /** Lets go of connections. */
+  /** Closes connections. */
   close(): Promise<void>;
 }
 
 export interface Upload {
   readonly name: string;
-  /** The server's own name for it. */
+  /** The server's ID for it. */
   readonly uploadId: string;
 }
 
 /**
- * A store whose uploads are separate acts, for objects that have to be known elsewhere before the first byte is sent. The
- * object is there once the upload is completed. An upload that was given up cannot be completed.
+ * A store with separate upload steps, for objects that must be recorded elsewhere before the first byte is sent. The
+ * object exists once the upload is completed. An aborted upload cannot be completed.
  */
 export interface UploadingStore extends ObjectStore {
   /**
-   * Begins an upload, also of a small object.
+   * Starts an upload, even of a small object.
    *
-   * @param metadata kept with the object, by names of lower-case letters and hyphens
+   * @param metadata stored with the object; names of lower-case letters and hyphens
    */
   beginUpload(
     name: string,
@@ -233,7 +231,7 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<Upload>;
 
   /**
-   * Sends all bytes of an upload, and returns what the server calls their parts.
+   * Sends all bytes of an upload, and returns the server's IDs of their parts.
    *
    * @param length of all bytes: at least one
    * @throws object-length
@@ -246,11 +244,11 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<readonly string[]>;
 
   /**
-   * Asks for the object to be made of its parts. Resolves as well if an answer was lost and the server no longer knows the
-   * upload, so it is no evidence that the object is there.
+   * Requests the object to be assembled from its parts. Also resolves if a response was lost and the server no longer
+   * has the upload, so it does not prove that the object exists.
    */
   completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
 
-  /** Gives an upload up, with its parts. Does nothing if the server does not know it. */
+  /** Aborts an upload and drops its parts. Does nothing if the server does not have it. */
   giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
 }

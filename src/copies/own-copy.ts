@@ -38,11 +38,10 @@ import { findManifests, wholeObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
 /**
- * Returns the keys that this archive has of the copy at a target. The target only says which copy it is: no key is taken
- * from it. A description that is damaged, missing or of another copy does not matter where the rest shows that it is the
- * copy that was begun there.
+ * Returns this archive's keys for the copy at a target. The target only identifies the copy: no key is taken from it. A
+ * damaged, missing or foreign description does not matter if other objects identify the copy.
  *
- * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; what the store throws
+ * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors of the store
  */
 export async function ownKeyOf(
   dataDir: string,
@@ -65,7 +64,7 @@ export async function ownKeyOf(
   throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
 }
 
-/** Whether a target has a manifest of a copy that this machine believes, or a recipient as this machine keeps it. */
+/** Returns whether a target has a trusted manifest of a copy, or a recipient equal to the local one. */
 async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
   if ((await findManifests(store, key, signal)).newest !== undefined) return true;
   for (const { name, bytes } of key.kept ?? []) {
@@ -80,8 +79,8 @@ async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
 }
 
 /**
- * Whether this archive has keys of a copy that was begun at a target. An empty folder there is then a disk that is not
- * mounted, and no place for a readable archive.
+ * Returns whether this archive has keys of a copy at a target. An empty directory there is then an unmounted disk, and
+ * must not become a readable archive.
  *
  * @throws offsite-key-unreadable
  */
@@ -99,10 +98,9 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
 }
 
 /**
- * Returns the id of the copy at a target, as it says itself; undefined where there is none, and the damage of a
- * description that cannot be used.
+ * Returns the ID of the copy at a target, by its description. Undefined if there is none; an error if it is damaged.
  *
- * @throws copy-file-damaged where a newer program wrote it; what the store throws
+ * @throws copy-file-damaged if a newer version wrote it; errors of the store
  */
 async function copyAt(
   store: ObjectStore,
@@ -119,15 +117,15 @@ async function copyAt(
   }
 }
 
-/** @throws copy-file-damaged where a newer program wrote the copy; what the store throws */
+/** @throws copy-file-damaged if a newer version wrote the copy; errors of the store */
 export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
   await copyAt(store, signal);
 }
 
 /**
- * Holds the right to write to a copy for as long as `act` takes.
+ * Runs `act` with the write lock of a copy.
  *
- * @throws offsite-in-use where another process of this archive writes to it
+ * @throws offsite-in-use if another process of this archive writes to it
  */
 export async function withCopyLock<T>(
   dataDir: string,
@@ -152,7 +150,7 @@ function lockOf(folder: string, to: string) {
   }
 }
 
-/** Writes down that a copy was brought up to date, for `status` and the daemon. A state that cannot be written is a warning. */
+/** Records a completed copy, for `status` and the daemon. If the state cannot be written, only warns. */
 export function noteCopied(
   context: EngineContext,
   dataDir: string,
@@ -162,7 +160,7 @@ export function noteCopied(
   noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
 }
 
-/** Writes down what a copy found damaged at its target, likewise. */
+/** Records the damage that a copy found at its target, likewise. */
 export function noteMended(
   context: EngineContext,
   dataDir: string,
@@ -175,7 +173,7 @@ export function noteMended(
   );
 }
 
-/** Writes down what reading a copy back came to, likewise. */
+/** Records the result of reading a copy back, likewise. */
 export function noteCopyChecked(
   context: EngineContext,
   dataDir: string,
@@ -186,16 +184,16 @@ export function noteCopyChecked(
   noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, findings));
 }
 
-/** Objects of keys that are read at the most: a copy has a few. */
+/** Maximum number of key objects read: a copy has a few. */
 const MOST_OBJECTS = 1_000;
 
 interface FoundRecipients {
   readonly recipients: readonly WrappedKeys[];
-  /** Objects that are none of ours, or damaged. */
+  /** Errors of foreign or damaged objects. */
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Reads who can open a copy. @throws what the store throws */
+/** Reads the recipients of a copy. @throws errors of the store */
 export async function readRecipients(
   store: ObjectStore,
   signal: AbortSignal,
@@ -213,21 +211,18 @@ export async function readRecipients(
   return { recipients, damaged };
 }
 
-/** What a recipient says that it opens: what is copied now, only what was copied before a rotation, or not said. */
+/** What a recipient claims to open: new content, only content from before a rotation, or unstated. */
 export type Opens = 'new' | 'old' | 'unknown';
 
-/** Returns what a recipient says that it opens, by the key that this machine writes with. */
+/** Returns what a recipient claims to open, compared with the key that this machine writes with. */
 export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
   if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
-  // Those of a rotation that has not ended open what is written now as well.
+  // Recipients of an unfinished rotation also open new content.
   const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
   return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
-/**
- * Reads whose manifests are believed besides those of the first signer: each later one is confirmed by somebody who could
- * read the copy.
- */
+/** Reads the trusted signers of manifests: the first, and each later one confirmed by a reader of the copy. */
 export async function readSigners(
   store: ObjectStore,
   secrets: CopySecrets,
@@ -236,7 +231,7 @@ export async function readSigners(
   return (await findSigners(store, secrets, signal)).signers;
 }
 
-/** Reads the same, and what is wrong with the other objects that are there. */
+/** Does the same, and returns errors of the other objects. */
 export async function findSigners(
   store: ObjectStore,
   secrets: CopySecrets,
@@ -249,14 +244,14 @@ export async function findSigners(
       const bytes = await wholeObject(store, name, MOST_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
-      // Anybody can put an object there: it makes nobody a signer.
+      // Anyone can put an object there; that does not make a signer.
       if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { signers, damaged };
 }
 
-/** Yields the objects of a folder whose names are ours. */
+/** Yields the objects of a directory whose names are ours. */
 export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
@@ -267,7 +262,7 @@ export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: 
   }
 }
 
-/** Removed since it was listed; some stores list an object for a while after that. */
+/** Removed since the listing; some stores list a removed object for a while. */
 function isGone(error: unknown): boolean {
   return hasCode(error, 'object-missing');
 }
@@ -284,15 +279,15 @@ export interface KeysOrder {
 }
 
 /**
- * Returns the secrets of the copy that this archive writes to: from this machine's file, or with a key that opens the
- * copy where this machine may only write.
+ * Returns the secrets of the copy that this archive writes to: from the local file, or on a write-only machine with a
+ * key from `way`.
  *
- * @param way asked only where it is needed
- * @throws offsite-key-unfit, copy-key-refused; what `withOwnKey`, `way` and the store throw
+ * @param way called only if needed
+ * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
  */
 export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Promise<CopySecrets> {
   const { store, signal } = order;
-  // Who copies just now is to be known before anybody writes a new recovery key down.
+  // Detects a running copy before the user writes down a new recovery key.
   const key = await withOwnKey(order, async (own) => own);
   const own = ownSecrets(key);
   if (own !== undefined) return own;
@@ -300,7 +295,7 @@ export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Pr
   return fittingSecrets(key, await unlock(recipients, await way(), signal), store.label);
 }
 
-/** Returns what this machine's file holds; undefined where it may only write. */
+/** Returns the secrets in the local file. Undefined on a write-only machine. */
 export function ownSecrets(key: LocalKey): CopySecrets | undefined {
   const { copyId, nameKey, privateKeys, signers } = key;
   const [signer = Buffer.alloc(0)] = signers;
@@ -310,8 +305,8 @@ export function ownSecrets(key: LocalKey): CopySecrets | undefined {
 }
 
 /**
- * Returns secrets as of the key that this machine writes with: those of a rotation that did not end here are left out.
- * Whoever knows an age recipient can wrap other keys for it, so all that is known here is compared.
+ * Returns the secrets up to the key that this machine writes with, without keys of an unfinished rotation. Compares
+ * them with all local data: anyone who knows an age recipient can wrap other keys for it.
  *
  * @throws offsite-key-unfit
  */
@@ -326,9 +321,9 @@ export function fittingSecrets(key: LocalKey, secrets: CopySecrets, to: string):
 }
 
 /**
- * Calls `act` with this archive's keys of a copy while nobody else of this machine writes to the copy or changes them.
+ * Calls `act` with this archive's keys of a copy, with the copy's write lock.
  *
- * @throws offsite-in-use; what `ownKeyOf` and `act` throw
+ * @throws offsite-in-use; errors of `ownKeyOf` and `act`
  */
 export async function withOwnKey<T>(
   { dataDir, store, signal }: KeysOrder,
@@ -336,15 +331,15 @@ export async function withOwnKey<T>(
 ): Promise<T> {
   const { copyId } = await ownKeyOf(dataDir, store, signal);
   const file = keyFile(dataDir, copyId);
-  // Read again: it may have changed before the lock was ours.
+  // Read again: it may have changed before the lock was taken.
   return withCopyLock(dataDir, { copyId }, store.label, () => act(readLocalKey(file), file));
 }
 
 /**
- * Locks what a copy is opened and believed with: its description, recipients, later signers and settings. Recipients that
- * open only what was copied before a rotation are left to be removed.
+ * Locks the objects that open and authenticate a copy: its description, recipients, later signers and settings. Does
+ * not lock recipients that open only content from before a rotation, so that they can be removed.
  *
- * @throws what the store throws
+ * @throws errors of the store
  */
 export async function lockKeys(locking: Locking & { readonly key: LocalKey }): Promise<Locks> {
   const { store, signal } = locking;
@@ -359,7 +354,7 @@ export async function lockKeys(locking: Locking & { readonly key: LocalKey }): P
   return await keepLocked(locking, names);
 }
 
-/** A damaged one may hide another version, which is locked with it. */
+/** False for a damaged object: it may hide another version, which is then locked too. */
 async function opensOld(
   { store, key, signal }: Pick<Locking, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,

@@ -42,23 +42,23 @@ import {
 
 const RECIPIENT_TYPES = ['recovery', 'passphrase', 'age'] as const;
 
-/** Who is to open a copy as well. */
+/** Additional recipients of a copy. */
 interface Additions {
   readonly recovery?: Buffer | undefined;
   readonly passphrase?: string | undefined;
-  /** Recipients as age names them (`age1…`). */
+  /** Age recipients (`age1…`). */
   readonly age?: readonly string[];
-  /** For people: whose they are. */
+  /** The owner, for people. */
   readonly label?: string | undefined;
 }
 
-/** Objects that wrap the keys of a copy, and what this machine remembers of them. */
+/** Objects that wrap a copy's keys, and this machine's record of them. */
 interface NewRecipients {
   readonly objects: readonly KeyObject[];
   readonly age: readonly KnownRecipient[];
 }
 
-/** Wraps the keys of a copy for some. Nothing is stored yet. @throws copy-age-recipient */
+/** Wraps the keys of a copy for recipients, without storing them. @throws copy-age-recipient */
 export async function wrapFor(
   secrets: CopySecrets,
   { recovery, passphrase, age = [], label }: Additions,
@@ -78,9 +78,9 @@ export async function wrapFor(
 }
 
 /**
- * Refuses what would leave more recipients of a type than a reader tries.
+ * Refuses more recipients of a type than a reader tries.
  *
- * @param there those that stay
+ * @param there the remaining recipients
  * @throws offsite-too-many-recipients
  */
 export function refuseTooMany(
@@ -100,7 +100,7 @@ export function refuseTooMany(
   }
 }
 
-/** Stores small objects, one after the other. @throws what the store throws */
+/** Stores small objects one after the other. @throws errors of the store */
 export async function putObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -113,7 +113,7 @@ export async function putObjects(
 
 const REMOVING_MS = 10_000;
 
-/** Removes objects that nobody reads yet, also after an interruption; where the store cannot be reached, they stay. */
+/** Removes unused objects, even after an interruption; if the store is unreachable, they stay. */
 export async function removeUnread(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -122,7 +122,6 @@ export async function removeUnread(
   for (const { name } of objects) await store.delete(name, signal).catch(() => {});
 }
 
-/** Returns the id in the name of a recipient's object. */
 function idOf({ name }: Pick<KeyObject, 'name'>): string {
   return idOfName('keys', name) ?? '';
 }
@@ -133,12 +132,12 @@ export interface ListedRecipient {
 }
 
 /**
- * Lists who can open a copy, and whose manifests are believed. Recipients are listed as they describe themselves: only
- * somebody who opens one knows more.
+ * Lists the recipients of a copy and its trusted signers. Recipients are listed as they describe themselves; only
+ * opening one proves more.
  *
- * @returns with `signers` (Ed25519, 32 bytes each; the first one began the copy), objects below `keys/` and `signers/` that
- *   are not valid, and whether a rotation was interrupted on this machine
- * @throws what `ownKeyOf` and the store throw
+ * @returns with `signers` (Ed25519, 32 bytes each; the first created the copy), invalid objects below `keys/` and
+ * `signers/`, and whether a rotation was interrupted on this machine
+ * @throws errors of `ownKeyOf` and the store
  */
 export async function listKeys({ dataDir, store, signal }: KeysOrder) {
   const key = await ownKeyOf(dataDir, store, signal);
@@ -163,7 +162,7 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder) {
 }
 
 interface AddOrder extends KeysOrder {
-  /** As `openOwnCopy` returned them. */
+  /** From `openOwnCopy`. */
   readonly secrets: CopySecrets;
   readonly additions: Additions;
   /** Milliseconds since the epoch. */
@@ -171,11 +170,11 @@ interface AddOrder extends KeysOrder {
 }
 
 /**
- * Lets others open a copy.
+ * Adds recipients to a copy.
  *
- * @returns the ids of the new recipients
- * @throws copy-age-recipient, offsite-too-many-recipients, offsite-key-unfit where the keys were rotated
- *   meanwhile; what `withOwnKey` throws
+ * @returns the IDs of the new recipients
+ * @throws copy-age-recipient, offsite-too-many-recipients, offsite-key-unfit if the keys were rotated meanwhile; errors
+ * of `withOwnKey`
  */
 export async function addRecipients(order: AddOrder): Promise<readonly string[]> {
   const { store, signal } = order;
@@ -198,11 +197,11 @@ export async function addRecipients(order: AddOrder): Promise<readonly string[]>
 }
 
 /**
- * Removes recipients of a copy. Whoever opened the copy before may have kept its keys.
+ * Removes recipients of a copy. A former recipient may have kept its keys.
  *
- * @param ids each the beginning of one id
- * @returns the complete ids
- * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; what `withOwnKey` throws
+ * @param ids each the start of one ID
+ * @returns the complete IDs
+ * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
  */
 export async function removeRecipients(
   order: KeysOrder & { readonly ids: readonly string[] },
@@ -221,7 +220,7 @@ export async function removeRecipients(
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
     const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
     await refuseDamaged({ store, key, signal }, new Set(names));
-    // Kept longer than it is there, one would be stored again.
+    // Forgotten before it is deleted; otherwise, it would be stored again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
     await writeLocalKey(file, key.with({ age, kept }));
@@ -239,15 +238,15 @@ function oneOf(ids: readonly string[], beginning: string, to: string): string {
   return id;
 }
 
-/** What somebody opened a copy with, and who must have begun it. */
+/** How a user opened a copy, and its expected creator. */
 export interface OpenedWith {
   readonly way: Way;
-  /** Ed25519, 32 bytes, as `copy init` printed it; undefined where the user named none. */
+  /** Ed25519, 32 bytes, as printed by `copy init`; undefined if the user gave none. */
   readonly signer: Buffer | undefined;
 }
 
 /**
- * Refuses a copy that another key began than the one that the user named.
+ * Refuses a copy whose creator differs from the signer that the user gave.
  *
  * @throws offsite-signer-differs
  */
@@ -262,8 +261,8 @@ export function refuseOtherSigner(
 }
 
 /**
- * The same, and refuses keys of which nothing shows who wrapped them: whoever knows an age recipient can wrap keys of
- * their own for it, and would read everything that is encrypted with those.
+ * Does the same, and refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own keys for it,
+ * and could read everything encrypted with them.
  *
  * @throws offsite-signer-unnamed, offsite-signer-differs
  */
@@ -276,34 +275,34 @@ export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, t
 }
 
 interface RotateOrder extends KeysOrder {
-  /** As `openOwnCopy` returned them. */
+  /** From `openOwnCopy`. */
   readonly secrets: CopySecrets;
-  /** Who opens what is copied from now on, besides the age recipients that this machine knows. */
+  /** Recipients of new content, in addition to the age recipients known here. */
   readonly additions: { readonly recovery: Buffer; readonly passphrase?: string | undefined };
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 export interface RotatedKeys {
-  /** Ids of the recipients of the new key, and of those that they replaced. */
+  /** IDs of the new key's recipients, and of those they replaced. */
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** Ids of the recipients that open only what was copied before. */
+  /** IDs of recipients that open only older content. */
   readonly old: readonly string[];
 }
 
 /**
- * Returns whether a rotation switched to its new key on this machine, and was interrupted while it removed the recipients
- * that it had replaced.
+ * Returns whether a rotation on this machine switched to its new key, but was interrupted before it removed all
+ * replaced recipients.
  *
- * @throws what `ownKeyOf` throws
+ * @throws errors of `ownKeyOf`
  */
 export async function isSwitched({ dataDir, store, signal }: KeysOrder): Promise<boolean> {
   return (await ownKeyOf(dataDir, store, signal)).replaced.length > 0;
 }
 
 /**
- * Refuses to begin a rotation that no reader would accept.
+ * Refuses a rotation that no reader would accept.
  *
  * @throws offsite-too-many-rotations
  */
@@ -313,12 +312,12 @@ export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): voi
 }
 
 /**
- * Makes a new key pair for what is copied from now on. Its recipients are the new recovery key and passphrase, and the age
- * recipients that were added on this machine: none is read from the target. Whenever it is interrupted, the copy can be
- * written and opened with the keys of before or with the new ones, and running it again completes it.
+ * Creates a new key pair for new content. Its recipients are the new recovery key and passphrase, and the age
+ * recipients added on this machine: none is read from the target. After an interruption, the copy works with the old or
+ * the new keys, and running it again completes it.
  *
- * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; what `withOwnKey`
- *   throws
+ * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; errors of
+ * `withOwnKey`
  */
 export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   const { dataDir, store, signal } = order;
@@ -354,7 +353,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
 /**
  * Completes a rotation that had switched to its new key.
  *
- * @throws what `withOwnKey` throws
+ * @throws errors of `withOwnKey`
  */
 export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
   return withOwnKey(order, async (key, file) => ({
@@ -363,7 +362,7 @@ export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
   }));
 }
 
-/** Returns the pair to switch to, once it is noted on this machine. @throws offsite-key-unreadable */
+/** Returns the next pair, once stored on this machine. @throws offsite-key-unreadable */
 async function noted(
   key: LocalKey,
   file: string,
@@ -380,7 +379,7 @@ async function noted(
   return { key: withNext, next, privateKey };
 }
 
-/** What was uploaded and is not yet listed was encrypted for the key that is replaced: it is uploaded again. */
+/** Forgets uploads that are not listed yet: they were encrypted for the replaced key, and are repeated. */
 function forgetUploaded(dataDir: string, copyId: string): void {
   const state = openExistingState(dataDir);
   try {
@@ -390,7 +389,7 @@ function forgetUploaded(dataDir: string, copyId: string): void {
   }
 }
 
-/** Lets the later signers that this machine believes sign after the rotation too: whoever has the old key may have added others. */
+/** Renews the later signers that this machine trusts: anyone with the old key may have added others. */
 async function renewSigners(
   { store, signal }: KeysOrder,
   { signers: [, ...later] }: LocalKey,
@@ -404,7 +403,7 @@ async function renewSigners(
   return objects;
 }
 
-/** Wraps the new keys, for those age recipients that are still there: others were removed elsewhere. */
+/** Wraps the new keys for age recipients that still exist: others were removed elsewhere. */
 async function wrapAgain(
   { store, signal, additions, now }: RotateOrder,
   key: LocalKey,
@@ -426,7 +425,7 @@ async function wrapAgain(
   };
 }
 
-/** @throws offsite-not-kept where something else is there: nobody may be able to open what comes after */
+/** @throws offsite-not-kept if the stored bytes differ: new content might be impossible to open */
 async function readBack(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -449,7 +448,7 @@ async function removeReplaced(
       await store.delete(`${FOLDERS.keys}${id}`, signal);
       removed.push(id);
     } catch (error) {
-      // It opens nothing new, and is listed among those that open only what is old.
+      // Still locked; it opens nothing new, and is listed as opening only older content.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }

@@ -67,7 +67,7 @@ import {
 } from './recipients.ts';
 import { type ObjectEntry, refuseOlder } from './upload-copy.ts';
 
-/** Which version of each object is read: the newest, until that is found to be damaged or missing. */
+/** The version of each object to read: the newest, unless that is damaged or missing. */
 class ChosenVersions {
   readonly #chosen = new Map<string, string>();
   readonly #left = new Map<string, string[]>();
@@ -83,8 +83,8 @@ class ChosenVersions {
   }
 
   /**
-   * Chooses the next version of the object that an error is about. Returns false where there is none, or the error is not
-   * about damage of an object.
+   * Chooses the next version of a damaged object. Returns false if there is none, or the error reports no damage of an
+   * object.
    */
   async another(error: unknown): Promise<boolean> {
     const name = damagedObject(error);
@@ -104,31 +104,31 @@ function damagedObject(error: unknown): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** Where segments come from, and what they are checked with. */
+/** The origin of segments, with the means to check them. */
 export interface SegmentSource {
   readonly store: ObjectStore;
   readonly key: OpeningKey;
   readonly manifest: SecretManifest;
-  /** What the clear part of the manifest lists, by name. */
+  /** The objects in the manifest's clear part, by name. */
   readonly objects: ReadonlyMap<string, ObjectEntry>;
   readonly prover: SegmentProver;
   readonly signal: AbortSignal;
-  /** Where an object is damaged or missing, and the store keeps versions: take one that is as it should be. */
+  /** If an object is damaged or missing, try the versions that the store keeps. */
   readonly takesVersions?: boolean;
 }
 
-/** A segment of a copy, and the objects that its file consists of. */
+/** A segment of a copy, and the objects of its file. */
 interface CopiedSegment {
   readonly segment: number;
   readonly pieces: readonly {
     readonly kind: 'segment' | 'tail';
     readonly name: string;
-    /** Where its bytes begin in the file. */
+    /** Offset of its bytes in the file. */
     readonly from: number;
   }[];
 }
 
-/** Returns the segments of a manifest in their order; the objects of the tail are one. */
+/** Returns the segments of a manifest in order; the objects of the tail form one segment. */
 export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegment[] {
   const copied: CopiedSegment[] = segments.map(({ segment, name }) => ({
     segment,
@@ -145,10 +145,10 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
 }
 
 /**
- * Writes the file of a segment into the log of a folder: under a temporary name, until it has been read completely.
+ * Writes a segment's file into the log of a directory, under a temporary name until it was read completely.
  *
  * @returns the file and its bytes
- * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and its like
+ * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and other disk errors
  */
 export async function fetchSegment(
   source: SegmentSource,
@@ -199,7 +199,7 @@ async function fetchWith(
   }
 }
 
-/** The bytes of a segment's file, from all objects that have a part of it. */
+/** Yields the bytes of a segment's file from all its objects. */
 async function* joined(
   { store, key, objects, signal }: SegmentSource,
   copied: CopiedSegment,
@@ -225,7 +225,7 @@ async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Bu
   while (size < length) {
     const next = await bytes.next();
     if (next.done === true) break;
-    // The reader uses its buffer again.
+    // A copy: the reader reuses its buffer.
     pieces.push(Buffer.from(next.value));
     size += next.value.length;
   }
@@ -239,7 +239,7 @@ async function* rest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIter
   }
 }
 
-/** The name that a segment's header gives to its file; undefined where it is of another segment or archive. */
+/** Returns the file name from a segment's header. Undefined if it belongs to another segment or archive. */
 function nameIn(
   beginning: Buffer,
   { archiveId }: SecretManifest,
@@ -259,20 +259,20 @@ function notTheSegment(to: string, { segment }: CopiedSegment) {
 }
 
 interface FetchedForRepair {
-  /** Segments that are damaged or missing here, and were fetched. */
+  /** Fetched segments, which are damaged or missing here. */
   readonly fetched: readonly number[];
-  /** Those that the copy does not give back either, with the name of their first object and the reason. */
+  /** Segments that the copy cannot supply, with the name of their first object and the reason. */
   readonly lost: readonly { readonly name: string; readonly error: MailkeepError }[];
 }
 
 const AT_ONCE = 2;
 
 /**
- * Fetches from an off-site copy the segments that a repair of the archive may need, into a folder that is a copy with
- * gaps: those that are not intact here, and those that reach beyond the end of the log here.
+ * Fetches the segments that a repair may need from an off-site copy into a directory, as a copy with gaps. These are
+ * segments not intact here, and segments beyond the local log's end.
  *
- * @param into an empty folder
- * @throws what the store throws
+ * @param into an empty directory
+ * @throws errors of the store
  */
 async function fetchForRepair(
   source: SegmentSource,
@@ -316,7 +316,7 @@ async function isIntact(
       path,
       sealed: sealed !== undefined,
     }));
-    // Of the segment that is written to, what follows its last commit is nobody's matter.
+    // Bytes after the last commit of the current segment do not matter.
     if (!file.sealed) return isWalkable(dir, segment);
     await prover.intact(file);
     return true;
@@ -331,7 +331,7 @@ function isWalkable(dir: string, segment: number): boolean {
   return state?.damaged === false;
 }
 
-/** The number of the last commit of the log here, as far as it can be read; 0 for none. */
+/** Returns the number of the local log's last readable commit; 0 for none. */
 function endHere(dir: string): number {
   const listing = listSegments(realFiles, dir);
   const last = [...listing.keys()].at(-1);
@@ -340,7 +340,7 @@ function endHere(dir: string): number {
 }
 
 interface BringBackOptions extends SegmentSource {
-  /** The folder to bring the archive back into: empty, or that of a run that was interrupted. */
+  /** The destination: empty, or left by an interrupted run. */
   readonly to: string;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
@@ -348,20 +348,20 @@ interface BringBackOptions extends SegmentSource {
 export interface BroughtBack {
   readonly segments: number;
   readonly bytes: number;
-  /** Segments that could not be brought back, each with the reason. */
+  /** Segments that could not be restored, with the reason. */
   readonly lost: readonly { readonly segment: number; readonly error: MailkeepError }[];
 }
 
-/** In a folder while an archive is brought back into it: what was begun there, and may be continued. */
+/** Marks a directory with an unfinished restore, which can be resumed. */
 const UNFINISHED = 'copy-from.json';
-/** As many travel, are decrypted, written and read at a time: each waits for the network or the disk in turn. */
+/** Concurrent segments: each waits for the network or the disk in turn. */
 const RESTORED_AT_ONCE = 4;
 
 /**
- * Brings the log of an archive back from a copy: each segment under a temporary name, read completely before it gets
- * its own. What cannot be brought back is reported at the end; the rest is there then.
+ * Restores an archive's log from a copy. Each segment has a temporary name until it was read completely. Segments that
+ * cannot be restored are reported at the end.
  *
- * @throws offsite-not-empty; `disk-full` and its like; what the store throws
+ * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
  */
 export async function bringBack(options: BringBackOptions): Promise<BroughtBack> {
   const { to, manifest, signal, progress } = options;
@@ -385,12 +385,12 @@ export async function bringBack(options: BringBackOptions): Promise<BroughtBack>
     done += 1;
     progress?.({ segments: done, of: jobs.length });
   });
-  // What was lost may be brought back by another run, from a copy that was mended.
+  // A later run may restore lost segments, from a mended copy.
   if (lost.length === 0) await realFiles.remove(path.join(to, UNFINISHED));
   return { segments: jobs.length - lost.length, bytes, lost };
 }
 
-/** Lays an empty folder out, or finds one that an earlier run has left. */
+/** Prepares an empty directory, or resumes an earlier run. */
 async function begin(to: string, manifest: SecretManifest): Promise<void> {
   realFiles.makeFolder(to);
   const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
@@ -406,7 +406,7 @@ async function begin(to: string, manifest: SecretManifest): Promise<void> {
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
 
-/** What a file system puts into every disk, and what the lock of an archive leaves. */
+/** Present on every disk, or left by an archive's lock. */
 const MEANINGLESS = new Set(['lost+found', 'lock', 'lock.json', 'lock-journal']);
 
 function readText(file: string): string | undefined {
@@ -424,17 +424,17 @@ export interface SegmentsForRepair extends FetchedForRepair {
   /** A copy of the archive with gaps. */
   readonly folder: string;
   /**
-   * The commit that the manifest leads to, if a key of this archive signed it; undefined if another signer did, whom a
-   * reader of the copy has added.
+   * The manifest's commit if a key of this archive signed it. Undefined for a signer added by another reader of the
+   * copy.
    */
   readonly commit: ChainState | undefined;
 }
 
 /**
- * Fetches from an off-site copy what a repair of the archive may need, into a new folder below the archive's `tmp`, which
- * the caller removes.
+ * Fetches the segments that a repair may need from an off-site copy, into a new directory below the archive's `tmp`.
+ * The caller removes it.
  *
- * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
+ * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
  */
 export async function segmentsForRepair(order: {
   readonly dataDir: string;
@@ -471,7 +471,7 @@ export async function segmentsForRepair(order: {
   }
 }
 
-/** An older state may have mail that was purged since, in segments whose own list of purges is damaged. */
+/** Refuses an older state: it may hold mail that was purged since, in segments whose list of purges is damaged. */
 function refuseRolledBack(
   { dataDir, store }: { readonly dataDir: string; readonly store: ObjectStore },
   { copyId }: LocalKey,
@@ -485,7 +485,7 @@ function refuseRolledBack(
   }
 }
 
-/** This archive's own key, and the one that began the copy. Later signers were taken from the copy when it was adopted. */
+/** Returns this archive's key and the copy's creator. Later signers came from the copy when it was adopted. */
 function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
   const file = path.join(dataDir, 'checkpoint.key');
   const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
@@ -496,9 +496,9 @@ interface BringBackOrder extends OpenedWith {
   readonly store: ObjectStore;
   /** Absolute. */
   readonly to: string;
-  /** The commit to bring back; the newest where undefined. */
+  /** The commit to restore; undefined for the newest. */
   readonly atCommit: number | undefined;
-  /** A copy whose newest manifest is of an earlier commit was rolled back. */
+  /** Minimum commit of the newest manifest; a lower one means that the copy was rolled back. */
   readonly atLeast: number | undefined;
   readonly signal: AbortSignal;
   readonly onSegments: (done: { readonly segments: number; readonly of: number }) => void;
@@ -508,26 +508,26 @@ interface BringBackOrder extends OpenedWith {
 
 export interface ArchiveBack extends BroughtBack {
   readonly copyId: string;
-  /** Ed25519, 32 bytes: the key that began the copy. */
+  /** Ed25519, 32 bytes: the copy's creator. */
   readonly signer: Buffer;
   readonly number: number;
   readonly hash: string;
-  /** When the copy was made, milliseconds since the epoch. */
+  /** Time of the copy, milliseconds since the epoch. */
   readonly copiedAt: number;
   readonly messages: number;
-  /** What came back besides the archive; null where the copy carries nothing. */
+  /** Restored settings; null if the copy has none. */
   readonly settings: RestoredSettings | null;
-  /** Until every segment was there; the catalog comes after. Milliseconds. */
+  /** Time to fetch all segments, without the catalog. Milliseconds. */
   readonly fetchMs: number;
-  /** Manifests and keys at the target that are not valid. */
+  /** Errors of invalid manifests and keys at the target. */
   readonly invalid: readonly MailkeepError[];
 }
 
 /**
- * Makes an archive out of an off-site copy, on a machine that may have nothing else: its log, and a catalog of it.
+ * Restores an archive from an off-site copy, on a machine that may have nothing else: its log and catalog.
  *
  * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
- *   copy-key-refused; what the store and `rebuild` throw
+ * copy-key-refused; errors of the store and `rebuild`
  */
 export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBack> {
   const { store, to, way, signal } = order;
@@ -605,19 +605,19 @@ async function chosenManifest(
 interface AdoptOrder extends OpenedWith {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** Takes keys that may not be the newest: of a copy whose rotation was interrupted, and whose newer keys are lost. */
+  /** Accepts keys that may not be the newest, for a copy with an interrupted rotation whose newer keys are lost. */
   readonly allowOlder: boolean;
   readonly signal: AbortSignal;
 }
 
 /**
- * Gives an archive the keys of a copy, and makes its own key sign for it: of an archive that came from the copy, or that
- * lost its keys. Whether the copy is one of this archive is checked when it is next written to.
+ * Gives an archive the keys of a copy, and authorises its key to sign. For an archive restored from the copy, or one
+ * that has lost its keys. The next copy checks that the copy belongs to this archive.
  *
- * @returns with `newer`, the ids of recipients with keys that this machine does not have, and `findings`, what was damaged
- *   or missing at the target
+ * @returns with `newer`, the IDs of recipients with keys that this machine lacks, and `findings`, damaged or missing
+ * objects at the target
  * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
- *   offsite-in-use, copy-key-refused, offsite-key-unwritable; what the store throws
+ * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors of the store
  */
 export async function adoptCopy(order: AdoptOrder) {
   const { dataDir, store, way, signal } = order;
@@ -647,7 +647,7 @@ export async function adoptCopy(order: AdoptOrder) {
       ...known(before, publicKey),
     });
     await writeLocalKey(file, key);
-    // What is damaged is to be known before this machine is the only one that can tell.
+    // Finds damage now, before this machine is the only one that can.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };
     const { findings } = await mendKept({ ...mending, signingKey });
@@ -656,10 +656,10 @@ export async function adoptCopy(order: AdoptOrder) {
 }
 
 /**
- * Refuses keys that a rotation replaced: what is copied with them could be read by those whom the rotation left out. The
- * newest manifest is signed, so what it is encrypted for is certain. What recipients say of themselves is not.
+ * Refuses keys that a rotation replaced: excluded recipients could read content encrypted with them. The newest
+ * manifest is signed, so its key is certain. Recipients' own claims are not.
  *
- * @returns the ids of recipients that say that they have other keys
+ * @returns the IDs of recipients that claim other keys
  */
 async function refuseOlderKeys(
   { store, signal, allowOlder }: AdoptOrder,
@@ -673,7 +673,7 @@ async function refuseOlderKeys(
   if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
     throw copiesError('offsite-key-older', { to, ids: [] });
   }
-  // Read under the lock: a rotation may have ended since the keys were opened.
+  // Read under the lock: a rotation may have finished since the keys were opened.
   const { recipients } = await readRecipients(store, signal);
   const ids = recipients
     .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
@@ -682,7 +682,7 @@ async function refuseOlderKeys(
   return ids;
 }
 
-/** The keys that this machine has of the copy; undefined where there are none, or they are damaged: they are written again. */
+/** Returns the local keys of the copy. Undefined if missing or damaged: they are then written again. */
 function keysHere(file: string): LocalKey | undefined {
   try {
     return readLocalKey(file);
@@ -692,7 +692,7 @@ function keysHere(file: string): LocalKey | undefined {
   }
 }
 
-/** A copy keeps its first signer and its name key for life: what has others only uses its id. */
+/** Refuses a copy with another first signer or name key, which never change: it only reuses the ID. */
 function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
   if (before === undefined) return;
   const isSame =
@@ -700,7 +700,7 @@ function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to:
   if (!isSame) throw copiesError('offsite-key-unfit', { to });
 }
 
-/** What the keys that were here remember, and the copy does not say. */
+/** Returns data in the previous local keys that the copy does not contain. */
 function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
   if (before === undefined) return {};
   const { age, replaced, next } = before;

@@ -18,7 +18,7 @@ import {
   type Timeouts,
 } from './object-store.ts';
 
-/** Answers of S3 have five levels at most. The parser keeps the open elements in an array whose front it shifts. */
+/** S3 responses have at most five levels. The parser's array of open elements makes deep nesting slow. */
 const MOST_LEVELS = 16;
 /** A page of 1,000 objects has about 10,000. */
 const MOST_ELEMENTS = 200_000;
@@ -36,8 +36,8 @@ interface Growing {
 }
 
 /**
- * Returns the root of an XML document, or undefined for what is none, is incomplete, or nests deeper than any answer.
- * Knows no entities but XML's own, and opens nothing.
+ * Returns the root of an XML document. Undefined if it is invalid, incomplete or nested too deep. Supports only XML's
+ * own entities, and opens no external ones.
  */
 export function parseXml(bytes: Buffer): XmlElement | undefined {
   const open: Growing[] = [];
@@ -50,7 +50,7 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
         const element = { name: tag.slice(tag.indexOf(':') + 1), text: '', children: [] };
         elements += 1;
         if (elements > MOST_ELEMENTS || open.length >= MOST_LEVELS) isSound = false;
-        // A second root, or too much: what else comes is not looked at.
+        // A second root, or too much: the rest is ignored.
         if (!isSound || (open.length === 0 && root !== undefined)) {
           isSound = false;
           parser.pause();
@@ -71,11 +71,11 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
     { xmlMode: true, decodeEntities: true },
   );
   parser.write(bytes.toString('utf8'));
-  // The parser would close at its end what the document does not.
+  // Checked before the end, where the parser would close open elements.
   return isSound && open.length === 0 ? root : undefined;
 }
 
-/** Returns the text of a child; empty where there is none. */
+/** Returns the text of a child; empty if there is none. */
 export function textOf(element: XmlElement, name: string): string {
   return element.children.find((child) => child.name === name)?.text ?? '';
 }
@@ -84,7 +84,7 @@ export function childrenOf(element: XmlElement, name: string): XmlElement[] {
   return element.children.filter((child) => child.name === name);
 }
 
-/** Returns a text for the inside of an element. */
+/** Escapes a text for the inside of an element. */
 export function xmlText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -102,14 +102,14 @@ const TRANSIENT_CODE: ReadonlySet<string> = new Set([
   'ServiceUnavailable',
   'SlowDown',
   'RequestTimeout',
-  // Two of us wrote one object at once.
+  // Two concurrent writes of one object.
   'OperationAborted',
   'ConditionalRequestConflict',
   'ConcurrentModification',
 ]);
-/** Insufficient Storage, of WebDAV: what servers answer whose disks are full. */
+/** Insufficient Storage (WebDAV), returned by servers with full disks. */
 const NO_ROOM = 507;
-/** `QuotaExceeded` of Ceph comes with 403; `XMinioStorageFull` and `XMinioAdminBucketQuotaExceeded` are MinIO's. */
+/** Ceph returns `QuotaExceeded` with 403; `XMinioStorageFull` and `XMinioAdminBucketQuotaExceeded` are MinIO's. */
 const FULL_CODE =
   /^(?:QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 const REGION = /^[a-z0-9-]{1,64}$/;
@@ -120,14 +120,14 @@ export function isTransient({ status, code }: Pick<Refusal, 'status' | 'code'>):
   return TRANSIENT_STATUS.has(status) || TRANSIENT_CODE.has(code);
 }
 
-/** Returns how long a server asks to wait, in milliseconds, as far as that is believed. */
+/** Returns the wait that a server requests, in milliseconds, up to a limit. */
 export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number {
   const asked = headers['retry-after'] ?? '';
   const ms = /^\d{1,9}$/.test(asked) ? Number(asked) * 1000 : Date.parse(asked) - now;
   return Number.isFinite(ms) ? Math.max(0, Math.min(LONGEST_ASKED_MS, ms)) : 0;
 }
 
-/** Returns the error of an answer that says no. */
+/** Returns the error of a refusal. */
 function refusalError(store: string, operation: string, refusal: Refusal): Error {
   const { status, code } = refusal;
   const facts = { store, operation, status, answer: code };
@@ -150,14 +150,14 @@ function regionOf({ headers, xml }: Refusal): string | null {
   return REGION.test(named) ? named : null;
 }
 
-/** How patient a store is. Times in milliseconds. */
+/** Limits on retries. Times in milliseconds. */
 interface RetryPolicy {
-  /** Tries in all, until one of them got further. */
+  /** Total tries without progress. */
   readonly attempts: number;
-  /** The first wait is anything up to this, and the bound doubles. */
+  /** Upper bound of the first random wait; it doubles with each failure. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** From the first failure on; a wait that would pass it is not begun. */
+  /** Total time since the first failure; a wait beyond it is not started. */
   readonly budgetMs: number;
 }
 
@@ -171,11 +171,11 @@ export const RETRY_POLICY: RetryPolicy = {
 interface RetryTools {
   readonly policy: RetryPolicy;
   readonly clock: Clock;
-  /** From 0 to 1, as Math.random. */
+  /** From 0 to 1, like Math.random. */
   readonly random: () => number;
 }
 
-/** The one layer that tries again: counts the failures of one operation, and waits between its tries. */
+/** The only retry layer: counts the failures of one operation, and waits between tries. */
 class Patience {
   #failures = 0;
   #failedSince: number | undefined;
@@ -185,7 +185,7 @@ class Patience {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Notes that the operation got further: what fails from now on is counted from one. */
+  /** Resets the failure count after progress. */
   progressed(): void {
     this.#failures = 0;
     this.#failedSince = undefined;
@@ -194,8 +194,8 @@ class Patience {
   /**
    * Waits before the next try.
    *
-   * @param askedMs how long the server asked to wait
-   * @throws the error, with the number of tries, if it cannot pass or the patience is over; the signal's reason
+   * @param askedMs wait requested by the server
+   * @throws the error, with the number of tries, if it is permanent or the retries are used up; the signal's reason
    */
   async afterFailure(error: unknown, askedMs = 0): Promise<void> {
     this.signal.throwIfAborted();
@@ -225,12 +225,12 @@ function withTries(error: MailkeepError, tries: number): MailkeepError {
   return objectError('store-busy', facts, cause);
 }
 
-/** Certificates that do not hold: trying again changes nothing. */
+/** Invalid certificates: a retry cannot help. */
 const TLS_REFUSALS = /^(?:CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 const CONNECTIONS = 16;
 
 interface SignedRequest {
-  /** Of the protocol, such as `PutObject`: for errors. */
+  /** Operation of the protocol, such as `PutObject`, for errors. */
   readonly operation: string;
   readonly method: string;
   readonly url: URL;
@@ -238,19 +238,19 @@ interface SignedRequest {
   readonly body: Buffer;
 }
 
-/** An answer whose body is yet to be read, or discarded. */
+/** A response whose body must be read or discarded. */
 export interface Answer {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
-  /** Once. Fails if the answer breaks off or falls silent. */
+  /** Single use. Fails if the response breaks off or stalls. */
   chunks(): AsyncGenerator<Buffer>;
-  /** Breaks the connection unless everything was read. */
+  /** Closes the connection unless everything was read. */
   discard(): void;
 }
 
 /**
- * One request over the wire, without patience: no retries, no redirects. Node's own client, because undici 7 ends the
- * process when a server closes the connection of an answer that is not read at the moment, as with slow disks.
+ * Sends one request, without retries or redirects. Uses Node's client, because undici 7 ends the process when a server
+ * closes the connection of a response that is not being read, as with slow disks.
  */
 class S3Transport {
   readonly #agents = {
@@ -269,7 +269,7 @@ class S3Transport {
   ) {}
 
   /**
-   * Resolves when the answer begins.
+   * Resolves when the response starts.
    *
    * @throws store-unreachable; store-certificate; the signal's reason
    */
@@ -300,7 +300,7 @@ class S3Transport {
         sent.on('error', reject);
         sent.once('close', () => reject(failed('ECONNRESET')));
       });
-      // Failures are found where it is awaited, which may be after the body is written.
+      // Awaited later, possibly after the body is written, so a failure must not count as unhandled.
       arrived.catch(() => {});
       await this.#write(sent, body, arrived, signal);
       const message = await arrived;
@@ -319,7 +319,7 @@ class S3Transport {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
-  /** A server may answer before it has read everything, and then read no more. */
+  /** A server may respond before it has read everything, and then stop reading. */
   async #write(
     sent: http.ClientRequest,
     body: Buffer,
@@ -356,7 +356,7 @@ class S3Transport {
     signal: AbortSignal,
     unwatch: () => void,
   ): Answer {
-    // Errors without a reader, such as of an answer that is discarded.
+    // Errors without a reader, such as of a discarded response.
     message.on('error', () => {});
     message.once('close', unwatch);
     return {
@@ -403,7 +403,7 @@ class S3Transport {
   }
 }
 
-/** Where several addresses were tried, the first failure stands for all. */
+/** If several addresses failed, reports the first failure. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   return errnoName(error);
@@ -415,36 +415,36 @@ function failed(code: 'ETIMEDOUT' | 'ECONNRESET'): Error {
 
 export interface S3Options {
   readonly clock?: Clock;
-  /** From 0 to 1, as Math.random. */
+  /** From 0 to 1, like Math.random. */
   readonly random?: () => number;
   readonly retries?: RetryPolicy;
   readonly timeouts?: Timeouts;
-  /** Objects up to this length are sent in one request; servers want 5 MiB at least. */
+  /** Objects up to this length are sent in one request; servers require at least 5 MiB. */
   readonly partBytes?: number;
-  /** Uploads that were begun so long ago, and are not finished, are given up; in milliseconds. */
+  /** Age of an unfinished upload from which it is aborted; in milliseconds. */
   readonly abandonedMs?: number;
 }
 
 interface S3Request {
-  /** Of the protocol, such as `PutObject`: for errors. */
+  /** Operation of the protocol, such as `PutObject`, for errors. */
   readonly operation: string;
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
-  /** Of an object; without it, the request is about the bucket. */
+  /** Object name; without it, the request is about the bucket. */
   readonly name?: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer;
 }
 
-/** An answer that was read to its end. */
+/** A response that was read completely. */
 export interface S3Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Its root, if it is XML. */
+  /** The root element, if it is XML. */
   readonly xml: XmlElement | undefined;
-  /** The server's own code of an error, such as `NoSuchKey`; empty if there is none. */
+  /** The server's error code, such as `NoSuchKey`; empty if there is none. */
   readonly code: string;
-  /** An earlier try of the request may have taken effect: nobody knows, because its answer did not come. */
+  /** True if an earlier try may have taken effect because its response was lost. */
   readonly isUncertain: boolean;
 }
 
@@ -452,11 +452,11 @@ const NOTHING = Buffer.alloc(0);
 const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 const ERROR_CODE = /^[A-Za-z0-9.]{1,64}$/;
 
-/** Signs requests to one bucket, sends them, and sends them again after failures that may pass. */
+/** Signs and sends requests to one bucket, with retries after transient failures. */
 export class S3Client {
   readonly label: string;
   readonly partBytes: number;
-  /** Uploads that were begun so long ago, and are not finished, are given up; in milliseconds. */
+  /** Age of an unfinished upload from which it is aborted; in milliseconds. */
   readonly abandonedMs: number;
   readonly clock: Clock;
   readonly #transport: S3Transport;
@@ -485,10 +485,10 @@ export class S3Client {
   }
 
   /**
-   * Sends a request until it is answered, and reads the answer. Answers that say no are answers.
+   * Sends a request with retries, and reads the response. Refusals count as responses.
    *
-   * @throws store-unreachable, store-busy once the patience is over; store-certificate, store-answer-invalid; the
-   *   signal's reason
+   * @throws store-unreachable, store-busy once retries are used up; store-certificate, store-answer-invalid; the
+   * signal's reason
    */
   async request(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
     const patience = this.patience(signal);
@@ -507,20 +507,20 @@ export class S3Client {
     }
   }
 
-  /** Does the same, and throws the error of any answer but 200. */
+  /** Does the same, and throws for any status except 200. */
   async ok(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
     const reply = await this.request(request, signal);
     if (reply.status === 200) return reply;
     throw this.refused(request.operation, reply);
   }
 
-  /** Sends a request once; the answer is yet to be read. */
+  /** Sends a request once; the response must still be read. */
   async open(request: S3Request, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
     return await this.#transport.send(await this.#signed(request), signal);
   }
 
-  /** Reads what is left of an answer as XML. */
+  /** Reads the rest of a response as XML. */
   async read(operation: string, answer: Answer): Promise<Omit<S3Reply, 'isUncertain'>> {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -532,12 +532,12 @@ export class S3Client {
     }
     const { status, headers } = answer;
     const xml = length === 0 ? undefined : parseXml(Buffer.concat(chunks));
-    // A server that took long may have begun its answer with 200 before it failed.
+    // A slow server may have sent status 200 before it failed.
     const found = xml?.name === 'Error' ? textOf(xml, 'Code') : '';
     return { status, headers, xml, code: ERROR_CODE.test(found) ? found : '' };
   }
 
-  /** Returns the error of an answer that is none of those expected. */
+  /** Returns the error of an unexpected response. */
   refused(operation: string, reply: Pick<S3Reply, 'status' | 'headers' | 'xml' | 'code'>): Error {
     if (reply.code === 'NoSuchBucket') {
       return objectError('store-no-bucket', { store: this.label, bucket: this.target.bucket });
@@ -545,7 +545,7 @@ export class S3Client {
     return refusalError(this.label, operation, reply);
   }
 
-  /** Returns the error of an answer that makes no sense. */
+  /** Returns the error of an invalid response. */
   invalid(operation: string, problem: string): Error {
     return objectError('store-answer-invalid', { store: this.label, operation, problem });
   }

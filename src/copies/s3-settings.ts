@@ -4,12 +4,12 @@ import { readRegularFile } from '../core/files.ts';
 import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 
-/** Settings of the sections of a file of Amazon's tools; those indented below another are named `above.name`. */
+/** Settings by section of a file of Amazon's tools; nested settings have names like `above.name`. */
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /**
- * Reads a file of credentials or of configuration: sections in brackets, `name = value`, comments that begin with # or ;.
- * Lines that are none of these are left out, as Amazon's tools do.
+ * Parses a credentials or configuration file: sections in brackets, `name = value`, comments with # or ;. Ignores other
+ * lines, like Amazon's tools.
  */
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();
@@ -37,9 +37,9 @@ function parseProfiles(text: string): Profiles {
 
 export interface S3Settings {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's home, where `.aws` is. */
+  /** The user's home directory, which contains `.aws`. */
   readonly home: string;
-  /** Each overrides what environment and files say. */
+  /** These override the environment and files. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
   readonly profile?: string | undefined;
@@ -50,15 +50,15 @@ type Settings = ReadonlyMap<string, string>;
 
 const MOST_FILE_BYTES = 1024 * 1024;
 const REGION = /^[A-Za-z0-9-]{1,64}$/;
-/** What is sent in a header. */
+/** Valid in a header. */
 const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-/** Other ways to get keys, which need programs or services. */
+/** Other sources of keys, which need programs or services. */
 const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
 
 /**
- * Returns how to reach a bucket, from the environment and from the files of Amazon's tools. The files are read again for
- * each request, so that keys can be replaced.
+ * Returns the settings of a bucket, from the environment and files of Amazon's tools. The files are read again for each
+ * request, so that keys can be replaced.
  *
  * @throws store-no-credentials, store-setting-invalid
  */
@@ -90,7 +90,7 @@ export async function resolveS3(
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     credentials: async () => credentialsOf(settings),
-    // Names with dots, or of old buckets, do not fit a certificate.
+    // Names with dots, or of old buckets, do not match a certificate.
     pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
     ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
   };
@@ -139,7 +139,7 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
 }
 
-/** Names what is wrong, and never what it is. */
+/** Errors describe the problem without the value. */
 function checked(
   source: string,
   found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
@@ -161,7 +161,7 @@ function profileName({ env, profile }: S3Settings): string {
   return profile ?? (env.AWS_PROFILE || env.AWS_DEFAULT_PROFILE || 'default');
 }
 
-/** Credentials come first; sections of the configuration are named `profile NAME`. */
+/** Credentials override; sections of the configuration have names like `profile NAME`. */
 function profileSettings(settings: S3Settings): Settings {
   const name = profileName(settings);
   const [credentials = '', configuration = ''] = filesOf(settings);

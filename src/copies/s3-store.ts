@@ -31,12 +31,12 @@ import {
   xmlText,
 } from './s3-client.ts';
 
-/** How long objects of tries are locked: the server's clock may differ from ours. */
+/** Lock time of test objects: the server's clock may differ from ours. */
 const TRIED_LOCK_MS = 60 * 60_000;
 
 const LISTING = 'ListObjectsV2';
 
-/** Returns a key as it is in the bucket; one that cannot be decoded stays what no name of ours is. */
+/** Decodes a key of the bucket; an undecodable one stays an invalid name. */
 function decodedKey(key: string, isEncoded: boolean): string {
   if (!isEncoded) return key;
   try {
@@ -48,16 +48,16 @@ function decodedKey(key: string, isEncoded: boolean): string {
 
 const MOST_PAGES = 1000;
 
-/** Our objects are written once: more versions than a few are somebody else's. */
+/** Objects are written once, so many versions come from another writer. */
 const MOST_VERSIONS = 32;
 const READING = 'GetObject';
 
-/** Of a part of an object: where it begins and ends, and the length of everything. */
+/** Range of a part of an object, and the total length. */
 const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
 interface Whole {
   readonly length: number;
-  /** Names these bytes: other bytes have another one. */
+  /** Identifies these bytes. */
   readonly etag: string;
 }
 
@@ -66,7 +66,7 @@ function continuing(position: number, { etag }: Whole): Readonly<Record<string, 
   return { range: `bytes=${position}-`, 'if-match': etag };
 }
 
-/** Until when a version of an object cannot be deleted. */
+/** A version's lock, which prevents its deletion. */
 interface Lock {
   readonly mode: 'COMPLIANCE' | 'GOVERNANCE';
   /** Milliseconds since 1970, whole seconds: servers keep no more. */
@@ -85,7 +85,7 @@ function lockText({ mode, until }: Lock): string {
   return `${mode.toLowerCase()} until ${new Date(until).toISOString()}`;
 }
 
-/** An upload in parts that was begun, and neither completed nor given up. Its parts are paid for. */
+/** A multipart upload that was neither completed nor aborted. Its parts cost money. */
 interface UnfinishedUpload extends Upload {
   /** In milliseconds, by the server's clock. */
   readonly age: number;
@@ -93,12 +93,12 @@ interface UnfinishedUpload extends Upload {
 
 const MIB = 1024 * 1024;
 
-/** Returns the header by which a server notices that bytes changed on the way. */
+/** Returns the value of Content-MD5, with which a server detects changed bytes. */
 function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
 }
 
-/** Yields the bytes in buffers of one length; the last may be shorter. They stay as they are until the next is asked for. */
+/** Yields the bytes in buffers of one length; the last may be shorter. Each is valid until the next is requested. */
 async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
   const part = Buffer.allocUnsafeSlow(length);
   let filled = 0;
@@ -117,12 +117,12 @@ async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): Async
 }
 
 /**
- * Names one call of `writeObject` in the object that it stores: an object that is there after an answer was lost is
- * ours, or somebody else's.
+ * Identifies one call of `writeObject` in its object. After a lost response, it shows whether the object is from this
+ * call.
  */
 const MARK = 'x-amz-meta-mailkeep-put';
 
-/** How long a failed upload is tried to be given up. What is left then is swept later. */
+/** Time limit for aborting a failed upload. A later cleanup aborts the rest. */
 const GIVING_UP_MS = 15_000;
 
 interface Write {
@@ -144,7 +144,7 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
   return new S3Store(target, options);
 }
 
-/** A store in a bucket of S3, or of a server that speaks its protocol. */
+/** A store in an S3 bucket, or one of a compatible server. */
 export class S3Store extends S3Client implements UploadingStore {
   #abilities: Promise<Abilities> | undefined;
   #keepsVersions: boolean | undefined;
@@ -219,8 +219,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Gives up what processes left that ended while they sent parts; once. Without a prefix, the bucket may be one of others
-   * as well: only names like the one that is written are ours, in the same folder and of the same length.
+   * Aborts uploads of interrupted processes, once. Without a prefix, others may share the bucket. So only names like
+   * the one being written count as ours: same directory, same length.
    */
   async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
@@ -233,9 +233,9 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Yields the objects whose names begin with a text, in order. Keys that are no names of ours are left out.
+   * Yields the objects whose names start with `prefix`, in order. Omits keys that are not names of ours.
    *
-   * @throws store-answer-invalid for a listing that is out of order, does not end, or lists what was not asked for
+   * @throws store-answer-invalid for a listing that is out of order, endless, or outside the prefix
    */
   async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
     const above = keyOf(this.target, '');
@@ -249,7 +249,7 @@ export class S3Store extends S3Client implements UploadingStore {
       const isEncoded = textOf(page, 'EncodingType') === 'url';
       for (const object of objects) {
         const key = decodedKey(textOf(object, 'Key'), isEncoded);
-        // By bytes, as servers sort: texts of JavaScript sort otherwise.
+        // Servers sort by bytes; JavaScript sorts strings differently.
         const bytes = Buffer.from(key);
         if (last !== undefined && Buffer.compare(last, bytes) >= 0) {
           throw this.invalid(LISTING, 'keys out of order');
@@ -273,7 +273,7 @@ export class S3Store extends S3Client implements UploadingStore {
   ): Promise<XmlElement> {
     const query = {
       'list-type': '2',
-      // XML has no way to write some characters, which others may have in their keys.
+      // XML cannot represent some characters, which foreign keys may contain.
       'encoding-type': 'url',
       ...(prefix === '' ? {} : { prefix }),
       ...(token === undefined ? {} : { 'continuation-token': token }),
@@ -299,7 +299,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, length: Number(length), modified };
   }
 
-  /** Returns whether the bucket keeps, or once kept, versions of objects; true where the server does not say. */
+  /** Returns whether the bucket keeps or once kept versions; true if the server does not report it. */
   async #hasVersions(signal: AbortSignal): Promise<boolean> {
     if (this.#keepsVersions !== undefined) return this.#keepsVersions;
     const operation = 'GetBucketVersioning';
@@ -315,21 +315,21 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Deletes all versions of an object, and the marks of its deletions.
+   * Deletes all versions of an object, and its delete markers.
    *
-   * @param bypass deletes also what is locked in governance mode, if the credentials allow it
+   * @param bypass also deletes governance locks, if the credentials allow it
    * @throws object-locked
    */
   async #deleteVersions(name: string, signal: AbortSignal, bypass = false): Promise<void> {
-    // All first: pages go on from versions that must still be there.
+    // Lists all first: each page continues from a version that must still exist.
     const versions: string[] = [];
     for await (const { version } of this.#versionsOf(name, signal)) versions.push(version);
     for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
   }
 
   /**
-   * Returns the versions of an object, the newest first, without the marks of its deletions; none where the server does not
-   * list them, or the credentials do not allow it.
+   * Returns the versions of an object, newest first, without delete markers. None if the server or credentials do not
+   * allow listing them.
    */
   async #versionsWithBytes(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const versions: string[] = [];
@@ -367,7 +367,7 @@ export class S3Store extends S3Client implements UploadingStore {
       }
       if (textOf(xml, 'IsTruncated') !== 'true') return;
       const nextKey = keyIn(xml, 'NextKeyMarker');
-      // Objects whose names begin with this one come after it.
+      // Longer names with this prefix come later.
       if (nextKey > key) return;
       const next = {
         'key-marker': nextKey,
@@ -399,7 +399,7 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.refused(operation, reply);
   }
 
-  /** Returns until when a version is kept, null where it is kept until somebody says otherwise; undefined if it is not. */
+  /** Returns the end of a version's lock; null for a legal hold without end, undefined for no lock. */
   async #lockedUntil(
     name: string,
     query: Readonly<Record<string, string>>,
@@ -414,7 +414,7 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Yields the bytes of an object, or of one of its versions. A connection that breaks is continued where it stopped, if the object is still the same.
+   * Yields the bytes of an object or version. Resumes after a broken connection, if the object is still the same.
    *
    * @throws object-missing; object-changed; see `S3Client.request`
    */
@@ -450,11 +450,11 @@ export class S3Store extends S3Client implements UploadingStore {
         return;
       } catch (error) {
         answer?.discard();
-        // Without a name for its bytes, nobody knows whether the rest would be of the same object.
+        // Without an ETag, the rest might belong to another object.
         if (position > 0 && whole?.etag === '' && error instanceof MailkeepError) throw error;
         await patience.afterFailure(error, askedMs);
       } finally {
-        // The reader may have left.
+        // The reader may have stopped early.
         answer?.discard();
       }
     }
@@ -465,7 +465,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const facts = { store: this.label, name };
     if (isTransient(reply) || reply.code === 'NoSuchBucket') return this.refused(READING, reply);
     if (reply.status === 404) return objectError('object-missing', facts);
-    // It is shorter now than the position where the reading continues, or has another ETag.
+    // The object is now shorter than the resume position, or has another ETag.
     if (reply.status === 412 || reply.status === 416) return objectError('object-changed', facts);
     return this.refused(READING, reply);
   }
@@ -473,7 +473,7 @@ export class S3Store extends S3Client implements UploadingStore {
   #wholeOf({ status, headers }: Answer, position: number): Whole {
     const etag = headers.etag ?? '';
     if (status === 200) {
-      // Bytes that were read already must not come twice.
+      // Bytes already read must not be repeated.
       if (position > 0) throw this.invalid(READING, 'no part of the object, as was asked for');
       return { length: this.#lengthOf(headers), etag };
     }
@@ -491,10 +491,10 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Reads the lock of an object back: some servers answer 200 to what they do not know.
+   * Reads an object's lock back: some servers return 200 for unsupported requests.
    *
-   * @param isSet locks the object afterwards if it is not locked, as RadosGW does with objects that come in parts. Only for
-   *   buckets that were seen to lock: other servers would take the request for the bytes of an object.
+   * @param isSet locks the object afterwards if needed, as for multipart objects in RadosGW. Only for buckets with
+   * proven locks: other servers would store the request as the object's bytes.
    * @throws object-lock-dropped
    */
   async #checkLock(
@@ -521,7 +521,7 @@ export class S3Store extends S3Client implements UploadingStore {
   /**
    * Locks the versions of an object that hold bytes.
    *
-   * @throws object-missing where there is none; object-lock-dropped
+   * @throws object-missing if there are none; object-lock-dropped
    */
   async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
     checkObjectName(name, isObjectName);
@@ -564,8 +564,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Returns unfinished uploads of objects whose names begin with a text, up to 1,000; none if that may not be listed, or
-   * the server cannot.
+   * Returns up to 1,000 unfinished uploads of objects whose names start with `prefix`. None if listing is not allowed
+   * or supported.
    */
   async unfinishedUploads(prefix: string, signal: AbortSignal): Promise<UnfinishedUpload[]> {
     const above = keyOf(this.target, '');
@@ -590,7 +590,6 @@ export class S3Store extends S3Client implements UploadingStore {
     });
   }
 
-  /** Lets the server forget an upload and its parts. */
   async giveUpUpload({ name, uploadId }: Upload, signal: AbortSignal): Promise<void> {
     checkObjectName(name, isObjectName);
     const operation = 'AbortMultipartUpload';
@@ -600,7 +599,7 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Begins an upload in parts. Nothing is visible under the name before it is completed.
+   * Starts a multipart upload. The object is invisible until completion.
    *
    * @throws see `S3Client.request`
    */
@@ -620,7 +619,10 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, uploadId };
   }
 
-  /** An upload whose beginning was not acknowledged would stay for ever. Nobody else stores an object of this name. */
+  /**
+   * Aborts other uploads of this name: one whose start was not acknowledged would stay for ever. No other process
+   * stores an object with this name.
+   */
   async #giveUpOthers(name: string, uploadId: string, signal: AbortSignal): Promise<void> {
     for (const upload of await this.unfinishedUploads(name, signal)) {
       if (upload.name !== name || upload.uploadId === uploadId) continue;
@@ -629,9 +631,9 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Sends all parts of an upload, one after another, and returns what the server calls them.
+   * Sends all parts of an upload, one after another, and returns the server's IDs of them.
    *
-   * @param length of all bytes: there are 10,000 parts at most, so it decides how large they are
+   * @param length of all bytes; determines the part size, since there are at most 10,000 parts
    */
   async sendParts(
     upload: Upload,
@@ -665,8 +667,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Makes an object of the parts. An upload that was completed is unknown to the server afterwards: where an answer was
-   * lost, it is not acknowledged, and the object shows what happened.
+   * Assembles an object from the parts. The server forgets a completed upload, so after a lost response only the object
+   * shows the outcome.
    */
   async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
@@ -687,7 +689,7 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Stores an object, in one request or in parts, and checks that its lock was kept. The caller has tried out that the
+   * Stores an object, in one request or in parts, and checks that its lock was kept. The caller has verified that the
    * bucket keeps locks.
    *
    * @throws object-length, object-exists, object-lock-dropped, store-unable; see `S3Client.request`
@@ -723,7 +725,7 @@ export class S3Store extends S3Client implements UploadingStore {
     if (lock !== undefined) await this.#checkLock(name, version, lock, { isSet: !single }, signal);
   }
 
-  /** Returns the version that was stored, if the server names it. */
+  /** Returns the stored version, if the server reports it. */
   async #writeAtOnce(
     write: Write,
     bytes: AsyncIterable<Uint8Array>,
@@ -737,7 +739,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const operation = 'PutObject';
     const headers = {
       ...write.headers,
-      // Wanted with locks, and in buckets that lock everything.
+      // Required with locks, and in buckets that lock everything.
       'content-md5': md5(body),
       ...(onlyNew ? { 'if-none-match': '*' } : {}),
     };
@@ -766,13 +768,13 @@ export class S3Store extends S3Client implements UploadingStore {
       if (own === undefined) throw this.refused('CompleteMultipartUpload', reply);
       return versionOf(own);
     } catch (error) {
-      // The signal may have aborted already.
+      // The original signal may have aborted already.
       await this.giveUpUpload(upload, AbortSignal.timeout(GIVING_UP_MS)).catch(() => {});
       throw error;
     }
   }
 
-  /** Returns the answer about the object if it is the one of this call, and complete. */
+  /** Returns the response for the object if this call stored it completely. */
   async #ownObject({ name, length, mark, signal }: Write): Promise<S3Reply | undefined> {
     const reply = await this.request({ operation: 'HeadObject', method: 'HEAD', name }, signal);
     const isOwn =
@@ -782,7 +784,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return isOwn ? reply : undefined;
   }
 
-  /** Tries out what a bucket can do, with small objects below `probe/` that are deleted if that is allowed. */
+  /** Tests a bucket's abilities with small objects below `probe/`, deleted afterwards if allowed. */
   async #tryOut(signal: AbortSignal): Promise<Abilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
@@ -803,7 +805,7 @@ export class S3Store extends S3Client implements UploadingStore {
     signal: AbortSignal,
   ): Promise<{ readonly isTaken: boolean; readonly isVersion: boolean }> {
     const operation = 'PutObject';
-    // MD5 of nothing: wanted where a bucket locks everything.
+    // MD5 of no bytes: required if a bucket locks everything.
     const headers = { 'if-none-match': '*', 'content-md5': '1B2M2Y8AsgTpgAmY7PhCfg==' };
     const reply = await this.request({ operation, method: 'PUT', name, headers }, signal);
     const version = reply.headers['x-amz-version-id'];
@@ -813,7 +815,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return { isTaken: false, isVersion: false };
   }
 
-  /** A bucket that says that it can lock is tried; what others say does not matter. */
+  /** Tests locking only if the bucket reports support for it. */
   async #tryToLock(signal: AbortSignal): Promise<boolean> {
     const query = { 'object-lock': '' };
     const request = { operation: 'GetObjectLockConfiguration', method: 'GET', query } as const;
@@ -835,7 +837,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** What may not be deleted stays: it is empty, and nobody looks there. */
+  /** Deletes a test object. One that may not be deleted stays: it is empty and unused. */
   async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#deleteVersions(name, signal, true);
@@ -849,9 +851,9 @@ export class S3Store extends S3Client implements UploadingStore {
 }
 
 /**
- * Creates a bucket, unless it is ours already.
+ * Creates a bucket unless it exists and is ours.
  *
- * @param lock makes a new bucket one whose objects can be locked; of an existing bucket, nothing is changed
+ * @param lock enables Object Lock in a new bucket; an existing bucket is not changed
  * @returns whether it was created
  * @throws store-bucket-taken; see `S3Client.request`
  */
@@ -878,7 +880,7 @@ async function createBucket(client: S3Store, lock: boolean, signal: AbortSignal)
   const body = Buffer.from(
     `<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>${xmlText(region)}</LocationConstraint></CreateBucketConfiguration>`,
   );
-  // Amazon's first region has no name there, and other servers may have none at all.
+  // Amazon's first region must not be sent, and other servers may not have regions.
   const requests = region === 'us-east-1' ? [{}] : [{ body }, {}];
   for (const request of requests) {
     const reply = await client.request({ operation, method: 'PUT', headers, ...request }, signal);

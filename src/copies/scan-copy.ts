@@ -8,39 +8,39 @@ import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts
 import type { ChainState } from '../archive/segment-reader.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
 
-/** A segment to which nothing is appended any more. */
+/** A segment that is no longer written. */
 export interface ClosedSegment {
   readonly segment: number;
   readonly end: ChainState;
-  /** Which of its records were purged: equal texts mean equal sets. Empty for none. */
+  /** Identifies its set of purged records. Empty for none. */
   readonly purged: string;
 }
 
-/** A commit of the segment that is written to, and the byte of its generation 1 behind it. */
+/** A commit of the current segment, with its end offset in generation 1. */
 export interface Boundary extends ChainState {
   readonly offset: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
 }
 
-/** What of an archive can be copied, as of its last commit. */
+/** The copyable state of an archive, as of its last commit. */
 export interface Survey {
   readonly archiveId: string;
   /** The text of FORMAT, without its line end. */
   readonly format: string;
-  /** The last commit; number 0 and the genesis hash where there is none. */
+  /** The last commit; number 0 and the genesis hash if there is none. */
   readonly commit: ChainState & { /** Milliseconds since the epoch. */ readonly time: number };
   readonly closed: readonly ClosedSegment[];
-  /** The segment that is written to, with its commits in order; undefined where the last segment is sealed. */
+  /** The current segment with its commits in order; undefined if the last segment is sealed. */
   readonly open: { readonly segment: number; readonly boundaries: readonly Boundary[] } | undefined;
 }
 
 /**
- * Takes stock of the segments of an archive. Reads footers, and the last segment; a writer may be at work.
+ * Lists the segments of an archive. Reads footers and the last segment; a writer may run meanwhile.
  *
  * @param seen the highest commit that the catalog has seen; 0 for none
- * @throws `log-damaged` where a segment cannot be read, or its commits do not continue those of the one before;
- *   `archive-missing` and its like
+ * @throws `log-damaged` if a segment is unreadable or does not continue the one before; `archive-missing` and other
+ * format errors
  */
 export function surveyArchive(files: FileLayer, dir: string, seen: number): Survey {
   checkFormat(files, dir);
@@ -61,7 +61,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
     time = state.endedAt ?? time;
     if (segment === last && state.generation === 1) {
       const boundaries = commitsOf(files, dir, segment, seen);
-      // Sealed meanwhile: the next survey finds it closed.
+      // Sealed meanwhile: the next call finds it closed.
       if (boundaries === undefined) return surveyArchive(files, dir, seen);
       open = { segment, boundaries };
       const newest = boundaries.at(-1);
@@ -77,7 +77,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
   return { archiveId, format, commit, closed, open };
 }
 
-/** The commits of a segment of generation 1; undefined where it has another one by now. */
+/** Returns the commits of a segment of generation 1. Undefined if it is now sealed. */
 function commitsOf(
   files: FileLayer,
   dir: string,
@@ -100,8 +100,8 @@ function commitsOf(
 }
 
 /**
- * Returns whether a commit is one of this archive's: `same`, `other` where another has its number, `beyond` where the
- * archive has no commit of this number.
+ * Returns whether a commit belongs to this archive: `same`, `other` if another has its number, `beyond` if the number
+ * is too high.
  */
 export function standingOf(
   files: FileLayer,

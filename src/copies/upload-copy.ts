@@ -56,29 +56,29 @@ async function* fileBytes(path: string, from: number, to: number): AsyncIterable
   yield* createReadStream(path, { fd, start: from, end: to - 1, highWaterMark: CHUNK_BYTES });
 }
 
-/** An object of the target, as a manifest lists it. */
+/** An object of the target, as listed in a manifest. */
 export interface ObjectEntry {
   readonly name: string;
-  /** Bytes as they are stored there. */
+  /** Stored bytes. */
   readonly length: number;
-  /** Of those bytes, hexadecimal. */
+  /** Of the stored bytes, hexadecimal. */
   readonly sha256: string;
 }
 
-/** One object that the next manifest needs: one that is there, or one to upload. */
+/** One object for the next manifest: existing, or to be uploaded. */
 export interface Piece<T> {
   readonly what: T;
-  /** By which the object is recognised among others. */
+  /** Identifies the object. */
   readonly mark: string;
   readonly there: ObjectEntry | undefined;
 }
 
-/** A range of bytes of generation 1 of the segment that is written to: whole batches. */
+/** A range of whole batches in generation 1 of the current segment. */
 export interface TailRange {
   readonly segment: number;
   readonly from: number;
   readonly to: number;
-  /** The commit that ends it. */
+  /** The commit at its end. */
   readonly end: Boundary;
 }
 
@@ -87,23 +87,23 @@ interface CopyPlan {
   readonly tail: readonly Piece<TailRange>[];
 }
 
-/** How a copy recognises its objects. */
+/** Marks that identify a copy's objects. */
 export interface Marks {
   readonly segment: (segment: ClosedSegment) => string;
   readonly tail: (range: TailRange) => string;
 }
 
-/** Objects of the tail at the most. Ranges double in size, so a segment of 64 MiB has about ten. */
+/** Maximum objects of the tail. Ranges double in size, so a segment of 64 MiB has about ten. */
 export const LONGEST_TAIL = 32;
-/** What an object takes at least: a small range costs as much as one of this size. */
+/** Minimum size of an object: a smaller range costs the same. */
 const PADDING = 64 * 1024;
 
 /**
- * Decides what a copy has to upload. A segment that is there stays, whatever its generation here. New batches of the
- * open segment become one more object of its tail, joined with those before it while they are not much larger: so each
- * byte is uploaded a few times at the most until its segment is closed, and the tail stays short.
+ * Plans the uploads of a copy. An existing segment stays, whatever its local generation. New batches of the open
+ * segment become one more object of its tail, merged with earlier ones that are not much larger. So each byte is
+ * uploaded only a few times before its segment is closed, and the tail stays short.
  *
- * @param known the objects that are there, by their mark
+ * @param known existing objects by mark
  */
 export function planCopy(
   survey: Survey,
@@ -153,10 +153,10 @@ function planTail(
 }
 
 /**
- * Returns those of the listed objects that are there with their length. A lifecycle rule of the bucket, or its owner, may
- * have removed some.
+ * Returns the listed objects that still exist with their length. A lifecycle rule of the bucket, or its owner, may have
+ * removed some.
  *
- * @throws what the store throws
+ * @throws errors of the store
  */
 async function stillThere(
   store: ObjectStore,
@@ -176,42 +176,42 @@ async function stillThere(
 interface Tidied {
   readonly manifests: number;
   readonly objects: number;
-  /** What was to be removed, and a lock keeps. */
+  /** Objects that a lock kept from removal. */
   readonly locked: readonly LockedObject[];
-  /** When the last of these locks ends, ISO 8601; null where there is none, or the store does not say of one. */
+  /** End of the last of these locks, ISO 8601; null if there is none, or the store does not report one. */
   readonly lockedUntil: string | null;
 }
 
 interface LockedObject {
   readonly name: string;
-  /** ISO 8601; null where the store does not say. */
+  /** ISO 8601; null if the store does not report it. */
   readonly until: string | null;
 }
 
 interface TidyOptions
   extends Pick<CopyOutOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
-  /** Of the manifest that was written last. Some stores list it only after a while. */
+  /** Of the last written manifest, which some stores list only after a while. */
   readonly sequence: number;
-  /** Objects that were uploaded and are not listed yet. */
+  /** Uploaded objects that are not listed yet. */
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
 
-/** What was tidied where there was nothing to do. */
+/** The result of a cleanup without work. */
 export const NOTHING_TIDIED: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
-/** Whoever reads a copy has that long after another manifest replaced the one that they read. */
+/** Readers of a copy have this long after another manifest replaces theirs. */
 const GRACE_MS = 24 * 3_600_000;
 
 /**
- * Removes what nobody needs any more: manifests beyond those to keep once they have been superseded for a day, and then
- * objects that no remaining manifest lists, unless they are younger than a day. All times are of the store's clock.
- * Objects stay as they are while a manifest that remains cannot be read, since it may list them. What copies have locked
- * themselves stays until the lock has ended, and is not counted as kept.
+ * Removes unneeded objects. First come manifests beyond those to keep, once superseded for a day. Then objects follow
+ * that no remaining manifest lists, unless younger than a day. All times are by the store's clock. While a remaining
+ * manifest is unreadable, all objects stay, since it may list them. Objects locked by copies stay until the lock
+ * expires, and are not counted as kept.
  *
- * @param atOnce tries to remove all manifests but the newest, and what only they list: after a purge, they lead to mail that
- *   was to be forgotten
- * @returns undefined where the store does not list the manifest that was written last: all is still to be done then
+ * @param atOnce tries to remove all manifests except the newest, and their objects: after a purge, they lead to mail
+ * that should be forgotten
+ * @returns undefined if the store does not list the last written manifest yet: nothing was done
  */
 export async function tidyCopy(options: TidyOptions, atOnce: boolean): Promise<Tidied | undefined> {
   const { store, key, signal } = options;
@@ -257,7 +257,7 @@ function outdated(
   });
 }
 
-/** What the remaining manifests list, or undefined if one of them is not valid. */
+/** Returns the objects in the remaining manifests. Undefined if one of them is invalid. */
 async function neededObjects(
   { store, key, signal }: TidyOptions,
   listed: readonly ListedManifest[],
@@ -281,7 +281,7 @@ interface Tidying extends TidyOptions {
 
 async function removed(tidying: Tidying, name: string): Promise<boolean> {
   const { store, signal, memory, now, atOnce, locked } = tidying;
-  // After a purge it is tried all the same: what is kept then is reported each time.
+  // After a purge, it is tried anyway, so that kept objects are reported each time.
   if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
   try {
     await store.delete(name, signal);
@@ -295,18 +295,18 @@ async function removed(tidying: Tidying, name: string): Promise<boolean> {
   }
 }
 
-/** Whether a lock may be one that a copy set: without its memory, nothing else shows it. */
+/** Returns whether a copy may have set a lock: without the memory, only its end time suggests it. */
 function isOwnLock(
   { lockDays, now }: Pick<Tidying, 'lockDays' | 'now'>,
   until: string | null,
 ): until is string {
   if (until === null || lockDays === undefined) return false;
-  // The store keeps whole seconds, rounded up.
+  // The store rounds up to whole seconds.
   return Date.parse(until) <= lockEnd({ lockDays, now }) + 1_000;
 }
 
 export interface CopyOutOptions {
-  /** The folder of the archive. */
+  /** The archive's directory. */
   readonly dir: string;
   readonly store: ObjectStore;
   readonly key: LocalKey;
@@ -316,15 +316,15 @@ export interface CopyOutOptions {
   readonly prover: SegmentProver;
   /** The highest commit that the catalog has seen; 0 for none. */
   readonly seen: number;
-  /** Uploads every segment again, as it is here now. */
+  /** Uploads every segment again in its present state. */
   readonly refresh: boolean;
-  /** How many of the newest manifests stay, whatever their age, the new one included. */
+  /** Number of newest manifests to keep, whatever their age, including the new one. */
   readonly keep: number;
-  /** Objects that were found damaged there: they are uploaded again. */
+  /** Objects known to be damaged there: they are uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;
-  /** The newest manifest that was seen here: stored again where the target has none that is as new. */
+  /** The newest manifest seen here: stored again if the target has none as new. */
   readonly manifest?: KeptManifest | undefined;
-  /** Locks what is uploaded for that many days, and what the newest manifest names again in time. */
+  /** Days for which uploads are locked; locks of objects in the newest manifest are extended in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -332,7 +332,7 @@ export interface CopyOutOptions {
   readonly progress?: (done: CopyProgress) => void;
 }
 
-/** A manifest with its bytes, as this machine keeps it. */
+/** A manifest with its bytes, as kept on this machine. */
 export interface KeptManifest {
   readonly clear: ClearManifest;
   readonly bytes: Buffer;
@@ -346,42 +346,43 @@ export interface CopyProgress {
 
 export interface CopiedOut {
   readonly copyId: string;
-  /** The commit that the copy leads to now. */
+  /** The copy's last commit. */
   readonly number: number;
   readonly hash: string;
-  /** Objects and bytes that were uploaded, without the manifest. */
+  /** Uploaded objects and bytes, without the manifest. */
   readonly uploaded: number;
   readonly bytes: number;
-  /** Objects that the manifest lists, and their bytes. */
+  /** Objects in the manifest, and their bytes. */
   readonly objects: number;
   readonly stored: number;
-  /** Objects that the newest manifest listed, and that were no longer there: what they had was uploaded again. */
+  /** Objects in the newest manifest that had disappeared: their content was uploaded again. */
   readonly missing: number;
-  /** Objects that were missing or damaged, and that this run stored again. */
+  /** Missing or damaged objects that this run stored again. */
   readonly mended: readonly CopyFinding[];
-  /** Objects that were known to be damaged, and that the copy no longer needs. */
+  /** Objects known to be damaged that the copy no longer needs. */
   readonly replaced: readonly string[];
-  /** The name of the manifest that leads to the copy now. */
+  /** The name of the copy's newest manifest. */
   readonly manifest: string;
-  /** Manifests at the target that are not valid. */
+  /** Names of invalid manifests at the target. */
   readonly invalid: readonly string[];
   readonly removed: Tidied;
-  /** Of what the newest manifest names, and of itself; null where nothing was to be locked. */
+  /** Locks of the newest manifest and its objects; null if nothing was to be locked. */
   readonly locks: Locks | null;
 }
 
-/** Two objects at a time: one is read and sealed while the other travels. */
+/** Two objects at a time: one is read and sealed while the other is sent. */
 const AT_ONCE = 2;
-/** After that long, what was surveyed is surveyed again before a manifest is written: objects are deleted after a day. */
+/**
+ * Time after which the archive is listed again before a manifest is written: unlisted objects are deleted after a day.
+ */
 const LONGEST_MS = 12 * 3_600_000;
 
 /**
- * Brings an off-site copy to the last commit of the archive: uploads what is missing, then writes a manifest, then
- * removes what no manifest of the last day names. Whenever it is interrupted, the newest manifest leads to a complete
- * archive.
+ * Brings an off-site copy to the archive's last commit: uploads missing objects, writes a manifest, then removes
+ * objects that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
  *
- * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; what
- *   `surveyArchive`, `prove` and the store throw
+ * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; errors of
+ * `surveyArchive`, `prove` and the store
  */
 export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
   const { dir, store, key, memory, signal, now } = options;
@@ -403,7 +404,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     manifests = await findManifests(store, key, signal);
   }
   for (const { name, error } of manifests.invalid) {
-    // One of ours: its signature is checked before its name.
+    // One of ours: the signature is checked before the name.
     if (error.facts.reason !== 'name') continue;
     mended.push({ name, error });
     await store.delete(name, signal);
@@ -484,7 +485,7 @@ async function tidied(
   return removed;
 }
 
-/** Whether the target has no valid manifest that is as new as one. */
+/** Returns whether the target lacks a valid manifest as new as `kept`. */
 export function isOlder<M extends { readonly clear: ClearManifest }>(
   { newest }: FoundManifests,
   kept: M | undefined,
@@ -492,7 +493,7 @@ export function isOlder<M extends { readonly clear: ClearManifest }>(
   return kept !== undefined && (newest?.clear.sequence ?? -1) < kept.clear.sequence;
 }
 
-/** Whoever owns the target can put an older manifest back, or remove the newest. */
+/** Refuses an older manifest: the target's owner can restore one, or remove the newest. */
 export function refuseOlder(
   store: ObjectStore,
   { newest, listed }: FoundManifests,
@@ -531,7 +532,7 @@ function refuseStrangers(
 }
 
 /**
- * Whether objects there may hold mail that was purged here since: of a segment whose beginning is there, in another state.
+ * Returns whether objects there may hold mail purged here since: of a segment whose start is there in another state.
  */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
@@ -552,8 +553,8 @@ function marksOf({ nameKey }: LocalKey): Marks {
 }
 
 /**
- * What lies there, by mark: listed by the newest manifest, or uploaded since. Where everything is to be uploaded again,
- * only what this run has uploaded itself.
+ * Returns existing objects by mark: in the newest manifest, or uploaded since. With `refresh`, only uploads of this
+ * run.
  */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
@@ -577,7 +578,7 @@ function add(known: Map<string, ObjectEntry>, entry: ObjectEntry): void {
   if (mark !== undefined) known.set(mark, entry);
 }
 
-/** What one run has uploaded. */
+/** Uploads of one run. */
 interface Uploaded {
   readonly names: Set<string>;
   bytes: number;
@@ -588,7 +589,7 @@ interface Listed {
   readonly entry: ObjectEntry;
 }
 
-/** Returns what the manifest has to list, or undefined where the archive has to be surveyed again. */
+/** Returns the objects for the manifest. Undefined if the archive must be listed again. */
 async function upload(
   options: CopyOutOptions,
   plan: CopyPlan,
@@ -627,7 +628,7 @@ async function uploadPiece(
     try {
       const file = fileInForce(dir, what.segment);
       if ('from' in what) {
-        // The next generation has other bytes under these offsets.
+        // The next generation has other bytes at these offsets.
         if (file.sealed) throw new SegmentMoved();
         return await put(options, 'tail', mark, file.path, what.from, what.to);
       }
@@ -637,15 +638,15 @@ async function uploadPiece(
     } catch (error) {
       if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
       if ('from' in what) throw new SegmentMoved();
-      // Its next generation is there by now.
+      // Its next generation exists by now.
     }
   }
 }
 
-/** A segment is replaced by its next generation once in a while, not at each look. */
+/** Generations change rarely, so a few tries suffice. */
 const TRIES = 5;
 
-/** The segment that was written to is sealed by now: what was planned for it is no longer what there is. */
+/** The planned segment has been sealed meanwhile. */
 class SegmentMoved extends Error {}
 
 function fileInForce(dir: string, segment: number) {
@@ -680,7 +681,7 @@ function sealingKey({ copyId, publicKey }: LocalKey) {
   return { copyId: Buffer.from(copyId, 'hex'), publicKey };
 }
 
-/** Whether a manifest says all that a new one would. */
+/** Returns whether a manifest already states everything that a new one would. */
 function isThere({ clear }: FoundManifest, { commit }: Survey, listed: readonly Listed[]): boolean {
   const names = new Set(clear.objects.map(({ name }) => name));
   return (

@@ -2,23 +2,23 @@ import { capital, defineErrors, some } from '../../core/errors.ts';
 import { fitColumns } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 
-/** How an object differs from what was sealed. */
+/** How an object differs from the sealed original. */
 export type ObjectDamage =
-  /** The header is none of ours, or was changed. */
+  /** The header is foreign or was changed. */
   | 'header'
   | 'other-copy'
   | 'other-kind'
-  /** The header was changed, or the object was moved to another name. */
+  /** The header was changed, or the object was renamed. */
   | 'key'
-  /** Bytes were changed, left out or moved. */
+  /** Bytes were changed, omitted or moved. */
   | 'chunk'
   | 'cut'
   | 'appended'
-  /** It is complete, and not the one that the manifest lists. */
+  /** A complete object, but not the one in the manifest. */
   | 'other-bytes'
-  /** It is not the one that this machine stored. */
+  /** Not the object that this machine stored. */
   | 'replaced'
-  /** Authentic bytes with a wrong length or padding: sealed by something else than mailkeep. */
+  /** Authentic bytes with a wrong length or padding: sealed by another program. */
   | 'frame';
 
 const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
@@ -34,14 +34,14 @@ const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
   frame: 'its length and padding are wrong; mailkeep did not write it',
 };
 
-/** How an object below `keys/` differs from what was written. */
+/** How an object below `keys/` differs from the original. */
 export type KeyDamage =
   | 'shape'
-  /** It was moved to another name. */
+  /** It was renamed. */
   | 'name'
-  /** Its scrypt parameters are beyond what anybody should compute. */
+  /** Its scrypt parameters are too expensive to compute. */
   | 'cost'
-  /** What is not encrypted was changed. */
+  /** The unencrypted part was changed. */
   | 'clear';
 
 const KEY_DAMAGE: Readonly<Record<KeyDamage, string>> = {
@@ -51,7 +51,7 @@ const KEY_DAMAGE: Readonly<Record<KeyDamage, string>> = {
   clear: 'the part that is not encrypted was changed',
 };
 
-/** How the keys of a copy are wrapped for somebody. */
+/** The type of a recipient for whom a copy's keys are wrapped. */
 export type RecipientType = 'passphrase' | 'recovery' | 'age';
 
 const OPENERS: Readonly<Record<RecipientType, string>> = {
@@ -60,12 +60,12 @@ const OPENERS: Readonly<Record<RecipientType, string>> = {
   age: 'the age identity',
 };
 
-/** How an object below `signers/` differs from what was written. */
+/** How an object below `signers/` differs from the original. */
 export type SignerDamage =
   | 'shape'
   | 'name'
   | 'other-copy'
-  /** It was changed, or made by somebody who cannot read the copy. */
+  /** It was changed, or its author cannot read the copy. */
   | 'mac'
   /** It was made with a private key that a rotation replaced. */
   | 'older-key';
@@ -84,15 +84,15 @@ const LINE_PROBLEMS = {
   checksum: 'contains a wrong character',
 } as const;
 
-/** How a manifest differs from what was written. */
+/** How a manifest differs from the original. */
 export type ManifestDamage =
   | 'shape'
   | 'too-large'
-  /** It was changed, or none of the keys that are trusted signed it. */
+  /** It was changed, or no trusted key signed it. */
   | 'signature'
   | 'other-copy'
   | 'name'
-  /** Its clear part and its encrypted part contradict each other. */
+  /** Its clear and encrypted parts contradict each other. */
   | 'disagree';
 
 const MANIFEST_DAMAGE: Readonly<Record<ManifestDamage, string>> = {
@@ -109,7 +109,6 @@ const FILE_DAMAGE = {
   signature: 'its signature is invalid',
 } as const;
 
-/** An error of the format of off-site copies. */
 export const offsiteError = defineErrors({
   damage: {
     'copy-object-damaged': ({ name, reason }: { name: string; reason: ObjectDamage }) =>
@@ -132,7 +131,7 @@ export const offsiteError = defineErrors({
       `${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`,
     'copy-file-damaged': (f: {
       reason: 'shape' | 'signature' | 'newer';
-      /** The format that a newer version wrote, such as `copy 2`; null otherwise. */
+      /** The format of a newer version, such as `copy 2`; null otherwise. */
       found: string | null;
     }) =>
       f.reason === 'newer'
@@ -164,7 +163,7 @@ export const offsiteError = defineErrors({
       `This is not a recovery key: ${counted(lines, 'line')} with ${counted(characters, 'character')} in all.`,
       'A recovery key has four lines such as "ABCD-EFGH".',
     ],
-    /** One line of the recovery key is wrong; `seems` is the number of the line that it may be. */
+    /** One line of the recovery key is wrong; `seems` is the line number that it may belong to. */
     'copy-recovery-line': (f: {
       line: number;
       reason: 'length' | 'character' | 'checksum' | 'order';

@@ -19,13 +19,13 @@ import {
   readCanonical,
 } from './sealed-object.ts';
 
-/** Loaded when it is needed: most copies have no age recipient. */
+/** Loaded on demand: most copies have no age recipient. */
 const library = () => import('age-encryption');
 
 const IDENTITY = /^AGE-SECRET-KEY-/i;
 
 /**
- * Returns an age file (age-encryption.org/v1) for a recipient.
+ * Encrypts a text as an age file (age-encryption.org/v1) for a recipient.
  *
  * @throws `copy-age-recipient`
  */
@@ -35,7 +35,7 @@ async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   try {
     encrypter.addRecipient(recipient);
   } catch {
-    // Somebody may have given the secret half; the library's message may quote it too.
+    // The user may have entered the secret half; the library's message may quote it too.
     const isSecret = /AGE-SECRET-KEY-/i.test(recipient);
     const found = isSecret ? 'AGE-SECRET-KEY-…' : recipient;
     throw offsiteError('copy-age-recipient', { found });
@@ -43,7 +43,7 @@ async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   return Buffer.from(await encrypter.encrypt(text));
 }
 
-/** Returns the content of an age file, or undefined if none of the identities opens it. */
+/** Returns the content of an age file. Undefined if none of the identities opens it. */
 async function decryptWithAge(
   identities: readonly string[],
   file: Buffer,
@@ -54,15 +54,15 @@ async function decryptWithAge(
   try {
     return Buffer.from(await decrypter.decrypt(file));
   } catch {
-    // Not for these identities, or damaged: the library has no way to know which.
+    // Wrong identities or damage: the library does not distinguish them.
     return undefined;
   }
 }
 
 /**
- * Returns the identities in the text of a file as `age-keygen` writes it: one a line, with comments.
+ * Returns the identities in a file as written by `age-keygen`: one per line, with comments.
  *
- * @throws `copy-age-identity` with the number of the first line that is none, never with its text
+ * @throws `copy-age-identity` with the number of the first invalid line, never with its text
  */
 export async function parseIdentities(text: string): Promise<string[]> {
   const { Decrypter } = await library();
@@ -84,12 +84,12 @@ function isIdentity(text: string, decrypter: { addIdentity(text: string): void }
     decrypter.addIdentity(text);
     return true;
   } catch {
-    // A wrong checksum or length; its message may quote the key, so it is not kept.
+    // A wrong checksum or length. The message may quote the key, so it is dropped.
     return false;
   }
 }
 
-/** How much a guess of a passphrase costs (RFC 7914). */
+/** The cost of guessing a passphrase (RFC 7914). */
 interface ScryptCost {
   readonly N: number;
   readonly r: number;
@@ -98,13 +98,13 @@ interface ScryptCost {
 
 /** 128 MiB, and some tenths of a second. */
 export const SCRYPT_COST: ScryptCost = { N: 2 ** 17, r: 8, p: 1 };
-/** What is read comes from a place that is not trusted: 1 GiB at the most. */
+/** Parameters come from an untrusted place: 1 GiB at most. */
 const LARGEST: ScryptCost = { N: 2 ** 20, r: 8, p: 4 };
 const SMALLEST_N = 2 ** 10;
 
 const derive = promisify<Buffer, Buffer, number, object, Buffer>(scrypt);
 
-/** True for a cost that is meaningful and that a machine can afford. */
+/** Returns whether the cost is valid and affordable. */
 function isAffordable({ N, r, p }: ScryptCost): boolean {
   const isPower = Number.isSafeInteger(N) && Math.log2(N) % 1 === 0;
   return (
@@ -112,7 +112,7 @@ function isAffordable({ N, r, p }: ScryptCost): boolean {
   );
 }
 
-/** Returns 32 bytes that depend on a passphrase, in NFC, and a salt. Runs outside the main thread. */
+/** Derives 32 bytes from a passphrase, in NFC, and a salt. Runs outside the main thread. */
 async function passphraseKey(
   passphrase: string,
   salt: Buffer,
@@ -126,29 +126,29 @@ function isWithin(value: number, most: number): boolean {
   return Number.isSafeInteger(value) && value >= 1 && value <= most;
 }
 
-/** What every recipient of a copy can read: all that is needed to read the copy and to trust what it says. */
+/** The secrets that every recipient can read: everything needed to read and trust a copy. */
 export interface CopySecrets {
   readonly copyId: Buffer;
-  /** The newest first; several after a rotation, so that one recipient object is enough. */
+  /** Newest first; several after a rotation, so that one recipient object is enough. */
   readonly privateKeys: readonly Buffer[];
   readonly nameKey: Buffer;
-  /** Ed25519, 32 bytes: the key whose manifests are believed. */
+  /** Ed25519, 32 bytes: the key whose manifests are trusted. */
   readonly signer: Buffer;
 }
 
-/** Private keys of a copy, so many rotations back. */
+/** Maximum number of a copy's private keys, hence of rotations. */
 export const MOST_KEYS = 100;
 const MOST_BYTES = 16 * 1024;
 
 /**
- * Returns the keys of a new copy: its id (16 random bytes; public), a pair (X25519; a writer needs the public half, only a
- * reader the private one), and 32 random bytes that names of objects are made with.
+ * Returns the keys of a new copy: its public ID (16 random bytes), an X25519 pair (writers need only the public key),
+ * and 32 random bytes for object names.
  */
 export function newCopyKeys() {
   return { copyId: randomBytes(16), ...newKeyPair(), nameKey: randomBytes(KEY_BYTES) };
 }
 
-/** Returns secrets as they are wrapped, bound to the object that they are wrapped in. */
+/** Returns secrets in their wrapped form, bound to their object. */
 function secretsBytes(secrets: CopySecrets, clear: string): Buffer {
   const { copyId, privateKeys, nameKey, signer } = secrets;
   return canonicalBytes({
@@ -160,7 +160,7 @@ function secretsBytes(secrets: CopySecrets, clear: string): Buffer {
   });
 }
 
-/** Returns secrets and what they are bound to, or undefined if the bytes are none. */
+/** Returns secrets and their binding. Undefined if the bytes are not secrets. */
 function readSecrets(
   bytes: Buffer,
 ): { readonly secrets: CopySecrets; readonly clear: string } | undefined {
@@ -196,26 +196,26 @@ export interface KeyObject {
   readonly bytes: Buffer;
 }
 
-/** What people may know of a recipient; nothing here is authentic before it was unwrapped. */
+/** Public data about a recipient; nothing here is authentic before unwrapping. */
 export interface WrappedKeys {
   readonly name: string;
   readonly copyId: Buffer;
   readonly id: string;
   readonly type: RecipientType;
-  /** Key id (hex) of the newest public key whose private half is in it; null if it was written without. */
+  /** Key ID (hex) of the newest public key whose private half it contains; null if it was written without one. */
   readonly key: string | null;
-  /** For people: whose it is. */
+  /** The owner, for people. */
   readonly label: string | null;
   /** Milliseconds since 1970. */
   readonly created: number;
   readonly cost: ScryptCost | null;
   readonly salt: Buffer;
   readonly wrapped: Buffer;
-  /** SHA-256 of all that is not wrapped. */
+  /** SHA-256 of the unwrapped fields. */
   readonly clear: string;
 }
 
-/** What people may say about a new recipient. */
+/** Optional details of a new recipient. */
 interface RecipientNote {
   /** Milliseconds since 1970. */
   readonly created: number;
@@ -225,12 +225,12 @@ interface RecipientNote {
 const MARK = 'copy key 1';
 const DOMAIN = 'mailkeep copy key 1\n';
 const SALT_BYTES = 32;
-/** Bytes of an object below `keys/`, and of a label in it. */
+/** Maximum bytes of an object below `keys/`. */
 export const MOST_KEY_BYTES = 64 * 1024;
 const MOST_LABEL = 200;
 const NOTHING = Buffer.alloc(0);
 
-/** Returns a new recipient that opens with a passphrase. */
+/** Returns a new recipient for a passphrase. */
 export async function wrapForPassphrase(
   secrets: CopySecrets,
   passphrase: string,
@@ -243,7 +243,7 @@ export async function wrapForPassphrase(
   return keyObject(secrets, note, clear, async (text) => encryptOnce(key, text, NOTHING));
 }
 
-/** Returns a new recipient that opens with a recovery key. */
+/** Returns a new recipient for a recovery key. */
 export async function wrapForRecovery(
   secrets: CopySecrets,
   recovery: Buffer,
@@ -256,7 +256,7 @@ export async function wrapForRecovery(
 }
 
 /**
- * Returns a new recipient that opens with the identity of an age recipient.
+ * Returns a new recipient for an age recipient.
  *
  * @throws `copy-age-recipient`
  */
@@ -268,7 +268,7 @@ export async function wrapForAge(
   return keyObject(secrets, note, { type: 'age' }, (text) => encryptForAge(recipient, text));
 }
 
-/** Returns what an object below `keys/` says. @throws `copy-key-damaged` */
+/** Parses an object below `keys/`. @throws `copy-key-damaged` */
 export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   const damaged = (reason: KeyDamage) => offsiteError('copy-key-damaged', { name, reason });
   const fields = readCanonical(bytes, MOST_KEY_BYTES, isFlat);
@@ -294,7 +294,7 @@ export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   return { name, copyId, id, type, key, label, created, cost, salt, wrapped, clear };
 }
 
-/** Returns the secrets, or undefined if the passphrase is another one. @throws `copy-key-damaged` */
+/** Returns the secrets. Undefined if the passphrase is wrong. @throws `copy-key-damaged` */
 export async function unwrapWithPassphrase(
   keys: WrappedKeys,
   passphrase: string,
@@ -304,7 +304,7 @@ export async function unwrapWithPassphrase(
   return unwrapped(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
-/** Returns the secrets, or undefined if the recovery key is another one. @throws `copy-key-damaged` */
+/** Returns the secrets. Undefined if the recovery key is wrong. @throws `copy-key-damaged` */
 export async function unwrapWithRecovery(
   keys: WrappedKeys,
   recovery: Buffer,
@@ -315,8 +315,8 @@ export async function unwrapWithRecovery(
 }
 
 /**
- * Returns the secrets, or undefined if they are for another identity. Anybody who knows an age recipient can make such an
- * object: the signer in it is to be trusted only if it is compared with one that is known from elsewhere.
+ * Returns the secrets. Undefined if they are for another identity. Anyone who knows an age recipient can make such an
+ * object: trust its signer only after comparison with one known from elsewhere.
  *
  * @throws `copy-key-damaged`
  */
@@ -362,19 +362,19 @@ function unwrapped(keys: WrappedKeys, text: Buffer | undefined): CopySecrets | u
   return secrets;
 }
 
-/** What is no number is no cost that anybody can afford. */
+/** Returns the cost; a missing number becomes NaN, which is never affordable. */
 function costOf({ N, r, p }: Fields): ScryptCost {
   const number = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
   return { N: number(N), r: number(r), p: number(p) };
 }
 
-/** SHA-256 of all fields but the wrapped one, which the wrapped text repeats. */
+/** SHA-256 of all fields except the wrapped one, which repeats it. */
 function clearHash(fields: Fields): string {
   const { wrapped: _, ...clear } = fields;
   return hash('sha256', canonicalBytes(clear));
 }
 
-/** A key that encrypts one text: its salt is random. */
+/** Returns a key for one text: its salt is random. */
 function recoveryWrappingKey(recovery: Buffer, salt: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', recovery, salt, DOMAIN, KEY_BYTES));
 }
@@ -383,9 +383,9 @@ function isFlat(fields: Fields): boolean {
   return Object.values(fields).every((one) => typeof one === 'string' || typeof one === 'number');
 }
 
-/** Bytes of a recovery key: 128 random bits. */
+/** Size of a recovery key: 128 random bits. */
 export const RECOVERY_BYTES = 16;
-/** Lines that people write down. */
+/** Lines to write down. */
 export const RECOVERY_LINES = 4;
 const LINE_BYTES = RECOVERY_BYTES / RECOVERY_LINES;
 const LINE_CHARACTERS = 8;
@@ -395,12 +395,11 @@ const MISREAD: Readonly<Record<string, string>> = { I: '1', L: '1', O: '0' };
 /** x^8 + x^2 + x + 1 */
 const POLYNOMIAL = 0x07;
 
-/** Returns a new recovery key. */
 export function newRecoveryKey(): Buffer {
   return randomBytes(RECOVERY_BYTES);
 }
 
-/** Returns a recovery key as four lines to be written down. */
+/** Returns a recovery key as four lines to write down. */
 export function recoveryLines(key: Buffer): string[] {
   return Array.from(Array(RECOVERY_LINES).keys(), (index) => {
     const data = key.subarray(index * LINE_BYTES, (index + 1) * LINE_BYTES);
@@ -410,8 +409,7 @@ export function recoveryLines(key: Buffer): string[] {
 }
 
 /**
- * Returns the recovery key that was typed. Case, spaces and hyphens do not matter, nor do line breaks if no character is
- * missing.
+ * Parses a typed recovery key. Ignores case, spaces and hyphens, and also line breaks if no character is missing.
  *
  * @throws `copy-recovery-shape`, `copy-recovery-line`
  */
@@ -435,7 +433,7 @@ export function parseRecoveryKey(text: string): Buffer {
 /**
  * Returns the four bytes of one line of a recovery key.
  *
- * @param number of the line, from 1
+ * @param number line number, from 1
  * @throws `copy-recovery-line`
  */
 export function parseRecoveryLine(text: string, number: number): Buffer {
@@ -453,7 +451,7 @@ export function parseRecoveryLine(text: string, number: number): Buffer {
   data.writeUInt32BE(Math.floor(value / 256));
   const found = value % 256;
   if (found === checksum(data, number)) return data;
-  // One of 64 other mistakes looks like this too, so it is only a guess.
+  // Only a guess: one of 64 other mistakes looks the same.
   const seems = [1, 2, 3, 4].find((other) => checksum(data, other) === found) ?? null;
   if (seems === null) throw wrong('checksum');
   throw offsiteError('copy-recovery-line', { line: number, reason: 'order', seems });
@@ -474,8 +472,8 @@ function digitsOf(value: number): string {
 }
 
 /**
- * CRC-8 of a line, which depends on its number. It finds every wrong character, every exchange of two characters or
- * lines, and 255 of 256 other mistakes.
+ * Returns the CRC-8 of a line, which depends on its number. Detects every wrong character, every swap of two characters
+ * or lines, and 255 of 256 other mistakes.
  */
 function checksum(data: Buffer, number: number): number {
   let sum = number;
@@ -488,18 +486,18 @@ function checksum(data: Buffer, number: number): number {
   return sum;
 }
 
-/** What somebody opens a copy with. */
+/** A way to open a copy. */
 export type Way =
   | { readonly type: 'passphrase'; readonly passphrase: string }
   | { readonly type: 'recovery'; readonly recovery: Buffer }
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
-/** Recipients of a type that are tried: more were put there to keep us busy. */
+/** Maximum recipients tried per type: an attacker may have added more to waste time. */
 export const MOST_TRIED = 64;
 
 /**
- * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation there may be older
- * recipients of the same; they must be of the same copy.
+ * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, older matching
+ * recipients may exist; they must belong to the same copy.
  *
  * @throws `copy-key-refused` or `copy-key-damaged` if none opens; `copy-keys-differ`
  */
@@ -542,7 +540,9 @@ function unwrapWith(keys: WrappedKeys, way: Way): Promise<CopySecrets | undefine
   return unwrapWithAge(keys, way.identities);
 }
 
-/** True if one has all private keys of the other, behind those of later rotations, and the rest is equal. */
+/**
+ * Returns whether one has all private keys of the other, after those of later rotations, and everything else is equal.
+ */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];
@@ -557,12 +557,12 @@ function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
 const SIGNERS_MARK = 'copy signer 1';
 const SIGNERS_DOMAIN = 'mailkeep copy signer 1\n';
 const SIGNERS_NAMES = ['mailkeep', 'copy', 'id', 'key', 'signer', 'mac'];
-/** Bytes of an object below `signers/`. */
+/** Maximum bytes of an object below `signers/`. */
 export const MOST_SIGNER_BYTES = 4 * 1024;
 
 /**
- * Returns an object that makes another key sign manifests of a copy. Only somebody who has the newest private key can make
- * one; after a rotation, later signers need new objects.
+ * Returns an object that authorises another key to sign manifests of a copy. It needs the newest private key, so later
+ * signers need new objects after a rotation.
  *
  * @param signer Ed25519, 32 bytes
  */
@@ -583,7 +583,7 @@ export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
 /**
  * Returns the key (Ed25519, 32 bytes) that an object below `signers/` adds.
  *
- * @throws `copy-signer-damaged`; with reason `older-key` it was right before a rotation, and is to be left out
+ * @throws `copy-signer-damaged`; with reason `older-key`, it was valid before a rotation: ignore it
  */
 export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Buffer {
   const damaged = (reason: SignerDamage) => offsiteError('copy-signer-damaged', { name, reason });
@@ -600,7 +600,7 @@ export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Bu
   return signer;
 }
 
-/** Under a key that only readers can derive. */
+/** Returns a MAC under a key that only readers can derive. */
 function macOf(privateKey: Buffer, fields: Fields): Buffer {
   const key = Buffer.from(
     hkdfSync('sha256', privateKey, Buffer.alloc(0), SIGNERS_DOMAIN, KEY_BYTES),

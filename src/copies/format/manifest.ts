@@ -18,12 +18,12 @@ import {
   seal,
 } from './sealed-object.ts';
 
-/** What an object contains. */
+/** The content of an object. */
 export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
 /** The object that describes a copy to people, below the prefix. */
 export const COPY_NAME = 'mailkeep-copy';
-/** Folders of objects, with the slash. */
+/** Directories of objects, with the slash. */
 export const FOLDERS = {
   data: 'data/',
   keys: 'keys/',
@@ -32,15 +32,14 @@ export const FOLDERS = {
   signers: 'signers/',
 } as const;
 
-/** Returns that many random bytes. */
 type Random = (bytes: number) => Buffer;
 
-/** A sealed or closed segment as it is copied once. */
+/** Identifies a sealed or closed segment, which is copied once. */
 interface SegmentIdentity {
   readonly segment: number;
   /** Hash of the last commit in the segment. */
   readonly endHash: string;
-  /** Of the records that were purged from it, or empty. */
+  /** Digest of its purged records, or empty. */
   readonly purgedDigest: string;
 }
 
@@ -55,18 +54,18 @@ interface TailIdentity {
   readonly endHash: string;
 }
 
-/** Returns the mark (32 hex digits) by which a writer recognises the object of a segment in a clear list. */
+/** Returns the mark (32 hex digits) that identifies a segment's object to a writer without revealing it. */
 export function segmentMark(nameKey: Buffer, identity: SegmentIdentity): string {
   const { segment, endHash, purgedDigest } = identity;
   return mark(nameKey, ['segment', segment, endHash, purgedDigest]);
 }
 
-/** Returns the mark (32 hex digits) of an object that holds a part of the open segment. */
+/** Returns the mark (32 hex digits) of an object with part of the open segment. */
 export function tailMark(nameKey: Buffer, { segment, from, to, endHash }: TailIdentity): string {
   return mark(nameKey, ['tail', segment, from, to, endHash]);
 }
 
-/** Returns the mark of a commit in the clear part of a manifest, which shows a writer whether it is on its chain. */
+/** Returns the mark of a commit in a manifest's clear part, with which a writer finds it in its chain. */
 export function commitMark(
   nameKey: Buffer,
   { number, hash }: { readonly number: number; readonly hash: string },
@@ -74,33 +73,32 @@ export function commitMark(
   return mark(nameKey, ['commit', number, hash]);
 }
 
-/** Returns a new name for an object with a mark: every attempt to write it has a name of its own. */
+/** Returns a new object name with a mark; every write attempt gets its own name. */
 export function objectName(ofMark: string, random: Random = randomBytes): string {
   return `${FOLDERS.data}${ofMark}${random(8).toString('hex')}`;
 }
 
-/** Returns the mark in the name of an object below `data/`, or undefined for any other name. */
+/** Returns the mark in an object's name below `data/`. Undefined for other names. */
 export function markOfName(name: string): string | undefined {
   return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
 }
 
-/** Returns a new name for a manifest of a commit; the order of names is that of commits. */
+/** Returns a new manifest name; names sort by commit. */
 export function manifestName(commit: number, random: Random = randomBytes): string {
   const digits = String(commit).padStart(16, '0');
   return `${FOLDERS.manifests}${digits}-${random(16).toString('hex')}`;
 }
 
-/** Returns the commit in the name of a manifest, or undefined for any other name. */
+/** Returns the commit in a manifest's name. Undefined for other names. */
 export function commitOfName(name: string): number | undefined {
   const digits = /^manifests\/(\d{16})-[0-9a-f]{32}$/.exec(name)?.[1];
   const commit = Number(digits);
   return Number.isSafeInteger(commit) ? commit : undefined;
 }
 
-/** Folders of small objects that have a random name each: wrapped keys, later signers, settings. */
+/** Directories of small objects with random names: wrapped keys, later signers, settings. */
 export type SmallFolder = 'keys' | 'signers' | 'settings';
 
-/** Returns a new name for a small object. */
 export function recipientName(
   folder: SmallFolder,
   random: Random = randomBytes,
@@ -109,39 +107,39 @@ export function recipientName(
   return { name: `${FOLDERS[folder]}${id}`, id };
 }
 
-/** Returns the id in the name of a small object of a folder, or undefined for any other name. */
+/** Returns the ID in a small object's name. Undefined for other names. */
 export function idOfName(folder: SmallFolder, name: string): string | undefined {
   const [, found, id] = /^(keys|signers|settings)\/([0-9a-f]{32})$/.exec(name) ?? [];
   return found === folder ? id : undefined;
 }
 
-/** HMAC-SHA256 cut to 16 bytes. Fields are hex, or numbers: a line end cannot be in one. */
+/** HMAC-SHA256 truncated to 16 bytes. Fields are hex or numbers, so they cannot contain a line end. */
 function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   const text = `mailkeep copy name 1\n${fields.join('\n')}\n`;
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
 }
 
-/** Objects of one copy: 8 TiB of segments. */
+/** Maximum objects of one copy: 8 TiB of segments. */
 export const MOST_OBJECTS = 2 ** 17;
 const MOST_FORMAT = 4096;
 const count = z.custom<number>(isCount);
 const digest = z.custom<string>(isHash);
 
-/** What a manifest shows to those who have a key. */
+/** The encrypted part of a manifest. */
 const secretManifest = z
   .strictObject({
     /** 16 hexadecimal digits. */
     archiveId: z.string().regex(/^[0-9a-f]{16}$/),
-    /** The text of the archive's file FORMAT. */
+    /** The text of the archive's FORMAT file. */
     format: z.string().max(MOST_FORMAT),
     /** The last commit in the copy; `time` in milliseconds since 1970. */
     commit: z.strictObject({ number: count, hash: digest, time: count }),
-    /** Files of segments, from segment 1 on without a gap. */
+    /** Segment files, from segment 1 without a gap. */
     segments: z
       .array(z.strictObject({ name: z.string(), segment: count }))
       .max(MOST_OBJECTS)
       .refine((all) => all.every(({ segment }, index) => segment === index + 1)),
-    /** Parts of the file of generation 1 of the next segment, from its first byte on without a gap. */
+    /** Parts of the generation 1 file of the next segment, from its first byte without a gap. */
     tail: z
       .array(z.strictObject({ name: z.string(), segment: count, from: count, to: count }))
       .max(MOST_OBJECTS)
@@ -151,12 +149,12 @@ const secretManifest = z
   .refine(({ segments, tail }) => tail.every((one) => one.segment === segments.length + 1));
 export type SecretManifest = z.output<typeof secretManifest>;
 
-/** Returns the encrypted part of a manifest, or undefined if the bytes are none. */
+/** Parses the encrypted part of a manifest. Undefined if the bytes are not one. */
 function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
   return secretManifest.safeParse(parseJson(bytes.toString('utf8'))).data;
 }
 
-/** True if both parts of a manifest are about the same commit and the same objects. */
+/** Returns whether both parts of a manifest state the same commit and the same objects. */
 function agrees(
   { commit, segments, tail }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
@@ -172,7 +170,7 @@ function agrees(
 
 const MARK = 'copy manifest 1';
 
-/** The fields of a manifest, which anybody can see. */
+/** The public fields of a manifest. */
 const clearFields = z.strictObject({
   mailkeep: z.literal(MARK),
   copy: z.string(),
@@ -180,13 +178,13 @@ const clearFields = z.strictObject({
   commit: count,
   /** Counts the manifests of a copy, from 0. */
   sequence: count,
-  /** When it was written; milliseconds since 1970. */
+  /** Time of writing, milliseconds since 1970. */
   time: count,
-  /** SHA-256 of the bytes of the manifest before, or null for the first one. */
+  /** SHA-256 of the previous manifest's bytes; null for the first. */
   previous: digest.nullable(),
-  /** The mark of the commit, for the writer (`commitMark`). */
+  /** The commit's mark, for the writer (`commitMark`). */
   chain: z.string().regex(/^[0-9a-f]{32}$/),
-  /** In order of their names; length and hash of the bytes as they are stored. */
+  /** Sorted by name; length and hash of the stored bytes. */
   objects: z
     .array(
       z.strictObject({
@@ -202,10 +200,10 @@ const clearFields = z.strictObject({
 });
 type ClearFields = z.output<typeof clearFields>;
 
-/** What a manifest shows without a key. */
+/** The part of a manifest that is readable without a key. */
 export interface ClearManifest
   extends Omit<ClearFields, 'mailkeep' | 'copy' | 'sealed' | 'signature'> {
-  /** The envelope of what a key is needed for. */
+  /** The encrypted part. */
   readonly sealed: Buffer;
   /** SHA-256 of all bytes, for the next manifest. */
   readonly sha256: string;
@@ -220,14 +218,14 @@ export interface ManifestInput
   readonly secret: SecretManifest;
 }
 
-/** Bytes of a manifest. */
+/** Maximum bytes of a manifest. */
 export const MOST_MANIFEST_BYTES = 64 * 1024 * 1024;
 const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
-/** How a manifest ends. Its keys are sorted, so the signature is cut out before anything is parsed. */
+/** The end of a manifest. Keys are sorted, so the signature can be cut out before parsing. */
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const LONGEST_END = 160;
 /**
- * Returns the bytes of a manifest.
+ * Encodes a manifest.
  *
  * @throws `copy-too-many-objects`
  */
@@ -264,8 +262,7 @@ export async function encodeManifest(
 }
 
 /**
- * Returns the clear part of a manifest that a trusted key signed. Nothing of it is parsed before its signature was
- * checked.
+ * Returns the clear part of a manifest signed by a trusted key. Parses it only after checking the signature.
  *
  * @throws `copy-manifest-damaged`
  */
@@ -331,28 +328,27 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
-/** Settings as anybody can see them: encrypted, and signed like a manifest. */
+/** The public form of settings: encrypted, and signed like a manifest. */
 export interface ClearSettings {
   readonly name: string;
   /** Counts the settings of a copy, from 0. */
   readonly sequence: number;
-  /** By which a writer recognises equal settings without opening them. */
+  /** Identifies equal settings to a writer without opening them. */
   readonly mark: string;
   readonly sealed: Buffer;
 }
 
-/** Bytes of an object below `settings/`. */
+/** Maximum bytes of an object below `settings/`. */
 export const MOST_SETTINGS_BYTES = 4 * 1024 * 1024;
 const SETTINGS_MARK = 'copy settings 1';
 const SETTINGS_DOMAIN = Buffer.from('mailkeep copy settings 1\n', 'utf8');
 const SETTINGS_NAMES = ['mailkeep', 'copy', 'id', 'sequence', 'mark', 'sealed', 'signature'];
 
-/** Returns the mark of settings. */
 export function settingsMark(nameKey: Buffer, text: Buffer): string {
   return mark(nameKey, ['settings', hash('sha256', text)]);
 }
 
-/** Returns an object that carries settings. */
+/** Encodes settings as an object. */
 export async function encodeSettings(
   text: Buffer,
   { sequence, mark }: Pick<ClearSettings, 'sequence' | 'mark'>,
@@ -372,7 +368,7 @@ export async function encodeSettings(
 }
 
 /**
- * Returns what an object below `settings/` shows without a key, if a trusted key signed it.
+ * Parses the clear part of an object below `settings/`, if a trusted key signed it.
  *
  * @throws `copy-manifest-damaged`
  */

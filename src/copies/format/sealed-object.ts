@@ -17,34 +17,34 @@ import { isSignedBy } from '../../core/ed25519.ts';
 import { type ObjectDamage, offsiteError } from './errors.ts';
 import type { ObjectKind } from './manifest.ts';
 
-/** Bytes that authenticate a text, after it. */
+/** Bytes of the authentication tag after a text. */
 const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const ALGORITHM = 'aes-256-gcm';
-/** Only for keys that encrypt one text in their life. */
+/** Only for keys that encrypt one text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
 /**
- * Returns AES-256-GCM that encrypts under a key and a nonce, which must never meet again. Everything that is encrypted
- * for a copy goes through here.
+ * Returns AES-256-GCM for a key and a nonce, which must never be used together twice. Everything encrypted for a copy
+ * uses this function.
  */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
 }
 
-/** Returns the cipher of a chunk. A key has each chunk once: it is made for one object. */
+/** Returns the cipher of a chunk. Each key belongs to one object, so it encrypts each chunk index once. */
 export function chunkEncryption(key: Buffer, index: number, last: boolean, bound: Buffer) {
   return encryption(key, chunkNonce(index, last), bound);
 }
 
-/** Encrypts the one text that a key is made for; returns it with the tag after it. */
+/** Encrypts the only text of a key; returns it with the tag. */
 export function encryptOnce(key: Buffer, text: Uint8Array, bound: Buffer): Buffer {
   const cipher = encryption(key, ONLY_NONCE, bound);
   return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Returns the text of a chunk that is followed by its tag, or undefined if it is not authentic. */
+/** Decrypts a chunk followed by its tag. Undefined if it is not authentic. */
 function decryptChunk(
   key: Buffer,
   index: number,
@@ -55,7 +55,7 @@ function decryptChunk(
   return decryption(key, chunkNonce(index, last), bound, sealed);
 }
 
-/** Returns what `encryptOnce` encrypted, or undefined if it is not authentic. */
+/** Reverses `encryptOnce`. Undefined if the bytes are not authentic. */
 export function decryptOnce(key: Buffer, sealed: Buffer, bound: Buffer): Buffer | undefined {
   return decryption(key, ONLY_NONCE, bound, sealed);
 }
@@ -69,13 +69,13 @@ function decryption(key: Buffer, nonce: Buffer, bound: Buffer, sealed: Buffer): 
   try {
     decipher.final();
   } catch {
-    // The only thing that can fail here is the comparison of tags; callers report what it means for them.
+    // Only the tag comparison can fail here; callers report what that means.
     return undefined;
   }
   return text;
 }
 
-/** 11 bytes of a counter and one that is 1 in the last chunk, so that no chunk can be left out, moved or added. */
+/** 11 bytes of counter, and one that is 1 in the last chunk, so that no chunk can be omitted, moved or added. */
 function chunkNonce(index: number, last: boolean): Buffer {
   const nonce = Buffer.alloc(NONCE_BYTES);
   nonce.writeUIntLE(index, 0, 6);
@@ -83,19 +83,18 @@ function chunkNonce(index: number, last: boolean): Buffer {
   return nonce;
 }
 
-/** Bytes of a public or private key of X25519. */
+/** Bytes of a public or private X25519 key. */
 export const KEY_BYTES = 32;
-/** What stands before the 32 bytes in DER (RFC 8410). */
+/** DER bytes before the 32 key bytes (RFC 8410). */
 const PUBLIC_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
-/** A key pair of X25519, as the 32 bytes each. */
+/** An X25519 key pair, 32 bytes each. */
 interface KeyPair {
   readonly publicKey: Buffer;
   readonly privateKey: Buffer;
 }
 
-/** Returns a new key pair of X25519. */
 export function newKeyPair(): KeyPair {
   const { publicKey, privateKey } = generateKeyPairSync('x25519');
   return {
@@ -104,12 +103,11 @@ export function newKeyPair(): KeyPair {
   };
 }
 
-/** Returns the public key of a private key. */
 export function publicKeyOf(privateKey: Buffer): Buffer {
   return rawPublic(createPublicKey(privateObject(privateKey)));
 }
 
-/** Returns the secret that two key pairs share, or undefined if the public key is one that shares none (RFC 7748, 6.1). */
+/** Returns the shared secret. Undefined for a public key of small order (RFC 7748, 6.1). */
 function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined {
   try {
     return diffieHellman({
@@ -121,7 +119,7 @@ function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined
       }),
     });
   } catch {
-    // A point of small order: whatever used it, it was no key of ours.
+    // A point of small order, which is never a key of ours.
     return undefined;
   }
 }
@@ -135,7 +133,7 @@ function rawPublic(key: KeyObject): Buffer {
   return key.export({ type: 'spki', format: 'der' }).subarray(PUBLIC_PREFIX.length);
 }
 
-/** What a writer needs. It cannot open what it sealed. */
+/** A writer's keys, which cannot open what they seal. */
 export interface SealingKey {
   /** 16 bytes. */
   readonly copyId: Buffer;
@@ -143,15 +141,15 @@ export interface SealingKey {
   readonly publicKey: Buffer;
 }
 
-/** What a reader needs. */
+/** A reader's keys. */
 export interface OpeningKey {
   /** 16 bytes. */
   readonly copyId: Buffer;
-  /** X25519, 32 bytes each, the newest first: several after a rotation. */
+  /** X25519, 32 bytes each, newest first: several after a rotation. */
   readonly privateKeys: readonly Buffer[];
 }
 
-/** What an object is for. It is bound to both: under another name or as another kind it does not open. */
+/** An object's kind and name. It is bound to both, and does not open under another. */
 export interface About {
   readonly kind: ObjectKind;
   readonly name: string;
@@ -165,33 +163,33 @@ const KINDS: Readonly<Record<ObjectKind, number>> = {
   manifest: 3,
   settings: 4,
 };
-/** Where the fields of a header begin; docs/copy-format.md has the table. */
+/** Offsets of header fields; see the table in docs/copy-format.md. */
 const AT = { version: 4, kind: 5, zeros: 6, copyId: 8, keyId: 24, ephemeral: 32, wrapped: 64 };
-/** Bytes of the header that an object begins with. */
+/** Bytes of an object's header. */
 export const HEADER_BYTES = AT.wrapped + KEY_BYTES + TAG_BYTES;
 const DOMAIN = Buffer.from('mailkeep copy 1\n', 'utf8');
 const NOTHING = Buffer.alloc(0);
 
-/** A header, and what its chunks are encrypted with. */
+/** A header, and the key of its chunks. */
 interface ObjectKey {
   readonly header: Buffer;
-  /** AES-256; of this object only. */
+  /** AES-256; for this object only. */
   readonly key: Buffer;
-  /** SHA-256 of the header, which every chunk is bound to. */
+  /** SHA-256 of the header, to which every chunk is bound. */
   readonly bound: Buffer;
 }
 
-/** Returns the id of a public key of a copy: the first 8 bytes of its SHA-256. */
+/** Returns the ID of a copy's public key: the first 8 bytes of its SHA-256. */
 export function keyIdOf(publicKey: Buffer): Buffer {
   return hash('sha256', publicKey, 'buffer').subarray(0, 8);
 }
 
-/** Returns the id (hex) of the key that an object was encrypted for, by its header. */
+/** Returns the ID (hex) of the key that an object was encrypted for, from its header. */
 export function keyIdIn(sealed: Buffer): string {
   return sealed.subarray(AT.keyId, AT.ephemeral).toString('hex');
 }
 
-/** Returns the header of a new object, with a fresh key of its own. */
+/** Returns the header of a new object, with a fresh key. */
 export function newObjectKey({ copyId, publicKey }: SealingKey, about: About): ObjectKey {
   const key = randomBytes(KEY_BYTES);
   const ephemeral = newKeyPair();
@@ -211,7 +209,7 @@ export function newObjectKey({ copyId, publicKey }: SealingKey, about: About): O
 }
 
 /**
- * Returns the key of the object that begins with a header.
+ * Returns the key of the object with this header.
  *
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
@@ -232,7 +230,7 @@ function readObjectKey(opening: OpeningKey, about: About, header: Buffer): Objec
     const recipient = publicKeyOf(privateKey);
     const isNamed = keyIdOf(recipient).equals(keyId);
     const key = unwrapped(privateKey, recipient, about, header);
-    // It opens, but the header names another key: the name was changed.
+    // It opens, but the header has another key ID: the header was changed.
     if (key !== undefined && !isNamed) throw damaged('header');
     if (key !== undefined) return { header, key, bound: boundTo(header) };
     known ||= isNamed;
@@ -255,7 +253,7 @@ function unwrapped(
     : decryptOnce(wrapping, header.subarray(AT.wrapped), NOTHING);
 }
 
-/** The key that encrypts the key of one object, and nothing else: the ephemeral key is used once. */
+/** Returns the key that encrypts one object's key. It is used once, as is the ephemeral key. */
 function wrappingKey(
   privateKey: Buffer,
   publicKey: Buffer,
@@ -279,38 +277,38 @@ function boundTo(header: Buffer): Buffer {
   return hash('sha256', header, 'buffer');
 }
 
-/** Bytes of text in every chunk but the last. */
+/** Bytes of text in every chunk except the last. */
 export const CHUNK_BYTES = 1024 * 1024;
-/** The length, before the bytes themselves. */
+/** The length field before the bytes. */
 const LENGTH_BYTES = 8;
 const PADDED_TO = 64 * 1024;
-/** Padding is cut from here. */
+/** Source of padding. */
 const ZEROS = Buffer.alloc(PADDED_TO);
 
-/** Returns the length of bytes with their length before them and zeros after them. */
+/** Returns the length of bytes with their length field and zero padding. */
 function framedLength(length: number): number {
   return Math.ceil((LENGTH_BYTES + length) / PADDED_TO) * PADDED_TO;
 }
 
-/** Returns the length of the object that bytes of a length become: the only thing that is known of them without a key. */
+/** Returns the length of a sealed object: all that is visible of its content's length without a key. */
 export function sealedLength(length: number): number {
   const framed = framedLength(length);
   return HEADER_BYTES + framed + Math.ceil(framed / CHUNK_BYTES) * TAG_BYTES;
 }
 
-/** An object on its way. */
+/** An object being sealed. */
 interface Sealed {
   readonly length: number;
-  /** Once only: a second attempt is sealed again, with a new key. */
+  /** Single use: a retry seals again, with a new key. */
   readonly bytes: AsyncIterable<Buffer>;
-  /** Returns the SHA-256 of all bytes in hexadecimal, once they ended. */
+  /** Returns the SHA-256 of all bytes in hexadecimal, after the last one. */
   readonly sha256: () => string;
 }
 
 /**
- * Seals bytes for a copy, without keeping them: pieces are encrypted as they come. Closes `plain` if the reader leaves.
+ * Seals bytes for a copy as a stream. Closes `plain` if the reader stops early.
  *
- * @param length of `plain`; `bytes` throws `copy-source-changed` if there are more or fewer
+ * @param length of `plain`; `bytes` throws `copy-source-changed` if it differs
  */
 export function seal(
   sealing: SealingKey,
@@ -385,9 +383,8 @@ async function* framed(
 }
 
 /**
- * Opens an object of a copy. Yields authentic bytes only, but the last of them come before the end was seen: until it
- * ended without an error, the object may be cut. That it opens does not show who sealed it: compare its SHA-256 with the
- * manifest's.
+ * Opens an object of a copy. Yields only authentic bytes, but the object may be truncated unless the stream ends
+ * without an error. Opening does not prove who sealed it: compare its SHA-256 with the manifest's.
  *
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
@@ -409,7 +406,7 @@ export async function* open(
       chunks = new Chunks(opening, about, header);
     }
     while (at < piece.length) {
-      // More follows a full chunk, so it is not the last one.
+      // More bytes follow, so this full chunk is not the last.
       if (chunks.isFull) yield chunks.opened(false);
       at += chunks.fill(piece, at);
     }
@@ -418,7 +415,7 @@ export async function* open(
   yield chunks.opened(true);
 }
 
-/** One chunk after the other of an object, in one buffer. */
+/** Collects an object's chunks, one at a time, in one buffer. */
 class Chunks {
   readonly #about: About;
   readonly #key: Buffer;
@@ -426,7 +423,7 @@ class Chunks {
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
   #filled = 0;
   #index = 0;
-  /** Bytes that the first chunk announces, and those with their frame; of both, those not seen yet. */
+  /** Remaining bytes of the content, and of the framed content, by the length in the first chunk. */
   #contentLeft = 0;
   #framedLeft = 0;
 
@@ -441,7 +438,7 @@ class Chunks {
     return this.#filled === this.#buffer.length;
   }
 
-  /** Returns how many bytes of a piece, from an offset on, were taken. */
+  /** Returns how many bytes of a piece, from an offset, were taken. */
   fill(piece: Uint8Array, at: number): number {
     const part = piece.subarray(at, at + this.#buffer.length - this.#filled);
     this.#buffer.set(part, this.#filled);
@@ -478,7 +475,7 @@ class Chunks {
       decryptChunk(this.#key, this.#index, asLast, this.#bound, sealed);
     const text = decrypt(last);
     if (text !== undefined) return text;
-    // For the reason only: it is damaged in any case.
+    // Damaged in any case; this only finds the reason.
     if (decrypt(!last) === undefined) throw damaged(this.#about, 'chunk');
     throw damaged(this.#about, last ? 'cut' : 'appended');
   }
@@ -488,13 +485,12 @@ function damaged({ name }: About, reason: ObjectDamage) {
   return offsiteError('copy-object-damaged', { name, reason });
 }
 
-/** Fields of a JSON object that are not checked yet. */
+/** Unchecked fields of a JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the object that canonical JSON describes, or undefined for other bytes: longer than `most`, no JSON, or the
- * same content written in another way, so that no byte can change without a trace. `isShaped` sees it first, because
- * writing it again takes a stack as deep as it is nested.
+ * Parses canonical JSON. Undefined if the bytes exceed `most`, are not a JSON object, or are not canonical, so that no
+ * byte can change unnoticed. `isShaped` runs first: serialising recurses as deep as the value is nested.
  */
 export function readCanonical(
   bytes: Buffer,
@@ -512,7 +508,7 @@ export function canonicalBytes(value: unknown): Buffer {
   return Buffer.from(canonicalJson(value), 'utf8');
 }
 
-/** True if there are no other fields than these, and all that are not optional. */
+/** Returns whether the object has all of `names`, and no others except `optional` ones. */
 export function hasOnly(
   fields: Fields,
   names: readonly string[],
@@ -524,7 +520,7 @@ export function hasOnly(
   );
 }
 
-/** Returns the bytes of canonical base64 (RFC 4648, padded), or undefined if they are others or of another length. */
+/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
 export function fromBase64(value: unknown, length?: number): Buffer | undefined {
   if (typeof value !== 'string') return undefined;
   const bytes = Buffer.from(value, 'base64');
@@ -532,14 +528,14 @@ export function fromBase64(value: unknown, length?: number): Buffer | undefined 
   return bytes.toString('base64') === value ? bytes : undefined;
 }
 
-/** Returns the bytes of lower-case hexadecimal digits, or undefined. */
+/** Decodes lower-case hexadecimal. Undefined if invalid. */
 export function fromHex(value: unknown, length: number): Buffer | undefined {
   if (typeof value !== 'string' || value.length !== 2 * length) return undefined;
   const bytes = Buffer.from(value, 'hex');
   return bytes.toString('hex') === value ? bytes : undefined;
 }
 
-/** What the object `mailkeep-copy` says. Whoever can write to the place can replace it: no key is taken from it. */
+/** The content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
 interface CopyFile {
   readonly copyId: Buffer;
   /** X25519, 32 bytes. */
@@ -548,16 +544,16 @@ interface CopyFile {
   readonly signer: Buffer;
 }
 
-/** Returns the signature (Ed25519, 64 bytes) of bytes. */
+/** Signs bytes (Ed25519, 64 bytes). */
 export type Sign = (bytes: Buffer) => Buffer;
 
-/** Bytes of the object `mailkeep-copy`. */
+/** Maximum bytes of the object `mailkeep-copy`. */
 export const MOST_FILE_BYTES = 4 * 1024;
 const MARK = 'copy 1';
 const COPY_FILE_DOMAIN = Buffer.from('mailkeep copy file 1\n', 'utf8');
 const NAMES = ['mailkeep', 'copy', 'publicKey', 'signer', 'signature'];
 
-/** Returns the object that describes a copy to people. */
+/** Encodes the object that describes a copy to people. */
 export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Sign): Buffer {
   const fields = {
     mailkeep: MARK,
@@ -570,7 +566,7 @@ export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Si
 }
 
 /**
- * Returns what the object says. Its signature shows that it is intact, not who made it.
+ * Parses the object. Its signature proves that it is intact, not who made it.
  *
  * @throws `copy-file-damaged`
  */
@@ -582,7 +578,7 @@ export function decodeCopyFile(bytes: Buffer): CopyFile {
   const { mailkeep } = fields;
   if (mailkeep !== MARK) {
     const found = /^copy [1-9]\d{0,9}$/.exec(String(mailkeep))?.[0];
-    // One flipped bit makes another number of ours.
+    // A single flipped bit can turn our version into another.
     if (found === undefined || isSigned({ ...fields, mailkeep: MARK })) throw damaged('shape');
     throw offsiteError('copy-file-damaged', { reason: 'newer', found });
   }
