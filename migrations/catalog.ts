@@ -1,6 +1,6 @@
 /**
- * The complete schema of the catalog, without its version. docs/catalog.md explains why each index exists. A change to it
- * takes a new `CATALOG_VERSION`: catalogs of earlier versions are rebuilt from the log, never migrated.
+ * The complete schema of the catalog, without its version. docs/catalog.md explains each index. A change requires a new
+ * `CATALOG_VERSION`: earlier catalogs are rebuilt from the log, never migrated.
  */
 export const CATALOG_SCHEMA: readonly string[] = [
   `CREATE TABLE meta (
@@ -101,8 +101,7 @@ export const CATALOG_SCHEMA: readonly string[] = [
     reason TEXT)`,
   `CREATE INDEX places_by_uid ON places (folder_id, generation, uid)`,
   `CREATE INDEX places_by_docid ON places (docid)`,
-  // SQLite asks for the columns of a partial index's condition again: as columns of the index they cost no look
-  // into the table.
+  // SQLite reads the columns of a partial index's condition again; in the index, they need no table lookup.
   `CREATE INDEX places_current ON places (folder_id, docid, generation, to_commit) WHERE to_commit IS NULL`,
   `CREATE INDEX places_ended ON places (folder_id, docid, to_commit) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_ended_by_docid ON places (docid) WHERE to_commit IS NOT NULL`,
@@ -266,8 +265,8 @@ export const CATALOG_SCHEMA: readonly string[] = [
     PRIMARY KEY (address_id, role, year, mailboxes)) WITHOUT ROWID`,
   `CREATE INDEX correspondents_by_messages ON correspondents (mailboxes, role, year, messages)`,
 
-  // The body comes first because the first column's positions need no mark: a seventh of the index.
-  // M*: vowel signs and tone marks belong to the words they stand in (Indic scripts, Thai, Khmer).
+  // The body comes first because the first column's positions need no mark, which saves a seventh of the index. M*:
+  // vowel signs and tone marks are part of words (Indic scripts, Thai, Khmer).
   `CREATE VIRTUAL TABLE msg_fts USING fts5(
     body, subject, from_, rcpt, cc, bcc, delivered, att_name, att_text, meta,
     content='', contentless_delete=1,

@@ -1,14 +1,14 @@
-/** SQL with its parameters: a function from named values to positional ones. */
+/** SQL with parameters bound by name. */
 export interface BoundSql<P> {
   readonly sql: string;
-  /** For each parameter the name of its value, or null where it is one of `values`. */
+  /** The name of each parameter's value, or null for one in `values`. */
   readonly slots: readonly (string | null)[];
-  /** The parameters that are known. */
+  /** Known parameters. */
   readonly values: readonly unknown[];
   readonly bind: (values: P) => unknown[];
 }
 
-/** Returns SQL that binds the values of its slots by their names. */
+/** Returns SQL that binds its slots by name. */
 export function boundSql<P extends object>({
   sql,
   slots,
@@ -19,7 +19,7 @@ export function boundSql<P extends object>({
     slots,
     values,
     bind(given) {
-      // Read as fields: Reflect.get leaves compiled code each time, and the fold binds some million values.
+      // Plain field access: Reflect.get is slow here, and the fold binds millions of values.
       const named = given as Readonly<Record<string, unknown>>;
       const args = values.slice();
       for (let i = 0; i < slots.length; i += 1) {
@@ -31,8 +31,7 @@ export function boundSql<P extends object>({
   };
 }
 
-/** Returns parameters under their own names, for `values` and `set` where they are named like their columns. */
+/** Returns the parameters `names`, for `values` and `set` with columns of the same names. */
 export function named<P, N extends keyof P>(params: P, ...names: readonly N[]): Pick<P, N> {
-  // The names are those of the fields.
   return Object.fromEntries(names.map((name) => [name, params[name]])) as Pick<P, N>;
 }

@@ -57,12 +57,12 @@ const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
 );
 
 const CHUNK = 256;
-/** Bases remembered with the docid after their last: mail imported at once may share one second by the thousand. */
+/** Bases whose next docid is remembered: thousands of imported messages may share one second. */
 const REMEMBERED = 1_000;
 
-/** Hands out docids for messages whose facts are about to be written. */
+/** Allocates docids for new messages. */
 class Docids {
-  /** Handed out, and not in the catalog yet. */
+  /** Allocated, but not in the catalog yet. */
   readonly #handed = new Set<number>();
   readonly #next = new Map<number, number>();
 
@@ -71,7 +71,7 @@ class Docids {
     private readonly known: KnownHashes,
   ) {}
 
-  /** Returns the first docid at or above `base` that no message has and no caller was given. */
+  /** Returns the first docid at or above `base` that is neither used nor allocated. */
   next(base: number): number {
     const next = this.#next.get(base);
     const docid =
@@ -79,19 +79,19 @@ class Docids {
         ? base
         : this.#firstFree(next ?? base);
     this.#handed.add(docid);
-    // The base that was not used for longest goes: messages without a date share one that is asked for again and again.
+    // Drops the least recently used base: messages without a date share one that is needed repeatedly.
     this.#next.delete(base);
     if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
     this.#next.set(base, docid + 1);
     return docid;
   }
 
-  /** The docid is in the catalog now, or will not be used. */
+  /** Releases a docid that is in the catalog, or will not be used. */
   settled(docid: number): void {
     this.#handed.delete(docid);
   }
 
-  /** Nothing that was handed out and not folded will come: after a failed batch. */
+  /** Drops all allocations, after a failed batch. */
   reset(): void {
     this.#handed.clear();
     this.#next.clear();
@@ -99,7 +99,7 @@ class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    // Most are free at once: check one row before reading a stretch of them.
+    // Most are free at once: check one row before reading many.
     for (let limit = 1; ; limit = CHUNK) {
       const taken = this.connection.all(TAKEN_FROM, { docid, limit });
       for (const row of taken) {
@@ -114,21 +114,20 @@ class Docids {
 }
 
 /**
- * See `WritableCatalog.makeDurable`. A checkpoint may find readers in its way; a commit that is synced takes the whole
- * write-ahead log with it.
+ * See `WritableCatalog.makeDurable`. Readers may block a checkpoint, but a synced commit includes the whole write-ahead
+ * log.
  */
 function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');
   try {
-    // Changes nothing and is written all the same: a row that stays as it was would not be.
+    // Writes the unchanged version to force a commit: an unchanged row would not be written.
     set(`user_version = ${CATALOG_VERSION}`);
   } finally {
     set('synchronous = NORMAL');
   }
 }
 
-/** See `WritableCatalog.checkpoint`. */
 function checkpoint(connection: Connection): boolean {
   const rows = connection.guard(() => connection.db.pragma('wal_checkpoint(TRUNCATE)'));
   const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
@@ -152,27 +151,27 @@ const UNPARSED_COUNT = query()((db) =>
     .where('unparsed', 'is not', null),
 );
 
-/** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
+/** Returns sums for `status`, from indexes and running sums: the cost does not depend on the archive's size. */
 function totals(connection: Connection) {
   const meta = connection.get(META, {});
   return {
     /** Distinct messages, and the bytes of their raw sources. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    /** Messages not indexed yet, or due again. */
+    /** Messages to index or reindex. */
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
 }
 
 interface FoldOptions {
-  /** Accept a batch that does not follow the reached commit: only for rebuilding from a damaged log. */
+  /** Accept a batch that does not follow the last commit: only for rebuilding from a damaged log. */
   readonly acrossGap?: boolean;
 }
 
 /**
- * Opens the catalog of a data directory for the writer, who holds the archive's lock. It is made when it does
- * not exist, and brought to this program's version.
+ * Opens the catalog of a data directory for writing; the caller holds the archive's lock. Creates a missing catalog,
+ * and updates it to this version.
  *
  * @throws see `openForWriting`
  */
@@ -204,23 +203,23 @@ export async function openCatalog(
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     /**
-     * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
+     * Folds one batch, in one transaction with its commit; used live and in a rebuild.
      *
-     * @throws `catalog-out-of-step` when the batch does not follow the reached commit; nothing changes then
+     * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing changes then
      */
     foldBatch: (batch: CommittedBatch, options?: FoldOptions) => foldAll([batch], options),
-    /** The same for several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
+    /** Folds several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
     foldBatches: foldAll,
-    /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
+    /** Returns the first docid at or above `base` that is neither used nor allocated. */
     docidFor: (base: number) => docids.next(base),
-    /** Makes durable what was written so far. Otherwise a power cut may take the last of it, which the log has. */
+    /** Makes previous writes durable. Otherwise, a power cut may lose the last ones, which the log still has. */
     makeDurable: () => makeDurable(connection),
-    /** Moves the write-ahead log into the database file; false when a reader prevents it from moving all of it. */
+    /** Moves the write-ahead log into the database file. Returns false if a reader prevents it. */
     checkpoint: () => checkpoint(connection),
     /**
-     * Rewrites the whole database without its gaps: after a first sync, a rebuild, an import. Newest-first
-     * work leaves pages half full, and merging the index leaves free ones, so this about halves a fresh catalog.
-     * Takes seconds for hundreds of megabytes, and needs the same room again while it runs.
+     * Compacts the database, after a first sync, a rebuild or an import. Newest-first work leaves pages half full, and
+     * merging the index leaves free ones, so a fresh catalog shrinks by about half. Takes seconds for hundreds of
+     * megabytes, and needs the same space again.
      *
      * @throws `catalog-busy` while another connection reads
      */
@@ -229,19 +228,19 @@ export async function openCatalog(
       checkpoint(connection);
     },
     /**
-     * Writes all of the catalog into a new file, without gaps: what is committed at this moment, also while others read. It
-     * is a catalog of its own, but not synced. Takes about a second for 200 MB.
+     * Writes the committed catalog compactly into a new file, even while others read. The file is a complete catalog,
+     * but not synced. Takes about a second for 200 MB.
      *
-     * @throws `catalog-io` when there is a file already, or it cannot be made; nothing is left of one that failed
+     * @throws `catalog-io` if the file exists or cannot be created; a failure leaves no file
      */
     snapshotInto: (snapshot: string) => snapshotInto(connection, snapshot),
   };
 }
 
-/** The catalog of the one writer. */
+/** The catalog for the only writer. */
 export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
-/** Notes the hashes and the docid that a record brings into the catalog. */
+/** Records the hashes and docid of a record. */
 function note(known: KnownHashes, record: FoldedRecord): void {
   if (record.kind === 'blob') known.add(record.hash);
   else if (record.kind === 'message') known.add(record.id);
@@ -253,7 +252,7 @@ function note(known: KnownHashes, record: FoldedRecord): void {
 }
 
 /**
- * Opens the catalog for reading only, whether or not a writer has it open.
+ * Opens the catalog read-only, even if a writer has it open.
  *
  * @throws see `openForReading`
  */
@@ -272,18 +271,18 @@ function unlimited(connection: Connection, known?: KnownHashes) {
   const messages = messageQueries(connection, known);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
-    /** The commit it has reached; number 0 and an empty hash before the first. */
+    /** Returns the last folded commit; number 0 and an empty hash before the first. */
     reached: () => reached(connection),
     /**
-     * Changes with each commit of the archive and each row of its index: what is made of the catalog can be kept as long
-     * as it stays. It shows changes of all mailboxes, so no answer shows it.
+     * Changes with each commit of the archive and each row of its index, so results can be cached by it. Reveals
+     * changes of all mailboxes: do not return it to clients.
      */
     version: () => connection.version(),
-    /** Facts that name unknown places; non-zero only if the log is damaged. */
+    /** Number of facts about unknown places; non-zero only for a damaged log. */
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
-    /** What the origin showed, by folder and uid. */
+    /** The service's last known state, by folder and UID. */
     origin: originQueries(connection, places),
     messages,
     locator: locator(connection),
@@ -293,16 +292,18 @@ function unlimited(connection: Connection, known?: KnownHashes) {
     index: indexQueries(connection),
     attachments: attachmentQueries(connection),
     totals: () => totals(connection),
-    /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
+    /** See `list.ts`. Newest first; keeps a read transaction open until drained or returned. */
     list: (filter: ListFilter): IterableIterator<PlaceLine> => list(connection, places, filter),
-    /** The same places, with what names them in facts. */
+    /** Lists the same places with their keys in facts. */
     listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
       listPlaces(connection, places, filter),
-    /** Runs reads that must agree with each other on one state of the catalog. */
+    /** Runs reads on one consistent state of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
-    /** What stands for docids in addresses. */
+    /** The stand-ins for docids in URLs. */
     positions: ALL_POSITIONS,
-    /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
+    /**
+     * Returns the commit in force at a time (milliseconds since the epoch), with its own time; null before the first.
+     */
     commitAt(time: number) {
       const number = commitAt(connection, time);
       const made = timeOf(connection, number);
@@ -311,13 +312,13 @@ function unlimited(connection: Connection, known?: KnownHashes) {
     ...search,
     files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
-    /** What came and ended, and when. */
+    /** Arrivals and ends of places over time. */
     changes: changeQueries(connection),
-    /** When the messages that a query finds were received. */
+    /** Received times of a query's messages. */
     spine: (request: SpineRequest, mayContinue: () => boolean) =>
       spine(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
+    /** Returns the IDs of a message's thread, oldest first; only its own before it is indexed. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
@@ -327,23 +328,23 @@ function unlimited(connection: Connection, known?: KnownHashes) {
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
-    /** See `conversationSizes`: as a request's moment and scope show them. */
+    /** See `conversationSizes`. Uses the request's time and scope. */
     conversationSizes: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
-    /** See `afterwards`: what became of messages since a request's moment. */
+    /** See `afterwards`: changes to messages since the request's time. */
     afterwards: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
-    /** Everything that happened to a message, oldest first; empty for an unknown message. */
+    /** Returns the history of a message, oldest first; empty for an unknown message. */
     history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);
     },
-    /** See `lastSeen`: when a message was last known to be where it was found gone later. */
+    /** See `lastSeen`: when a message was last known to be in a place where it was later missing. */
     lastSeen(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
     },
-    /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
+    /** Returns the scope of a reader of these mailboxes; unknown mailboxes are ignored. */
     scopeOf: (mailboxes: readonly MailboxKey[]): Scope => ({
       mailboxes: mailboxes.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
     }),
@@ -351,9 +352,9 @@ function unlimited(connection: Connection, known?: KnownHashes) {
   };
 }
 
-/** The catalog for reading, on one connection. Close it when done. */
+/** The catalog for reading, on one connection. Close it after use. */
 export interface Catalog extends ReturnType<typeof unlimited> {
-  /** The same catalog for a reader of these mailboxes, as if there were no others. */
+  /** Returns the catalog restricted to these mailboxes, as if there were no others. */
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 

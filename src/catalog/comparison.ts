@@ -17,24 +17,24 @@ import { ROLE } from './people.ts';
 import { type Builder, type Row as QueryRow, query } from './query.ts';
 import { flagMarks } from './sql.ts';
 
-/** A row that the log implies and the catalog lacks, the other way round, or with other values. */
+/** A row that is missing, surplus or different in the catalog, compared with the log. */
 export interface RowDifference {
   readonly table: string;
   readonly difference: 'lacking' | 'surplus' | 'different';
-  /** Columns that differ; empty where the whole row is lacking or surplus. */
+  /** Columns that differ; empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
-  /** The columns that name the row, with their values. */
+  /** The key columns with their values. */
   readonly key: Readonly<Record<string, Value>>;
-  /** The message concerned, where the row is about one. */
+  /** The message concerned, if the row is about one. */
   readonly docid: number | null;
-  /** For `records`: where the catalog says the bytes are. */
+  /** For `records`: the position of the bytes according to the catalog. */
   readonly position: { readonly segment: number; readonly ordinal: number } | null;
 }
 
-/** Comes between rows now and then: a long comparison is no reason for everything else to wait. */
+/** Marks a pause between rows, so that a long comparison does not block other work. */
 export type Turn = 'turn';
 
-/** Rows of both sides between turns: about 20 ms. */
+/** Rows of both sides between pauses: about 20 ms. */
 const ROWS_A_TURN = 4_096;
 
 type Value = string | number | null;
@@ -42,19 +42,18 @@ type Row = readonly Value[];
 
 interface Compared {
   readonly table: string;
-  /** The first `keys` of them name the row and are what the rows are ordered by. */
+  /** The first `keys` of them are the key, which orders the rows. */
   readonly columns: readonly string[];
   readonly keys: number;
-  /** Gives each row as one JSON list: equal rows are equal texts, and one text is read in half the time of its columns. */
+  /** Selects each row as one JSON list: equal rows are equal texts, read in half the time of separate columns. */
   readonly sql: string;
-  /** The same for the rows of one key. */
+  /** Does the same for the rows of one key. */
   readonly ofKey: string;
 }
 
 /**
- * What is compared: everything that folding writes, by what it means. Row numbers of our own are left out, since a
- * purge that happened takes numbers that a fold of the purged log never hands out; and so is what indexing writes, for which see
- * `contradictions`.
+ * Compared data: everything that folding writes, by meaning. Row numbers are excluded: a purge uses numbers that a fold
+ * of the purged log never allocates. Index data is excluded too; see `contradictions`.
  */
 const COMPARED: readonly Compared[] = [
   select('commits', 'number, time', 1),
@@ -130,7 +129,7 @@ const COMPARED: readonly Compared[] = [
   ),
 ];
 
-/** @param list of columns, as SQL; `hex(…)` for one of bytes */
+/** @param list of columns, as SQL; `hex(…)` for a column of bytes */
 function select(
   table: string,
   list: string,
@@ -154,8 +153,8 @@ function select(
 }
 
 /**
- * Returns SQL for a column of bytes in hex. SQLite keeps text in it as well: one flipped bit turns bytes into text, and
- * a lookup by bytes then misses the row. The same hex would hide that.
+ * Returns SQL for a column of bytes in hex. A flipped bit can turn a value's type into text, and a lookup by bytes then
+ * misses the row. Plain hex would hide that.
  */
 function bytes(_: string, column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
@@ -170,11 +169,11 @@ function nameOf(field: string): string {
 }
 
 /**
- * Walks two catalogs side by side, table by table in the order of their keys, and yields what differs: memory stays
- * flat. Both must have reached the same commit; each is read in whatever transaction its connection is in.
+ * Compares two catalogs table by table in key order, with constant memory, and yields the differences. Both must have
+ * reached the same commit; each is read in its connection's current transaction.
  *
  * @param implied folded from the log
- * @param grown the catalog that is checked
+ * @param grown the catalog to check
  * @throws `catalog-damaged`
  */
 export function* compareRows(
@@ -200,12 +199,12 @@ function* compareTable(
 }
 
 /**
- * Returns whether a catalog has exactly the rows that were folded and those that were found settled before. It need not
- * be true for equal catalogs: where it is false, everything is to be folded and compared by `compareRows`.
+ * Returns whether a catalog has exactly the folded rows and the rows found settled before. May be false for equal
+ * catalogs; everything must then be folded and compared by `compareRows`.
  *
- * Settled rows are different rows of the catalog, since each was found by the position of another record. A folded row
- * is none of them: it comes of other records, and every folded row is found in the catalog with all rows of its key. So if
- * a table has no more rows than were settled and folded, it has no others.
+ * Settled rows are distinct rows of the catalog, since each was found by another record's position. Folded rows come
+ * from other records, and each is found in the catalog with all rows of its key. So a table with no more rows than were
+ * settled and folded has no others.
  *
  * @param implied folded from all records that were not settled
  * @throws `catalog-damaged`
@@ -236,7 +235,7 @@ export function* agreesWithSettled(
   return true;
 }
 
-/** Returns the number of folded rows; undefined if the catalog has other rows of one of their keys. */
+/** Returns the number of folded rows. Undefined if the catalog has other rows with one of their keys. */
 function* foundAgain(
   { sql, ofKey, columns, keys }: Compared,
   implied: Connection,
@@ -296,15 +295,15 @@ function next(from: Generator<string, void, undefined>): string | undefined {
 /** @throws `catalog-damaged` */
 function rowOf(text: string | undefined, file: string): Row | undefined {
   try {
-    // Written by SQLite from values of these types.
+    // SQLite wrote it from values of these types.
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // Bytes instead of text, which SQLite took for its own JSON and wrote unchanged.
+    // Bytes instead of text: SQLite took them for its own JSON and wrote them unchanged.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }
 
-/** Keys are numbers and hexadecimal texts, never null: both order in SQLite as they do here. */
+/** Keys are numbers and hexadecimal texts, never null, which SQLite orders the same way. */
 function keyOrder(a: Row, b: Row, keys: number): number {
   for (let i = 0; i < keys; i += 1) {
     const [left, right] = [a[i] ?? 0, b[i] ?? 0];
@@ -334,21 +333,21 @@ function differenceOf(
   };
 }
 
-/** Hashes as they are written everywhere else; SQLite's hex() gives capitals. */
+/** Converts to lower-case hex, as used elsewhere; SQLite's hex() gives capitals. */
 function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
 
-/** A message by what people know it by. */
+/** A message as shown to people. */
 export interface ConcernedMessage {
-  /** Null where only the place is known. */
+  /** Null if only the place is known. */
   readonly id: MessageId | null;
   readonly subject: string | null;
   /** At most a few of its places, current ones first. */
   readonly places: readonly Pick<PlaceLine, 'mailbox' | 'folder' | 'uid'>[];
 }
 
-/** Nobody needs to read more places of one message. */
+/** Maximum places shown per message. */
 const PLACES_SHOWN = 3;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -409,31 +408,31 @@ const BETWEEN_OFFSETS = query<{ segment: number; from: number; end: number; limi
       .limit(p.limit),
 );
 
-/** Where records of a segment stand: by ordinals, both included, or by bytes of generation 1. */
+/** A range of records in a segment: by ordinals, both included, or by bytes of generation 1. */
 export type RecordSpan =
   | { readonly segment: number; readonly first: number; readonly last: number }
   | { readonly segment: number; readonly from: number; readonly end: number };
 
-/** A message or blob that the catalog places in a damaged stretch of the log. */
+/** A message or blob whose position is in a damaged part of the log. */
 export interface SpannedRecord {
   readonly kind: 'message' | 'blob';
   readonly hash: string;
   readonly docid: number | null;
 }
 
-/** Questions about messages that both a catalog and its double answer. */
+/** Lookups of messages in a catalog or its rebuilt double. */
 export interface Concerns {
   byDocid(docid: number): ConcernedMessage | undefined;
   byId(id: string): ConcernedMessage | undefined;
-  /** A place as people know it, for use when the message is unknown. */
+  /** Returns a place as a message, for an unknown message. */
   atPlace(folder: number, uid: number): ConcernedMessage | undefined;
-  /** What the catalog places in a stretch of the log; a walk over all records, so for damage only. */
+  /** Returns the records in a range of the log. Reads all records, so it is for damage only. */
   recordsIn(span: RecordSpan, limit: number): SpannedRecord[];
-  /** Places at which the origin still showed the message. */
+  /** Returns the places where the service still had the message. */
   openPlaces(id: MessageId): Place[];
 }
 
-/** Returns a row of `records` as others know it. */
+/** Converts a row of `records`. */
 export function spanned(
   connection: Connection,
   { kind, hash, docid }: Pick<QueryRow<'records'>, 'kind' | 'hash' | 'docid'>,
@@ -470,7 +469,7 @@ export function concerns(connection: Connection): Concerns {
   };
 }
 
-/** Messages between turns: about 20 ms. */
+/** Messages between pauses: about 20 ms. */
 const MESSAGES_A_TURN = 8_192;
 
 type PlaceRow = readonly [docid: number, folder: number, to: number | null];
@@ -481,8 +480,8 @@ interface OwnPlace {
 }
 
 /**
- * Counts the rows of a catalog again, and yields what differs from its sums: messages with the wrong set of places, and
- * days with another number of messages or bytes.
+ * Recounts the rows of a catalog, and yields differences from its sums: messages with a wrong place set, and days with
+ * a wrong number of messages or bytes.
  */
 export function* miscounted(grown: Connection): Generator<RowDifference | Turn, void, undefined> {
   const sets = new Map(
@@ -537,7 +536,7 @@ function ofDay(key: string) {
   };
 }
 
-/** Sums that one statement counts again: the table, its key and other columns, and what counting gives in their order. */
+/** Sums that one statement can recount: the table, its columns, and the statement, in their order. */
 const SUMS = [
   {
     table: 'commit_changes',
@@ -575,10 +574,10 @@ const SUMS = [
   },
 ] as const;
 
-/** The same for sums that one statement counts again. */
+/** Does the same for sums that one statement recounts. */
 export function* miscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
-    // Rows of one side only. One EXCEPT for each direction would count twice.
+    // Rows of one side only. Two EXCEPTs, one per direction, would count twice.
     const columns = [...keys, ...sums].join(', ');
     const sql = `SELECT max(is_counted), ${columns} FROM (
         SELECT 0 AS is_counted, ${columns} FROM ${table} UNION ALL SELECT 1, * FROM (${counted}))
@@ -591,7 +590,7 @@ export function* miscountedSums(grown: Connection): Generator<RowDifference, voi
   }
 }
 
-/** Every message with the set that its row names, and the text of the set that its places make. */
+/** Yields every message with its stored place set, and the text of the set computed from its places. */
 function* located(grown: Connection): Generator<{
   readonly docid: number;
   readonly size: number;
@@ -604,7 +603,7 @@ function* located(grown: Connection): Generator<{
     const { current, last, mailboxes: all } = placeSetOf(own, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
-  /** By folder: most messages have one place, a current one. */
+  /** By folder: most messages have a single, current place. */
   const ofOnePlace = new Map<number, string>();
   const knownTextOf = (own: readonly OwnPlace[]): string => {
     const [only, another] = own;
@@ -635,20 +634,20 @@ function* located(grown: Connection): Generator<{
   }
 }
 
-/** What has to be true between the tables that indexing writes: rows that it finds are wrong. */
+/** A consistency rule between tables written by indexing: rows that it finds are wrong. */
 interface Rule {
   readonly table: string;
   readonly difference: RowDifference['difference'];
-  /** Columns that are wrong; none where the whole row is lacking or surplus. */
+  /** Wrong columns; none if the whole row is missing or surplus. */
   readonly columns: readonly string[];
-  /** Gives the docid, or null, and then the row's key. */
+  /** Selects the docid, or null, and then the row's key. */
   readonly sql: string;
   readonly key: string;
 }
 
 const PACKED_ANCESTOR_BYTES = 6;
 
-/** A rule about rows that `docid` names and that are wrong as a whole, unless `more` says otherwise. */
+/** Returns a rule about whole rows with the key `docid`, unless `more` overrides it. */
 function rule(
   table: string,
   difference: Rule['difference'],
@@ -702,7 +701,7 @@ const RULES: readonly Rule[] = [
     'SELECT NULL, node FROM thread_nodes WHERE thread NOT IN (SELECT thread FROM thread_members)',
     { key: 'node' },
   ),
-  // Numbers have no gaps, and the index knows which messages have attachments.
+  // Attachment numbers have no gaps, and the index records which messages have attachments.
   rule(
     'attachments',
     'lacking',
@@ -712,7 +711,7 @@ const RULES: readonly Rule[] = [
   rule(
     'attachments',
     'lacking',
-    // Without the plus, FTS5 searches the words once for each message.
+    // Without the plus, FTS5 searches the words once per message.
     `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
       AND +rowid IN (SELECT docid FROM messages WHERE extractor > 0)
       AND +rowid NOT IN (SELECT docid FROM attachments)`,
@@ -744,11 +743,11 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Searches a catalog's index for rows that contradict each other: threads without their messages, texts without a
- * message, messages that are marked as indexed and are not.
+ * Searches a catalog's index for contradictory rows: threads without messages, texts without a message, messages marked
+ * as indexed that are not.
  *
- * What indexing writes follows from the log as well, but only by parsing every message with the version of the
- * extractor that did it, which is a rebuild; so these rows are not compared with the log, but with each other.
+ * Index data also follows from the log, but recomputing it means parsing every message with the same extractor version,
+ * which is a rebuild. So these rows are compared only with each other.
  */
 export function* contradictions(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
@@ -759,24 +758,24 @@ export function* contradictions(grown: Connection): Generator<RowDifference, voi
 }
 
 /**
- * Messages that need not be folded to compare a catalog with its log: nothing but their arrival happened to them, and
- * the catalog has exactly the rows that this makes, one each of `records`, `messages` and `places`.
+ * Messages that need no folding for a comparison with the log: nothing followed their arrival. The catalog has exactly
+ * the expected row in each of `records`, `messages` and `places`.
  */
 export interface SettledRun {
   readonly kind: 'settled';
-  /** The place of the last of them with the highest uid: all are in its folder and generation. */
+  /** The last place with the highest UID: all are in its folder and generation. */
   readonly place: Place;
-  /** The number of the folder in the catalog. */
+  /** The catalog's number of the folder. */
   readonly folderId: number;
   readonly messages: number;
-  /** Bytes of their sources. */
+  /** Total bytes of their sources. */
   readonly bytes: number;
 }
 
-/** A record as comparing needs it: folded, or known to be in the catalog already. */
+/** A record for a comparison: folded, or known to match the catalog. */
 export type ComparedRecord = FoldedRecord | SettledRun;
 
-/** How many rows of a catalog were found as their records make them. */
+/** Number of catalog rows that match their records. */
 export interface SettledCounts {
   readonly messages: number;
   readonly blobs: number;
@@ -790,10 +789,10 @@ const BLOB = `SELECT CASE
   FROM records WHERE kind = ${RECORD_BLOB} AND hash = ?`;
 
 /**
- * Every column that is compared otherwise has a condition here: a test changes each of them. The place must also be the
- * one that the index of uids finds, by which a pass looks for it.
+ * Has a condition for every compared column; a test changes each of them. The place must also be found by the UID
+ * index, which syncs use.
  *
- * The plus keeps SQLite from looking at the values while it plans: it would prepare the statement again for each message.
+ * The plus keeps SQLite from using the values in the plan: it would prepare the statement again for each message.
  */
 const ARRIVAL = `SELECT places.folder_id
   FROM records CROSS JOIN messages CROSS JOIN places CROSS JOIN flag_sets
@@ -818,8 +817,8 @@ const ARRIVAL = `SELECT places.folder_id
         AND events.uid = places.uid)`;
 
 /**
- * Opens a catalog for these questions. Their SQL is written out because threads ask them that start for a second:
- * loading the query builder would take a fifth of their start.
+ * Opens a catalog for these lookups. Their SQL is written by hand because short-lived threads use them: loading the
+ * query builder would take a fifth of their start.
  *
  * @throws see `openForReading`
  */
@@ -827,8 +826,9 @@ export function openSettledRows(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
     /**
-     * Returns whether the row of a blob is that of this record, or names a record behind it, which is in force then;
-     * undefined for any other row. @throws `catalog-damaged`, `catalog-io`
+     * Returns whether a blob's row matches this record, or a later one, which is then in force. Undefined for any other
+     * row.
+     * @throws `catalog-damaged`, `catalog-io`
      */
     blob(
       hash: BlobHash,
@@ -840,10 +840,10 @@ export function openSettledRows(dataDir: string) {
       return connection.first<'settled' | 'superseded' | null>(BLOB, values) ?? undefined;
     },
     /**
-     * Returns the number of the folder in which a message arrived with this fact and stayed as it was; undefined if any
-     * column of its three rows has another value, or if its uid has further rows or events.
+     * Returns the number of the folder in which a message arrived with this fact and stayed unchanged. Undefined if any
+     * column of its three rows differs, or its UID has further rows or events.
      *
-     * @param size of its source, as its record states it
+     * @param size of its source, from its record
      * @throws `catalog-damaged`, `catalog-io`
      */
     arrival(
@@ -861,11 +861,11 @@ export function openSettledRows(dataDir: string) {
         ...[Buffer.from(fingerprint(listing), 'hex'), JSON.stringify(listing.flags)],
       ]);
     },
-    /** Asks several questions of one state of the catalog, which takes less time. */
+    /** Runs several lookups on one state of the catalog, which is faster. */
     within: <T>(ask: () => T): T => connection.snapshot(ask),
     close: (): void => connection.close(),
   };
 }
 
-/** Asks a catalog for rows that are exactly what a record of the log makes, if nothing else happened. */
+/** Looks up rows that match a record of the log exactly, with nothing else happening since. */
 export type SettledRows = ReturnType<typeof openSettledRows>;

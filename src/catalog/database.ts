@@ -19,24 +19,24 @@ import type { BoundSql } from './bound-sql.ts';
 import type { Query } from './query.ts';
 
 /**
- * The rows of the catalog, as `migrations/catalog.ts` creates them; docs/catalog.md explains their purpose. Hashes are
- * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
- * truth values are 0 and 1.
+ * The rows of the catalog, created by `migrations/catalog.ts`; docs/catalog.md explains them. Hashes are BLOBs,
+ * references are integers, commits are commit numbers, dates are milliseconds since the epoch, and booleans are 0 and
+ * 1.
  */
 export interface CatalogTables {
-  /** One row: how far the fold has come. It changes in the transaction that adds the rows (invariant 2). */
+  /** One row: the last folded commit. It changes in the transaction that adds the rows (invariant 2). */
   meta: {
     id: 1;
     commit_number: number;
     commit_hash: Buffer;
     commit_time: number;
-    /** Facts that name unknown places; only a damaged log has them. */
+    /** Facts about unknown places; only a damaged log has them. */
     orphans: number;
     messages: number;
     message_bytes: number;
-    /** The extractor version whose text the index holds. */
+    /** The extractor version of the index's text. */
     extractor: number;
-    /** The version of reading attachments whose texts are here. */
+    /** The reader version of the attachment texts. */
     attachment_version: number;
   };
   commits: {
@@ -86,12 +86,12 @@ export interface CatalogTables {
     id: Buffer;
     first_commit: number;
     open_places: number;
-    /** Where it is. */
+    /** Its places. */
     place_set: number;
-    /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
+    /** 0: not indexed; negative: indexed, but due again; positive: the extractor version of the index row. */
     extractor: number;
   };
-  /** Where messages are: JSON arrays of numbers, see `PlaceSet`. */
+  /** Sets of places: JSON arrays of numbers, see `PlaceSet`. */
   place_sets: {
     id: Generated<number>;
     current: string;
@@ -110,7 +110,7 @@ export interface CatalogTables {
     flag_set: number;
     marks: number;
     fingerprint: Buffer;
-    /** Received date, where it differs from the message's. */
+    /** Received date, if it differs from the message's. */
     date: number | null;
     assumed: number;
     held: number;
@@ -126,7 +126,7 @@ export interface CatalogTables {
     to_commit: number;
     flag_set: number;
     date: number | null;
-    /** For a span that closed by an end: the commit at which the place came back. */
+    /** For a span that ended with its place: the commit at which the place came back. */
     resumed: number | null;
     reason: string | null;
   };
@@ -134,7 +134,7 @@ export interface CatalogTables {
     kind: number;
     hash: Buffer;
     size: number;
-    /** Null while the bytes are in no readable record. */
+    /** Null while no readable record has the bytes. */
     segment: number | null;
     ordinal: number | null;
     offset: number | null;
@@ -145,7 +145,7 @@ export interface CatalogTables {
     folder_id: number;
     generation: number;
     uid: number;
-    /** Where it stands among the docids of its date. */
+    /** Its index among the docids of its date. */
     position: number;
     from_commit: number;
     to_commit: number | null;
@@ -191,7 +191,7 @@ export interface CatalogTables {
     /** Canonical JSON of the fact without its place. */
     detail: string;
   };
-  /** How many messages of a set of places were received on a day. */
+  /** Messages received per day and place set. */
   received_days: {
     place_set: number;
     /** UTC, days since the epoch, see `dayOf`. */
@@ -203,94 +203,94 @@ export interface CatalogTables {
   commit_changes: {
     commit_number: number;
     folder_id: number;
-    /** Places that appeared, or came back. */
+    /** Places that appeared or came back. */
     came: number;
     ended: number;
   };
-  /** What indexing found, apart from the messages, whose rows must not grow once their page is full. */
+  /** Index results, separate from the messages, whose rows must not grow once their page is full. */
   texts: {
     docid: number;
-    /** Why the message could not be parsed; null when it was. */
+    /** Why the message could not be parsed; null if it was. */
     unparsed: string | null;
-    /** The beginning of the text, packed by `mail/normalise.ts`; null where there is none. */
+    /** The start of the text, packed by `mail/normalise.ts`; null if there is none. */
     text: Buffer | null;
   };
   /** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
   thread_members: {
     docid: number;
     thread: number;
-    /** Of its Message-ID. */
+    /** Hash of its Message-ID. */
     node: number;
-    /** Of its base subject; null where that is empty. */
+    /** Hash of its base subject; null if empty. */
     subject: number | null;
-    /** 1 for a reply that names no message: it joins the nearest earlier one of its subject. */
+    /** 1 for a reply without references: it joins the nearest earlier message with its subject. */
     joins: 0 | 1;
-    /** Nodes of the messages it names, 6 bytes each; null where it names none. */
+    /** Nodes of the messages that it references, 6 bytes each; null if none. */
     ancestors: Buffer | null;
   };
-  /** Every Message-ID that a message has or names, and the thread it is in. */
+  /** Every Message-ID that a message has or references, with its thread. */
   thread_nodes: {
     node: number;
     thread: number;
   };
-  /** The text of a distinct attachment: distinct by its bytes and by how they are read. */
+  /** The text of a distinct attachment: distinct by its bytes and reader. */
   attachment_texts: {
     id: Generated<number>;
     hash: Buffer;
     form: string;
     /**
-     * The version that read it; 0 while it waits, negative when a newer version is to read it again. With a `failure`, a
-     * negative number counts the attempts that failed so far: it is to be read once more.
+     * The version that read it; 0 if unread, negative if a newer version must read it. With a `failure`, a negative
+     * number counts failed attempts, and it is retried.
      */
     version: number;
-    /** Why it has no text; null when it has, or waits for the first attempt. */
+    /** Why it has no text; null if it has one or is untried. */
     failure: string | null;
     truncated: number;
-    /** Packed by `mail/normalise.ts`; null where there is none. */
+    /** Packed by `mail/normalise.ts`; null if there is none. */
     text: Buffer | null;
   };
   /** Every attachment of the indexed messages. */
   attachments: {
     docid: number;
-    /** Position among the message's attachments, from 1. */
+    /** Index among the message's attachments, from 1. */
     number: number;
     filename: string | null;
     /** In lower case. */
     type: string;
     /** Decoded bytes. */
     size: number;
-    /** SHA-256 of its bytes, or a value of its own where the message was cut before their end. */
+    /** SHA-256 of its bytes; a unique value if the message was cut before their end. */
     hash: Buffer;
     inline: 0 | 1;
-    /** Its text; null where it has none, as pictures and archives. */
+    /** Its text; null if it cannot have one, like images and archives. */
     text_id: number | null;
   };
-  /** Distinct contents that messages attach as a type, and their bytes. */
+  /** Distinct contents by attached type, and their bytes. */
   attachment_types: {
     type: string;
     contents: number;
     bytes: number;
   };
-  /** An address of a sender or recipient, in lower case; or a sender's domain, with its @. */
+  /** An address of a sender or recipient, in lower case; or a sender's domain, with @. */
   addresses: {
     id: Generated<number>;
     address: string;
   };
-  /** Who sent an indexed message to whom: JSON arrays of numbers. */
+  /** Senders and recipients of an indexed message: JSON arrays of numbers. */
   message_people: {
     docid: number;
-    /** The mailboxes it was in when it was indexed. */
+    /** Its mailboxes at the time of indexing. */
     mailboxes: string;
     /** Addresses of From and their domains. */
     senders: string;
     recipients: string;
   };
-  /** How many messages of a year an address sent or got. */
+  /** Messages that an address sent or received per year. */
   correspondents: {
     address_id: number;
     /** See `ROLE` in people.ts. */
     role: number;
-    /** UTC, of the docid. */
+    /** Year of the docid, in UTC. */
     year: number;
     /** As in `message_people`. */
     mailboxes: string;
@@ -299,7 +299,7 @@ export interface CatalogTables {
   };
   msg_fts: {
     rowid: number;
-    /** Text, or its UTF-8, which spares making a string of it. */
+    /** Text, or its UTF-8, which avoids creating a string. */
     body: string | Buffer;
     subject: string;
     from_: string;
@@ -313,7 +313,7 @@ export interface CatalogTables {
   };
 }
 
-/** What the origin lists of a message. */
+/** The service's listing of a message. */
 interface Listed {
   size: number;
   date: number | null;
@@ -323,30 +323,30 @@ interface Listed {
   message_id: string | null;
 }
 
-/** Values of `records.kind`: the record kinds of the log that are addressed by a hash. */
+/** Values of `records.kind`: the log's record kinds that have a hash. */
 export const RECORD_BLOB = 1;
 export const RECORD_MESSAGE = 2;
 
-/** A query prepared on one connection. Errors of SQLite come out as catalog errors. */
+/** A query prepared on one connection. Converts SQLite errors to catalog errors. */
 interface Statement<P, R> {
   run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
   get(params: P): R | undefined;
   all(params: P): R[];
-  /** Holds a read transaction, and keeps this connection from writing, until it is drained or returned. */
+  /** Keeps a read transaction open, and this connection from writing, until drained or returned. */
   iterate(params: P): IterableIterator<R>;
 }
 
-/** Statements of one occasion that are kept for the next: preparing one takes as long as answering it. */
+/** Unused one-off statements to keep: preparing one takes as long as running it. */
 const IDLE_STATEMENTS = 64;
 
-/** One open database with its prepared statements. */
+/** An open database with its prepared statements. */
 export class Connection {
   static #opened = 0;
   readonly #number = ++Connection.#opened;
   readonly #statements = new Map<object, unknown>();
-  /** Statements by their text that no walk is using. */
+  /** Statements by text that are not in use. */
   readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
-  /** Statements of `first` by their text. */
+  /** Statements of `first` by text. */
   readonly #firsts = new Map<string, Database.Statement<unknown[], unknown>>();
 
   constructor(
@@ -354,14 +354,14 @@ export class Connection {
     readonly file: string,
   ) {}
 
-  /** The statement of a query, prepared once for the life of the connection. */
+  /** Returns the statement of a query, prepared once per connection. */
   statement<P, R>(query: Query<P, R>): Statement<P, R> {
     let known = this.#statements.get(query);
     if (known === undefined) {
       known = this.#prepare<P, R>(query.compiled());
       this.#statements.set(query, known);
     }
-    // Keyed by the query that made it, whose types it has.
+    // Keyed by its query, which has these types.
     return known as Statement<P, R>;
   }
 
@@ -369,43 +369,43 @@ export class Connection {
     return this.statement(query).run(params);
   }
 
-  /** The first row of a query. */
+  /** Returns the first row of a query. */
   get<P, R>(query: Query<P, R>, params: NoInfer<P>): R | undefined {
     return this.statement(query).get(params);
   }
 
-  /** All rows of a query, at once. */
+  /** Returns all rows of a query. */
   all<P, R>(query: Query<P, R>, params: NoInfer<P>): R[] {
     return this.statement(query).all(params);
   }
 
   /**
-   * Walks a query's rows on a statement of its own, so that several walks of one query can be open at once.
-   * Return it when it is not drained.
+   * Yields a query's rows with a separate statement, so that several walks can be open at once. Return it if not
+   * drained.
    */
   rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
     return this.#prepare<P, R>(query.compiled()).iterate(params);
   }
 
-  /** Walks the rows of SQL that was put together for one occasion; return it when it is not drained. */
+  /** Yields the rows of one-off SQL. Return it if not drained. */
   text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
     return this.#reused<R>(sql, params);
   }
 
-  /** The first column of all rows of such SQL, at once: a third of the time of walking them. */
+  /** Returns the first column of all rows of one-off SQL, in a third of the time of a walk. */
   column<T>(sql: string, params: readonly unknown[]): T[] {
     const known = this.#idle.get(sql);
     this.#idle.delete(sql);
     return this.guard(() => {
       const prepared = known ?? this.db.prepare<unknown[], unknown>(sql);
-      // The text was written for values of this type.
+      // The SQL selects this type.
       const values = prepared.pluck(true).all(...params) as T[];
       this.#keep(sql, prepared.pluck(false));
       return values;
     });
   }
 
-  /** The first column of the first row of such SQL, if there is one. */
+  /** Returns the first column of the first row of one-off SQL, if any. */
   first<T>(sql: string, params: readonly unknown[]): T | undefined {
     let known = this.#firsts.get(sql);
     if (known === undefined) {
@@ -413,7 +413,7 @@ export class Connection {
       this.#firsts.set(sql, known);
     }
     try {
-      // The text was written for a value of this type.
+      // The SQL selects this type.
       return known.get(...params) as T | undefined;
     } catch (error) {
       throw translate(error, this.file) ?? error;
@@ -431,19 +431,19 @@ export class Connection {
     this.#idle.delete(sql);
     const prepared = known ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
     try {
-      // The text was written for rows of this type.
+      // The SQL selects this type.
       yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
     } finally {
       this.#keep(sql, prepared);
     }
   }
 
-  /** Walks rows of SQL as lists of their columns' values; return it when it is not drained. */
+  /** Yields the rows of SQL as lists of values. Return it if not drained. */
   values<R>(sql: string): Generator<R, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
   }
 
-  /** Walks the first column of such rows. */
+  /** Yields the first column of the rows. */
   pluck<T>(sql: string): Generator<T, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], T>(sql).pluck().iterate());
   }
@@ -461,14 +461,14 @@ export class Connection {
     }
   }
 
-  /** Runs reads that must agree with each other on one state of the database. */
+  /** Runs reads on one consistent state of the database. */
   snapshot<T>(act: () => T): T {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }
 
   #prepare<P, R>({ sql, bind }: BoundSql<P>): Statement<P, R> {
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
-    // Without `guard`: these run some dozen times in a millisecond, and a closure each would be a tenth of that.
+    // Without `guard`: these run dozens of times per millisecond, and a closure each would take a tenth of that.
     const { file } = this;
     return {
       run: (params) => {
@@ -498,8 +498,8 @@ export class Connection {
   }
 
   /**
-   * Returns a number that changes with every change of the database, through any connection: commits of the archive,
-   * and rows of the index, which follow them. Numbers of different connections differ.
+   * Returns a number that changes with every change of the database, by any connection. Numbers of different
+   * connections differ.
    */
   version(): number {
     const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
@@ -508,7 +508,7 @@ export class Connection {
     );
   }
 
-  /** Runs an act of SQLite and gives its errors our codes; other errors pass. */
+  /** Runs SQLite calls and converts their errors; other errors pass. */
   guard<T>(act: () => T): T {
     try {
       return act();
@@ -517,15 +517,15 @@ export class Connection {
     }
   }
 
-  /** Runs `act` in one write transaction: all of it or nothing. */
+  /** Runs `act` in one write transaction. */
   transaction<T>(act: () => T): T {
     return this.guard(() => this.db.transaction(act).immediate());
   }
 
   /**
-   * A column's bytes in hex.
+   * Returns a column's bytes in hex.
    *
-   * @throws `catalog-damaged` for anything else, as a damaged page may have it in their place
+   * @throws `catalog-damaged` for other values, such as from a damaged page
    */
   hex(bytes: Buffer): string {
     if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
@@ -543,7 +543,7 @@ export class Connection {
 /** See `WritableCatalog.snapshotInto`. */
 export function snapshotInto(connection: Connection, file: string): void {
   try {
-    // SQLite would make it by the process's umask.
+    // SQLite would use the process's umask.
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
     throw catalogError('catalog-io', { file, reason: errnoOf(error) ?? 'unknown' }, error);
@@ -556,38 +556,37 @@ export function snapshotInto(connection: Connection, file: string): void {
   }
 }
 
-/** The version of the schema in `migrations/catalog.ts`. A catalog of an earlier version is rebuilt from the log. */
+/** The version of the schema in `migrations/catalog.ts`. Earlier catalogs are rebuilt from the log. */
 export const CATALOG_VERSION = 11;
 
-/** The oldest version that a writer opens as it is. */
+/** The oldest version that a writer opens unchanged. */
 export const OLDEST_MIGRATED = CATALOG_VERSION;
 
-/** Returns the path of the catalog in a data directory; SQLite puts `-wal` and `-shm` next to it while it is open. */
+/** Returns the path of the catalog in a data directory. SQLite puts `-wal` and `-shm` next to it while it is open. */
 export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');
 }
 
-/** How long a statement waits for another process's short write (a checkpoint), milliseconds. */
+/** Wait for another process's short write (a checkpoint), milliseconds. */
 const BUSY_TIMEOUT = 5_000;
 
-/** How a catalog is opened. */
 export interface CatalogOptions {
-  /** Memory for pages, KiB. 16 MiB if not said, which is also what SQLite takes for a reader. */
+  /** Page cache in KiB; default 16 MiB, like SQLite's for a reader. */
   readonly cacheKib?: number;
 }
 
 const CACHE_KIB = 16_384;
 
 interface ReadingOptions extends CatalogOptions {
-  /** Whether an earlier version is opened as well: every version has the same `meta` row up to `orphans`. */
+  /** Also open an earlier version: every version has the same `meta` row up to `orphans`. */
   readonly mayBeOlder?: boolean;
 }
 
 /**
- * Opens the database for the one writer. A file that does not exist is created.
+ * Opens the database for the only writer, and creates a missing file.
  *
- * @throws `catalog-version` when another version of the program made it, `catalog-damaged` when it is not a readable
- *   database: a rebuild helps in each case
+ * @throws `catalog-version` for another version, `catalog-damaged` for an unreadable database: a rebuild helps in both
+ * cases
  */
 export async function openForWriting(
   file: string,
@@ -600,13 +599,13 @@ export async function openForWriting(
     const found = versionOf(connection);
     if (found !== 0 && found !== CATALOG_VERSION) throw versionError(file, found);
     connection.guard(() => {
-      // better-sqlite3 is compiled with another default for connections to a database that is WAL already.
+      // better-sqlite3 has another default for connections to a WAL database.
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = NORMAL');
       db.pragma('wal_autocheckpoint = 16384');
       db.pragma('journal_size_limit = 67108864');
       db.pragma(`cache_size = -${cacheKib}`);
-      // The fold keeps references whole by construction; checking each costs a lookup a row.
+      // The fold keeps references valid by construction; checking costs a lookup per row.
       db.pragma('foreign_keys = OFF');
     });
     if (found === 0) {
@@ -624,11 +623,10 @@ export async function openForWriting(
 }
 
 /**
- * Opens the database for reading, with or without a writer, and changes nothing. In a directory that cannot be
- * written SQLite cannot create its `-shm` file; unless a writer left one behind, the database is read from memory
- * instead, which shows only what was checkpointed.
+ * Opens the database read-only, with or without a writer. In a read-only directory, SQLite cannot create its `-shm`
+ * file. Unless a writer left one, the database is then loaded into memory, without changes after the last checkpoint.
  *
- * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
+ * @throws `catalog-missing`, `catalog-version` (with the remedy), `catalog-damaged`, `catalog-io`
  */
 export function openForReading(
   file: string,
@@ -636,7 +634,7 @@ export function openForReading(
 ): Connection {
   const stats = statOf(file);
   if (stats === undefined) throw catalogError('catalog-missing', { file });
-  // SQLite would wait for a pipe's other end for ever.
+  // SQLite would wait for ever on a pipe.
   if (!stats.isFile()) throw catalogError('catalog-damaged', { file, reason: 'not a file' });
   let connection = connect(file, true);
   try {
@@ -669,14 +667,14 @@ function statOf(file: string): Stats | undefined {
   }
 }
 
-/** A larger database is not read into memory. Bytes. */
+/** Maximum bytes of a database loaded into memory. */
 const MEMORY_LIMIT = 1024 * 1024 * 1024;
 
 function inMemory(file: string): Connection {
   try {
     const bytes = readFileSync(file);
-    // The header says that the database is in WAL mode, which memory does not have; 1 is the rollback journal
-    // (file format, offsets 18 and 19).
+    // The header states WAL mode, which memory does not support; 1 is the rollback journal (file format, offsets 18 and
+    // 19).
     if (bytes.length > 19) bytes.fill(1, 18, 20);
     return new Connection(new Database(bytes, { readonly: true }), file);
   } catch (error) {
@@ -696,8 +694,8 @@ function connect(file: string, readonly: boolean): Connection {
 }
 
 /**
- * Returns the system's reason why a file cannot be read: SQLite reports only that it cannot be opened. It does not open
- * the file: closing it again would release the locks of this process's connections.
+ * Returns the system's reason for an unreadable file, which SQLite does not report. Does not open the file: closing it
+ * would release the locks of this process's connections.
  */
 function whyNot(file: string): string | undefined {
   try {

@@ -7,13 +7,10 @@ import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
 import type { Catalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 
-/** A day's sample is taken again after so long, so that the last one of a day is close to its end: one hour. */
+/** Minimum age before a day's sample is replaced, so that the last is close to the day's end: one hour. */
 const AGAIN_MS = 3_600_000;
 
-/**
- * Notes how large the archive is, once a day; the last sample of a day stays. Where that cannot be read or written, the
- * day has none.
- */
+/** Records the archive's size once a day; the day's last sample stays. Skips the day if reading or writing fails. */
 export function noteDiskSample(
   state: Memory,
   archive: { readonly catalog: Pick<Catalog, 'totals'>; readonly dataDir: string },
@@ -48,12 +45,12 @@ function noteOn(
   });
 }
 
-/** Returns the bytes of the files in a folder. */
+/** Returns the total bytes of the files in a directory. */
 export function bytesIn(folder: string): number {
   return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
 }
 
-/** Returns the bytes of a file; 0 for what a writer has just replaced. */
+/** Returns the bytes of a file; 0 if a writer has just replaced it. */
 export function bytesOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -3,13 +3,13 @@ import { jsonLine } from '../core/terminal-safe.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';
 
-/** Where in the query text: `position` counts UTF-16 code units from 0, `found` is what stands there. */
+/** A position in the query text: `position` counts UTF-16 code units from 0, `found` is the text there. */
 type At = {
   position: number;
   found: string;
 };
 
-/** `"next" (character 8)`: what stands there, and where. */
+/** Returns text and position as `"next" (character 8)`. */
 function quoted({
   position,
   found,
@@ -25,14 +25,14 @@ function meant(suggestion: string | null, otherwise: string): string {
   return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
 }
 
-/** What mail programs put before the subject of an answer or a forwarded message: nobody means an operator by it. */
+/** Subject prefixes of replies and forwarded messages, which are not meant as operators. */
 const SUBJECT_PREFIX = /^(re|fwd?|aw|wg|sv|vs|antw):$/i;
 
 const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
 
 function badDate(facts: { operator: string; position: number; found: string }): Sentence {
   const span = facts.operator === 'older_than' || facts.operator === 'newer_than';
-  // Other programs take it for either.
+  // Ambiguous: other programs use `m` for minutes or months.
   const [, count] = /^(\d{1,6})m$/i.exec(facts.found) ?? [];
   return [
     `${quoted(facts)} is not a ${span ? 'time span' : 'date'}.`,
@@ -44,7 +44,7 @@ function badDate(facts: { operator: string; position: number; found: string }): 
   ];
 }
 
-/** `>1M` and `<1M` are operators of their own. */
+/** `>1M` and `<1M` are separate operators. */
 function comparison(found: string): string {
   const [, sign, size] = /^([<>])=?(\w+)$/.exec(found) ?? [];
   if (sign === undefined) return '';
@@ -59,7 +59,7 @@ const BRACKETS: Readonly<Record<string, string>> = {
   '”': 'Unopened quotation mark',
 };
 
-/** `-` and NOT exclude what follows them; the others join. */
+/** `-` and NOT apply to their right side; the others join. */
 function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
 }
@@ -95,12 +95,12 @@ const PARTS = {
   spellings: 'spellings of its words, because of spelling:any',
 } as const;
 
-/** An error in what was typed; exit code 2. */
+/** An error in the query; exit code 2. */
 export const searchError = defineErrors({
   usage: {
-    /** Nothing to look for: no text, or only signs that no index holds. */
+    /** No text, or only characters that no index holds. */
     'search-empty': (_: { query: string }) => ['There is nothing to search for.', MANUAL],
-    /** `suggestion` is the operator that was probably meant, or null; quoting makes it plain text. */
+    /** `suggestion` is the probable operator, or null; quotes make it plain text. */
     'search-unknown-operator': (facts: At & { suggestion: string | null }) => [
       `Unknown operator ${quoted(facts)}.`,
       meant(
@@ -110,7 +110,7 @@ export const searchError = defineErrors({
         `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
     ],
-    /** Known elsewhere, but about data that an archive does not have; `instead` is an operator to try, or null. */
+    /** An operator of other programs about data that an archive lacks; `instead` is one to try, or null. */
     'search-foreign-operator': (facts: At & { instead: string | null }) => [
       `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
@@ -119,7 +119,7 @@ export const searchError = defineErrors({
       `The operator ${quoted(facts)} has no value.`,
       'Write the value without a space before it: from:anna, subject:"rent due".',
     ],
-    /** A value an operator does not know; `expected` lists those it does. */
+    /** An invalid value of an operator; `expected` lists the valid ones. */
     'search-bad-value': (
       facts: At & { operator: string; expected: readonly string[]; suggestion: string | null },
     ) => {
@@ -156,7 +156,7 @@ export const searchError = defineErrors({
       `Too many words begin like ${quoted(facts)}.`,
       `Write ${facts.least} letters or more before the star.`,
     ],
-    /** A sign that other programs take for a wildcard, an alternative or a regular expression, where it is none here. */
+    /** A character that other programs use as a wildcard, alternative or regular expression. */
     'search-bad-wildcard': (facts: At & { sign: '*' | '?' | '|' | '/' }) =>
       WILDCARDS[facts.sign](quoted(facts)),
     'search-too-long': ({ length, limit }: { length: number; limit: number }) =>

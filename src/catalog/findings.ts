@@ -4,19 +4,19 @@ import type { MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import type { ConcernedMessage, Concerns, RecordSpan } from './comparison.ts';
 
-/** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
+/** Damaged bytes, with their records if the file's footer shows them. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;
-  /** First and last ordinal; absent where offsets are those of generation 1, or where they are unknown. */
+  /** First and last ordinal; absent if offsets are those of generation 1, or unknown. */
   readonly ordinals?: readonly [number, number];
 }
 
-/** Why a message cannot be given back as it was stored. */
+/** Why a message cannot be read as stored. */
 export type MessageTrouble = DamageReason | 'hash' | 'absent' | 'purged';
 
-/** Something that is not as it should be. Each makes the exit code 3. */
+/** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
-  /** Bytes of the log are not what was written; `messages` are those the catalog places there. */
+  /** Bytes of the log differ from what was written; `messages` are those located there. */
   | {
       readonly what: 'log';
       readonly file: string;
@@ -26,21 +26,21 @@ export type Finding =
       readonly reason: DamageReason;
       readonly messages: readonly ConcernedMessage[];
     }
-  /** A message cannot be given back; `blob` names the bytes that it needs and that are damaged. */
+  /** A message cannot be read; `blob` is the damaged part that it needs. */
   | {
       readonly what: 'message';
       readonly message: ConcernedMessage;
       readonly reason: MessageTrouble;
       readonly blob: string | null;
     }
-  /** Bytes that no record has any more, as a repair recorded or the log shows. */
+  /** Bytes that no record has, according to a repair or the log. */
   | {
       readonly what: 'missing';
       readonly kind: 'message' | 'blob';
       readonly hash: string;
       readonly message: ConcernedMessage | null;
     }
-  /** The catalog says something else than the log. */
+  /** The catalog contradicts the log. */
   | {
       readonly what: 'catalog';
       readonly table: string;
@@ -51,9 +51,9 @@ export type Finding =
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
-  /** The state's file is damaged; the next sync replaces it. What people made is in it. */
+  /** The state's file is damaged; the next sync replaces it. User data in it is lost. */
   | { readonly what: 'state-file'; readonly detail: string }
-  /** A commit that was vouched for is not in the log: it ends before it, or has another in its place. */
+  /** The log lacks a commit that the catalog or a checkpoint recorded: it ends earlier or has another one. */
   | {
       readonly what: 'commit';
       readonly by: 'catalog' | 'checkpoint';
@@ -61,10 +61,10 @@ export type Finding =
       readonly number: number;
       readonly lastNumber: number;
     }
-  /** The FORMAT file does not say what it should. */
+  /** The FORMAT file has wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
-/** Findings that are kept; all are counted. A log with a lost middle has as many as it has messages. */
+/** Maximum findings kept; all are counted. A log with a lost middle has as many as messages. */
 export const MOST_FINDINGS = 10_000;
 
 export class Findings {
@@ -76,24 +76,24 @@ export class Findings {
     if (this.kept.length < MOST_FINDINGS) this.kept.push(finding);
   }
 
-  /** Adds what others found, behind what is here. */
+  /** Adds other findings after these. */
   take({ kept, count }: Findings): void {
     for (const finding of kept) this.add(finding);
     this.count += count - kept.length;
   }
 
-  /** False once more would only be counted: not worth looking anything up for. */
+  /** False if further findings are only counted, so that details need no lookup. */
   get keeps(): boolean {
     return this.kept.length < MOST_FINDINGS;
   }
 }
 
-/** Messages named at one damaged stretch; a block holds some dozens. */
+/** Maximum messages listed per damaged range; a block holds some dozens. */
 const MOST_NAMED = 100;
 
 type Asked = readonly (Concerns | undefined)[];
 
-/** Returns the messages in a damaged stretch, according to the first catalog that knows. */
+/** Returns the messages in a damaged range, from the first catalog that has records there. */
 export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];
@@ -124,7 +124,7 @@ function spanOf({
   return generation === 1 ? { segment, from: offset, end } : undefined;
 }
 
-/** A message that could not be read, as a finding. */
+/** Returns the finding for an unreadable message. */
 export function messageFinding(error: MailkeepError, id: MessageId, asked: Asked): Finding {
   const message = asked
     .map((concerns) => concerns?.byId(id))

@@ -9,7 +9,7 @@ import { dayOf, type PlaceSet, placeSetOf } from './list.ts';
 import { query, type Row } from './query.ts';
 import type { FlagSets, StoredFlagSet } from './sql.ts';
 
-/** What a messages row keeps of a listing. */
+/** The columns of a messages row that come from a listing. */
 export type Envelope = Pick<
   Row<'messages'>,
   'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
@@ -25,13 +25,13 @@ export function envelopeOf(listing: Listing): Envelope {
   };
 }
 
-/** Milliseconds since the epoch, or null for a date that does not parse. */
+/** Returns milliseconds since the epoch, or null for an invalid date. */
 function moment(date: string): number | null {
   const parsed = Date.parse(date);
   return Number.isNaN(parsed) ? null : parsed;
 }
 
-/** What a place's row is read for. */
+/** Columns read of a place's row. */
 const FOUND = [
   'id',
   'folder_id',
@@ -49,7 +49,7 @@ const FIND = query<Uid>()((db, p) =>
     .selectFrom('places')
     .select(FOUND)
     .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
-    // A uid whose message was replaced has several rows; the last is the one that facts speak of.
+    // A UID whose message was replaced has several rows; facts refer to the last.
     .orderBy('id', 'desc')
     .limit((eb) => eb.lit(1)),
 );
@@ -130,8 +130,8 @@ const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
 );
 
 /**
- * Places in the fold. Each method returns false for a fact that names an unknown place, which only a damaged log
- * has; the caller counts it.
+ * Places in the fold. Each method returns false for a fact about an unknown place, which only a damaged log has; the
+ * caller counts these.
  */
 export class FoldedPlaces {
   constructor(
@@ -154,11 +154,11 @@ export class FoldedPlaces {
       commit,
       { folder: folder.id, mailbox: folder.mailboxId },
     );
-    // The index names the mailboxes of a message: one more makes its row due again.
+    // The index holds a message's mailboxes: a new one requires reindexing.
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
     const received = moment(listing.date);
-    // Not spread: every message of a log comes by here.
+    // Not a spread: this runs for every message of a log.
     const row = {
       folder_id: folder.id,
       generation: fact.generation,
@@ -172,7 +172,7 @@ export class FoldedPlaces {
       assumed: fact.assumedFrom === undefined ? 0 : 1,
     };
     const opened = this.#arrive(first ? undefined : this.#find(key), row, flags);
-    // A row that was made here counts this place already.
+    // A new row already counts this place.
     if (opened && !added) this.messages.opened(docid, 1);
     if (fact.accepted !== undefined || fact.assumedFrom !== undefined)
       this.#event(key, commit, 'appeared', {
@@ -232,7 +232,7 @@ export class FoldedPlaces {
     const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
-    // A wrong guess had the same fingerprint, so what was listed holds for the right message as well.
+    // A wrong match had the same fingerprint, so its listing is also valid for the right message.
     const { docid, added } = this.messages.docidOf(
       fact.message,
       fact.size,
@@ -271,7 +271,7 @@ export class FoldedPlaces {
     this.connection.run(SET_FLAGS, { id: place.id, commit, flagSet: flags.id, marks: flags.marks });
   }
 
-  /** False when the message stood there already. */
+  /** Returns false if the message was already there. */
   #arrive(before: PlaceRow | undefined, row: NewPlace, flags: StoredFlagSet): boolean {
     if (before !== undefined && before.docid === row.docid) {
       if (before.to_commit === null) {
@@ -284,7 +284,7 @@ export class FoldedPlaces {
       this.#returned(before, before.to_commit, row.from_commit);
       this.connection.run(REPLACE, { id: before.id, ...row });
     } else {
-      // Another message at a uid that is taken: the one that stood there has ended, and keeps its row.
+      // Another message at the same UID: the earlier place ends and keeps its row.
       if (before !== undefined && before.to_commit === null)
         this.#end(before, row.from_commit, 'replaced');
       this.connection.run(ADD, row);
@@ -329,7 +329,7 @@ export class FoldedPlaces {
   }
 }
 
-/** Began and closed within one commit: no moment ever saw it, unless as ended, until it came back later. */
+/** Returns whether a span started and closed within one commit, and so was never visible except as ended. */
 function wasNeverSeen(
   { from_commit: from }: Pick<PlaceRow, 'from_commit'>,
   to: number,
@@ -340,7 +340,7 @@ function wasNeverSeen(
 
 export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 
-/** What names the rows of a place. */
+/** The key of a place's rows. */
 export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
 
 const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
@@ -360,7 +360,7 @@ const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
     .selectFrom('folders')
     .select(['id', 'mailbox_id', 'delimiter', 'special_use', 'generation', 'gone_commit'])
     .where((eb) => eb.and({ mailbox_id: p.mailbox, path: p.path }))
-    // The live one first, else the one that went last.
+    // A live folder first, otherwise the last one removed.
     .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
     .orderBy('gone_commit', 'desc')
     .orderBy('id', 'desc')
@@ -397,7 +397,7 @@ const OPEN_SPAN = query<Omit<Row<'folder_spans'>, 'to_commit'>>()((db, p) =>
   db
     .insertInto('folder_spans')
     .values({ ...named(p, 'folder_id', 'from_commit', 'path', 'special_use'), to_commit: null })
-    // A second change within one commit: only the last can ever be seen.
+    // A second change within one commit: only the last is ever visible.
     .onConflict((conflict) =>
       conflict
         .columns(['folder_id', 'from_commit'])
@@ -423,16 +423,16 @@ type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number 
 interface KnownFolder {
   readonly id: number;
   readonly mailboxId: number;
-  /** Generations that have a row, with the highest uid seen in them (0: none). */
+  /** Generations with a row, and their highest UID (0: none). */
   readonly generations: Map<number, number>;
 }
 
-/** Mailboxes, folders and generations in the fold: keys to numbers, and the facts about them. */
+/** Mailboxes, folders and generations in the fold: numbers by key, and facts about them. */
 export class FoldedFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
   readonly #touched = new Set<KnownFolder>();
-  /** By the folder's number, for a folder that comes back under a path has seen its uids already. */
+  /** By folder number: a folder that returns under its path has seen its UIDs before. */
   readonly #generations = new Map<number, KnownFolder['generations']>();
 
   constructor(private readonly connection: Connection) {}
@@ -476,7 +476,7 @@ export class FoldedFolders {
       this.of(target, commit);
       return;
     }
-    // A live folder that stands where this one goes was replaced by it.
+    // A live folder at the new path was replaced by this one.
     const replaced = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.to) });
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
@@ -501,18 +501,21 @@ export class FoldedFolders {
     this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
-  /** Returns the number of a live folder. One that no fact has named (a damaged log) is created from its path. */
+  /** Returns the number of a live folder. Creates one that no fact has introduced (a damaged log). */
   of(key: FolderKey, commit: number): number {
     return this.#known(key, commit).id;
   }
 
-  /** What names the rows of a place, noting its uid as seen. */
+  /** Returns the key of a place's rows, and records its UID as seen. */
   uidOf(place: PlaceKey, commit: number): Uid {
     const { folder } = this.ofArrival(place, commit);
     return { folder_id: folder.id, generation: place.generation, uid: place.uid };
   }
 
-  /** The folder of a place, noting its uid as seen; `first` when the uid is above all that were seen: no row has it, and none need be looked for. */
+  /**
+   * Returns the folder of a place, and records its UID as seen. `first` means that the UID is above all seen ones, so
+   * it has no row yet.
+   */
   ofArrival(
     key: PlaceKey,
     commit: number,
@@ -528,7 +531,7 @@ export class FoldedFolders {
     return { folder, first };
   }
 
-  /** Writes the highest uids of the batch. */
+  /** Writes the batch's highest UIDs. */
   finish(): void {
     for (const folder of this.#touched)
       for (const [generation, uid] of folder.generations)
@@ -536,7 +539,7 @@ export class FoldedFolders {
     this.#touched.clear();
   }
 
-  /** After a transaction that was undone. */
+  /** Clears the caches after a rollback. */
   forget(): void {
     this.#mailboxes.clear();
     this.#live.clear();
@@ -619,8 +622,8 @@ export class FoldedFolders {
 }
 
 /**
- * A name as SQLite can hold it. Half of a surrogate pair is no text, and binding it stores U+FFFD whatever half it was:
- * two folders of the log would become one row. So the half's number stays in the name.
+ * Returns a name that SQLite can store. It stores any unpaired surrogate as U+FFFD, so two folders of the log would
+ * become one row. This keeps the surrogate's code in the name.
  */
 export function storedName(name: string): string {
   if (name.isWellFormed()) return name;
@@ -673,14 +676,13 @@ const DROP_EMPTY = query<Pick<Row<'received_days'>, 'place_set' | 'day'>>()((db,
 type Counted = Row<'received_days'>;
 
 /**
- * Where messages are, in the fold, and how many of each day are there. Sets of places get numbers in the order in which
- * the log first shows them, so that a rebuild gives the same. Counts are gathered in memory and written once for a
- * transaction.
+ * Place sets of messages and daily counts in the fold. Sets are numbered in the log's order, so that a rebuild gives
+ * equal numbers. Counts are collected in memory and written once per transaction.
  */
 export class FoldedPlaceSets {
   readonly #sets = new Map<string, number>();
   readonly #mailboxes = new Map<number, number>();
-  /** Numbers of the sets of one current place, by its folder: nearly all messages arrive there. */
+  /** Sets with one current place, by folder: nearly all messages arrive there. */
   readonly #single = new Map<number, number>();
   /** Messages of this batch whose places changed. */
   readonly #touched = new Set<number>();
@@ -698,34 +700,34 @@ export class FoldedPlaceSets {
     return id;
   }
 
-  /** Returns the set of a message without any place. */
+  /** Returns the set of a message without places. */
   nowhere(): number {
     return this.#idOf({ current: [], last: [], mailboxes: [] });
   }
 
-  /** A message's row was added with this set. */
+  /** Counts a new message row. */
   added(docid: number, size: number, set: number): void {
     this.#count(set, dayOf(docid), 1, size);
   }
 
-  /** Places of the message opened, ended, or became those of another message. */
+  /** Marks a message whose places changed. */
   touched(docid: number): void {
     this.#touched.add(docid);
   }
 
-  /** A message's row has gone. */
+  /** Counts a removed message row. */
   dropped(docid: number, size: number, set: number): void {
     this.#touched.delete(docid);
     this.#count(set, dayOf(docid), -1, size);
   }
 
-  /** Forgets folders by their numbers, which may be given again. */
+  /** Forgets folder numbers, which may be reused. */
   foldersRemoved(): void {
     this.#mailboxes.clear();
     this.#single.clear();
   }
 
-  /** Writes the sets of messages whose places changed in the batch. */
+  /** Writes the place sets changed in the batch. */
   finish(): void {
     for (const docid of this.#touched) {
       const message = this.connection.get(MESSAGE, { docid });
@@ -750,7 +752,7 @@ export class FoldedPlaceSets {
     this.#counts.clear();
   }
 
-  /** After a transaction that was undone. */
+  /** Clears the caches after a rollback. */
   forget(): void {
     this.#sets.clear();
     this.#mailboxes.clear();

@@ -55,13 +55,13 @@ const SPANS = query<{ docid: number }>()((db, p) =>
     .where('resumed', 'is not', null),
 );
 
-/** How many places each commit opened and ended in each folder, in the fold. */
+/** Places that each commit opened and ended per folder, in the fold. */
 export class FoldedChanges {
   readonly #counts = new Map<string, Row<'commit_changes'>>();
 
   constructor(private readonly connection: Connection) {}
 
-  /** A place appeared, or came back. */
+  /** Counts a place that appeared or came back. */
   came(commit: number, folder: number): void {
     this.#count(commit, folder, 1, 0);
   }
@@ -70,17 +70,17 @@ export class FoldedChanges {
     this.#count(commit, folder, 0, 1);
   }
 
-  /** A place that appeared in this commit was removed. */
+  /** Uncounts a place that appeared in this commit and was removed. */
   removed(commit: number, folder: number): void {
     this.#count(commit, folder, -1, 0);
   }
 
-  /** A place came back in the commit that ended it: no moment ever saw that. */
+  /** Uncounts an end: the place came back in the same commit, so it was never visible as ended. */
   stayed(commit: number, folder: number): void {
     this.#count(commit, folder, 0, -1);
   }
 
-  /** The places of a message are about to be dropped. */
+  /** Uncounts all places of a message before they are dropped. */
   dropped(docid: number): void {
     const places = this.connection.all(PLACES, { docid });
     for (const { folder_id: folder, came, ended } of [
@@ -102,7 +102,7 @@ export class FoldedChanges {
     this.#counts.clear();
   }
 
-  /** After a transaction that was undone. */
+  /** Clears the counts after a rollback. */
   forget(): void {
     this.#counts.clear();
   }
@@ -129,7 +129,7 @@ const PUT_RECORD = query<Row<'records'>>()((db, p) =>
   db
     .insertInto('records')
     .values(named(p, 'kind', 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'))
-    // The later record is in force: it was written because the earlier one was damaged or purged.
+    // The later record is in force: the earlier one was damaged or purged.
     .onConflict((conflict) =>
       conflict
         .columns(['kind', 'hash'])
@@ -196,14 +196,14 @@ interface Arrived {
   readonly position: Position;
 }
 
-/** Messages and records in the fold: hashes to docids and positions. */
+/** Messages and records in the fold: docids and positions by hash. */
 export class FoldedMessages {
-  /** Message records of this batch that no fact has used yet: most get their docid and their row at once. */
+  /** Message records of this batch without a fact yet: most get their docid and row at once. */
   readonly #arrived = new Map<MessageId, Arrived>();
   #rows = 0;
   #bytes = 0;
 
-  /** @param placeSets where there are none, as in a catalog made to be compared, sets are not numbered */
+  /** @param placeSets undefined for a catalog made for comparison, without place sets */
   constructor(
     private readonly connection: Connection,
     private readonly placeSets: FoldedPlaceSets | undefined,
@@ -218,10 +218,10 @@ export class FoldedMessages {
   }
 
   /**
-   * The docid of a message, whose row is made when this is the first fact about it. The docid of the fact holds
-   * unless another message has it, which only a log of two writers can bring about: then the next free one.
+   * Returns the docid of a message, and adds its row for the first fact about it. Uses the fact's docid unless another
+   * message has it, which only a log of two writers can cause; then the next free one.
    *
-   * @param place the open place that a row that is made begins with, if any
+   * @param place the open place of a new row, if any
    */
   docidOf(
     id: MessageId,
@@ -233,7 +233,7 @@ export class FoldedMessages {
   ) {
     const hash = Buffer.from(id, 'hex');
     const arrived = this.#arrived.get(id);
-    // Nearly always the fact brings a new message, with its bytes: then one statement looks for the record and adds it.
+    // Nearly always, the fact brings a new message with its bytes: one statement then checks and adds the record.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
       const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
@@ -247,7 +247,7 @@ export class FoldedMessages {
       (place === undefined
         ? this.placeSets?.nowhere()
         : this.placeSets?.single(place.folder, place.mailbox)) ?? 0;
-    // Field by field, as below for places: a spread between other fields takes as long as the statement.
+    // Field by field: a spread between other fields takes as long as the statement.
     const values = {
       docid,
       id: hash,
@@ -283,17 +283,17 @@ export class FoldedMessages {
     this.placeSets?.touched(docid);
   }
 
-  /** An ended place of the message became another one's, or the other way round. */
+  /** Records that an ended place moved between messages. */
   moved(docid: number): void {
     this.placeSets?.touched(docid);
   }
 
-  /** What the index says about the message is not complete any more. */
+  /** Marks the message's index data as incomplete. */
   dueAgain(docid: number): void {
     this.connection.run(DUE_AGAIN, { docid });
   }
 
-  /** Writes the records that no fact of the batch used; one of a known message repairs it. */
+  /** Writes the records without facts; a record of a known message repairs it. */
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
       const hash = Buffer.from(id, 'hex');
@@ -304,21 +304,21 @@ export class FoldedMessages {
     this.#arrived.clear();
   }
 
-  /** A message's row has gone. */
+  /** Counts a removed message row. */
   dropped(docid: number, { size, place_set }: Pick<Row<'messages'>, 'size' | 'place_set'>): void {
     this.placeSets?.dropped(docid, size, place_set);
     this.#rows -= 1;
     this.#bytes -= size;
   }
 
-  /** No record has these bytes any more: whoever looks for them does not find them, and sync stores them again. */
+  /** Removes a record's position, so that lookups fail and sync stores the bytes again. */
   missing(kind: 'message' | 'blob', hash: string, size: number): void {
     const record = kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB;
     const known = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
     this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
-  /** By how many rows and raw bytes the messages have grown since last asked. */
+  /** Returns the growth in messages and raw bytes since the last call. */
   grown(): { readonly messages: number; readonly bytes: number } {
     const grown = { messages: this.#rows, bytes: this.#bytes };
     this.#rows = 0;
@@ -332,7 +332,7 @@ export class FoldedMessages {
     this.#bytes += bytes;
   }
 
-  /** After a transaction that was undone. */
+  /** Clears the caches after a rollback. */
   forget(): void {
     this.#arrived.clear();
     this.grown();
@@ -342,7 +342,7 @@ export class FoldedMessages {
     return this.connection.get(GET, { docid })?.date ?? null;
   }
 
-  /** False when a record has these bytes already. */
+  /** Returns false if a record already has these bytes. */
   #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
     const { changes } = this.connection.run(ADD_RECORD, {
       hash,
@@ -433,7 +433,7 @@ const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
 const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
   db
     .updateTable('texts')
-    // No length, and so no bytes, where there is nothing to overwrite.
+    // NULL stays NULL: there is nothing to overwrite.
     .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
     .where('docid', '=', p.docid),
 );
@@ -448,12 +448,12 @@ const DROP_RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
 );
 
 /**
- * A purge in the fold. The rows end up as a rebuild from the purged log makes them: the message's facts are
- * gone there, so every row that came of them goes here, and what stays is the tombstone and the places that the
- * fact names. Half-way through, when only some of the facts are gone from the log, a rebuild gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
+ * A purge in the fold. The result equals a rebuild from the purged log: the message's facts are gone there, so their
+ * rows are removed here. The tombstone and the fact's places stay. With only some facts gone from the log, a rebuild
+ * gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
  */
 class FoldedPurges {
-  /** Messages that are gone and still in their threads. */
+  /** Removed messages that are still in their threads. */
   readonly #leaving: number[] = [];
 
   constructor(
@@ -479,12 +479,12 @@ class FoldedPurges {
     }
   }
 
-  /** Recomputes the threads of what was purged, once for the batch. */
+  /** Recomputes the threads of purged messages, once per batch. */
   finish(): void {
     leaveThreads(this.connection, this.#leaving.splice(0));
   }
 
-  /** Nothing of the batch came to be. */
+  /** Clears the caches after a rollback. */
   forget(): void {
     this.#leaving.length = 0;
     forgetPeople(this.connection);
@@ -500,7 +500,7 @@ class FoldedPurges {
     }
   }
 
-  /** Rows that came of facts about a place and not of the message. */
+  /** Removes rows from facts about a place, not about the message. */
   #clear(key: Uid): void {
     this.connection.run(DROP_EVENTS, key);
     this.connection.run(DROP_QUARANTINE, key);
@@ -514,7 +514,7 @@ class FoldedPurges {
     }
     this.connection.run(DROP_SPANS, { docid });
     this.connection.run(DROP_PLACES, { docid });
-    // What was forgotten must not be unpacked again from a page that was freed.
+    // Forgotten text must not be recoverable from a freed page.
     this.connection.run(BLANK_TEXT, { docid });
     this.connection.run(DROP_TEXT, { docid });
     this.#leaving.push(docid);
@@ -549,7 +549,7 @@ const ACKNOWLEDGE = query<{ id: number }>()((db, p) =>
   db.updateTable('quarantine').set({ acknowledged: 1 }).where('id', '=', p.id),
 );
 
-/** Quarantined places in the fold; as with places, false means that the fact names nothing known. */
+/** Incomplete places in the fold; as with places, false means an unknown place. */
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,
@@ -562,7 +562,7 @@ class FoldedQuarantine {
     const key = this.folders.uidOf(fact, commit);
     const before = this.connection.get(FIND_INCOMPLETE, key);
     if (before !== undefined) {
-      // A new attempt with another outcome: a new interval of the same place, except within one commit.
+      // A new attempt with another outcome starts a new interval, except within one commit.
       if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
       else this.connection.run(CLOSE, { id: before.id, commit });
     }
@@ -586,7 +586,7 @@ class FoldedQuarantine {
   released(fact: FactOf<'released'>, commit: number): boolean {
     const found = this.connection.get(FIND_INCOMPLETE, this.folders.uidOf(fact, commit));
     if (found === undefined) return false;
-    // What is forgotten leaves nothing of its listing behind.
+    // Forgetting also removes the listing.
     if (fact.reason === 'forgotten') this.connection.run(DROP, { id: found.id });
     else this.connection.run(CLOSE, { id: found.id, commit });
     return true;
@@ -623,7 +623,7 @@ const DROP_PLACE_SPANS = query<{ id: number }>()((db, p) =>
 const DROP_PLACE = query<{ id: number }>()((db, p) =>
   db.deleteFrom('places').where('id', '=', p.id),
 );
-/** A message is as old as the first of the places that are left. */
+/** Sets a message's first commit to that of its oldest remaining place. */
 const SET_FIRST = query<{ docid: number }>()((db, p) =>
   db
     .updateTable('messages')
@@ -654,8 +654,8 @@ const DROP_MAILBOX = query<MailboxKey>()((db, p) =>
 );
 
 /**
- * Removes parts of mailboxes in the fold. Messages that have no other place are purged by facts of their own, which
- * follow in the same batch. A rebuild from a log that still has some of the facts gives the same rows.
+ * Removes parts of mailboxes in the fold. Messages without other places are purged by separate facts in the same batch.
+ * A rebuild from a log that still has some of the facts gives the same rows.
  */
 class FoldedRemovals {
   constructor(
@@ -668,7 +668,7 @@ class FoldedRemovals {
 
   remove({ host, mailbox, commits, folders = [] }: RemovedPart): void {
     const { connection } = this;
-    // Rows that the batch has still to write would come back otherwise.
+    // Writes pending rows first; otherwise they would return.
     this.folders.finish();
     const going = new Set(folders.map(storedName));
     for (const { id: folder, path } of connection.all(FOLDERS, { host, mailbox })) {
@@ -718,12 +718,12 @@ const ADD_CERTIFICATE = query<Row<'certificates'>>()((db, p) =>
   }),
 );
 
-/** The commit a catalog has reached; number 0 and an empty hash before the first. */
+/** The catalog's last commit; number 0 and an empty hash before the first. */
 export interface Reached {
   readonly number: number;
   readonly hash: string;
   readonly time: number;
-  /** Facts about nothing known, so far. */
+  /** Facts about unknown places so far. */
   readonly orphans: number;
 }
 
@@ -739,18 +739,17 @@ export function reached(connection: Connection): Reached {
   };
 }
 
-/** A batch of which some messages are known to be in the catalog that it is compared with. */
+/** A batch with some messages known to match the compared catalog. */
 export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
   readonly records: readonly ComparedRecord[];
 }
 
 /**
- * Folds batches of the log into rows: live after each commit, and one after the other in a rebuild. Given the
- * same batches it makes the same rows (invariant 3), so nothing here reads a clock or depends on what was
- * indexed in between.
+ * Folds batches of the log into rows: live after each commit, and in sequence in a rebuild. Equal batches give equal
+ * rows (invariant 3), so nothing here reads a clock or depends on earlier indexing.
  */
 export class Fold {
-  /** Runs of settled messages whose folder has another number here. */
+  /** Runs of settled messages whose folder number differs here. */
   misplaced = 0;
   readonly #flagSets: FlagSets;
   readonly #folders: FoldedFolders;
@@ -762,7 +761,7 @@ export class Fold {
   readonly #placeSets: FoldedPlaceSets | undefined;
   readonly #changes: FoldedChanges | undefined;
 
-  /** @param sums whether sums over the rows are kept, which comparing does without */
+  /** @param sums whether to keep sums over the rows, which comparisons do not need */
   constructor(
     private readonly connection: Connection,
     sums: 'sums' | 'rows' = 'sums',
@@ -791,12 +790,12 @@ export class Fold {
   }
 
   /**
-   * Batches in one transaction with the commit they reach (invariant 2): one when live, some dozens in a rebuild,
-   * where a transaction each would write the same pages again and again.
+   * Folds batches in one transaction with their last commit (invariant 2): one batch when live, some dozens in a
+   * rebuild, where separate transactions would rewrite the same pages.
    *
-   * @param acrossGap accept a batch that does not follow the reached commit: only for a rebuild from a damaged
-   *   log, where a batch in between cannot be read
-   * @throws `catalog-out-of-step` when a batch does not follow the commit before it; nothing changes then
+   * @param acrossGap accept a batch that does not follow the last commit: only for a rebuild from a damaged log with an
+   * unreadable batch
+   * @throws `catalog-out-of-step` if a batch does not follow the commit before it; nothing changes then
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {
@@ -813,7 +812,7 @@ export class Fold {
     }
   }
 
-  /** The same within a transaction of the caller, who gives up the catalog when this throws. */
+  /** Does the same within the caller's transaction; the caller discards the catalog if this throws. */
   within(batches: readonly ComparedBatch[], acrossGap: boolean): void {
     for (const batch of batches) this.#apply(batch, acrossGap);
   }
@@ -859,7 +858,7 @@ export class Fold {
     this.#messages.counted(messages, bytes);
   }
 
-  /** Folds one fact; false for a fact that names an unknown place. */
+  /** Folds one fact. Returns false for a fact about an unknown place. */
   #fact(fact: Fact, commit: number, time: number): boolean {
     switch (fact.fact) {
       case 'mailbox':
@@ -922,7 +921,7 @@ export class Fold {
   }
 }
 
-/** A newer program may write facts that this one does not know: they are counted, not guessed at. */
+/** A newer version may write facts unknown to this one: they are only counted. */
 function unknownFact(_fact: never): boolean {
   return false;
 }

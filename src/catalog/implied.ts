@@ -23,10 +23,10 @@ import { type ComparedBatch, Fold, type Reached, reached } from './fold.ts';
 import { locator } from './messages.ts';
 import { query } from './query.ts';
 
-/** SQLite's name for a database of its own that lies outside the archive and goes when it is closed. */
+/** SQLite's name for a temporary database, deleted on close. */
 const TEMPORARY = '';
 
-/** Indexes for the questions of searching and syncing: neither folding nor comparing asks them, and each row pays. */
+/** Indexes used only by searches and syncs: here, they would only slow down every row. */
 const UNUSED = [
   'commits_by_time',
   'messages_pending',
@@ -80,14 +80,14 @@ const NO_ARRIVALS = `SELECT EXISTS (SELECT 1 FROM meta WHERE orphans > 0)
   OR EXISTS (SELECT 1 FROM records WHERE segment IS NULL)`;
 
 /**
- * Returns whether no fact can have changed a row without being folded onto it: those that name an unknown place count
- * as orphans, a purge leaves a tombstone, missing bytes leave a record without a segment.
+ * Returns whether no fact can have changed a row without being folded. Facts about unknown places count as orphans, a
+ * purge leaves a tombstone, missing bytes leave a record without a segment.
  */
 function hasOnlyArrivals(connection: Connection): boolean {
   return connection.first<number>(NO_ARRIVALS, []) === 0;
 }
 
-/** How much of a segment is messages; `end` is the ordinal behind the last of them. */
+/** The message records of a segment; `end` is the ordinal after the last. */
 export interface StoredSegment {
   readonly segment: number;
   readonly messages: number;
@@ -103,15 +103,15 @@ export async function openImplied() {
   const connection = await openForWriting(TEMPORARY);
   // Nothing in it outlives this process.
   connection.guard(() => {
-    // What fails ends the verification: no batch is ever undone. SQLite takes this mode without its defences only.
+    // Any failure ends the verification, so no batch is ever undone. SQLite allows this mode only without its defences.
     connection.db.unsafeMode(true);
     connection.db.pragma('journal_mode = OFF');
     connection.db.unsafeMode(false);
     connection.db.pragma('synchronous = OFF');
-    // Rows arrive in the order of their hashes: what does not fit is written and read again and again. KiB.
+    // Rows arrive in hash order: pages that do not fit are written and read repeatedly. KiB.
     connection.db.pragma('cache_size = -65536');
     for (const index of UNUSED) connection.db.exec(`DROP INDEX IF EXISTS ${index}`);
-    // One transaction that never ends: ending one visits every page that was written in it.
+    // A single transaction, never committed: a commit visits every page written.
     connection.db.exec('BEGIN');
   });
   const fold = new Fold(connection, 'rows');
@@ -122,19 +122,19 @@ export async function openImplied() {
     /** See `WritableCatalog.foldBatches`. */
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
-    /** Messages and blobs that facts name and of which no readable record has the bytes. */
+    /** Yields messages and blobs in facts for which no readable record has the bytes. */
     *withoutBytes(): IterableIterator<SpannedRecord> {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
     },
     /**
      * Returns whether the checked catalog has exactly these rows and the settled ones; both must have reached the same
-     * commit. False proves nothing, and true nothing about the index: see `contradictingTables`.
+     * commit. False proves nothing. True proves nothing about the index: see `contradictingTables`.
      */
     *agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined> {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
       return yield* agreesWithSettled(connection, grown.connection, settled);
     },
-    /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
+    /** Yields differences and contradictions in the checked catalog; both must have reached the same commit. */
     *differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined> {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
@@ -145,7 +145,7 @@ export async function openImplied() {
   };
 }
 
-/** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
+/** The catalog that the log implies: rows folded into a temporary database outside the archive. */
 export type ImpliedCatalog = Awaited<ReturnType<typeof openImplied>>;
 
 /** @throws see `openForReading` */
@@ -157,24 +157,24 @@ export function openCompared(dataDir: string) {
     /** Returns a number that changes when another connection changes the catalog. */
     version: (): unknown => connection.version(),
     /**
-     * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact names an unknown
-     * place. What is said of a message that is not folded would be lost otherwise.
+     * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact concerns an
+     * unknown place. Otherwise, facts about unfolded messages would be lost.
      */
-    // Each thread would read a database that is in memory into its own.
+    // Each thread would load an in-memory database separately.
     settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
-    /** Fixes the state that is read to the present one, whatever a writer does from here on. */
+    /** Fixes the visible state to the present one, despite later writes. */
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
-      // A deferred transaction begins with its first read.
+      // A deferred transaction starts with its first read.
       reached(connection);
     },
     locator: locator(connection),
-    /** Segments with messages in them, in order. */
+    /** Returns segments with messages, in order. */
     segments: (): StoredSegment[] =>
       connection
         .all(SEGMENTS, {})
         .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
-    /** Messages whose record in force is in a segment, from an ordinal on, in order. */
+    /** Returns messages whose record in force is in a segment, from an ordinal, in order. */
     messagesIn: (segment: number, from: number): StoredMessage[] =>
       connection
         .all(MESSAGES_IN, { segment, from })
@@ -184,12 +184,12 @@ export function openCompared(dataDir: string) {
   };
 }
 
-/** The catalog of an archive, read as it was at one moment. */
+/** An archive's catalog, read as of one moment. */
 export type ComparedCatalog = ReturnType<typeof openCompared>;
 
 /**
- * Returns the commit that an archive's catalog has reached, also one of an earlier version. One that cannot be read
- * vouches for none: the log speaks for itself.
+ * Returns the last commit of an archive's catalog, even of an earlier version. An unreadable catalog gives undefined:
+ * the log is then the only source.
  */
 export function reachedBy(dir: string): Reached | undefined {
   try {
@@ -205,12 +205,12 @@ export function reachedBy(dir: string): Reached | undefined {
   }
 }
 
-/** The most complaints that are reported; a damaged file has more than anybody reads. */
+/** Maximum problems reported; a damaged file has more than anyone reads. */
 const MOST_REPORTED = 20;
 
 /**
- * What SQLite itself finds wrong in an archive's catalog; empty when it is sound. Takes as long as reading the file, on
- * a connection of its own, so that it may run on another thread.
+ * Returns the problems that SQLite finds in an archive's catalog; empty if there are none. Takes as long as reading the
+ * file. Uses its own connection, so it can run on another thread.
  *
  * @throws see `openForReading`
  */
@@ -228,15 +228,15 @@ export function wrongStructure(dataDir: string): readonly string[] {
 }
 
 /**
- * Returns the first table of an archive's catalog that contradicts another one, as a list of one; empty when none does.
- * Reads on a connection of its own, so that it may run on another thread.
+ * Returns the first table of an archive's catalog that contradicts another, as a list of one; empty if there is none.
+ * Uses its own connection, so it can run on another thread.
  *
  * @throws see `openForReading`
  */
 export function contradictingTables(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
-    // One state for all: rows that another process writes meanwhile contradict nothing.
+    // One consistent state: concurrent writes must not look like contradictions.
     return connection.snapshot(() => {
       for (const { table } of contradictions(connection)) return [table];
       for (const { table } of miscountedSums(connection)) return [table];

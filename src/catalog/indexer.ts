@@ -17,42 +17,41 @@ import {
 import type { AttachmentWriter, PendingAttachment } from './attachment-texts.ts';
 import type { IndexedDocument, IndexWriter, PendingMessage } from './indexing.ts';
 
-/** Where raw sources come from. */
 export type SourceStore = Pick<LogReader, 'readSource'>;
 
 export interface RoundOptions {
   readonly store: Pick<IndexWriter, 'index'>;
   readonly sources: SourceStore;
-  /** Where segments are that are not in the folder; if not said, all are there. */
+  /** Source of remote segments; by default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
-  /** When aborted, what is extracted by then is indexed and the rest left pending. */
+  /** On abort, extracted messages are indexed and the rest stays pending. */
   readonly signal: AbortSignal;
-  /** Leaves messages pending whose bytes are damaged, instead of indexing what the origin listed. */
+  /** Leaves damaged messages pending, instead of indexing their listing. */
   readonly leaveDamaged?: boolean;
 }
 
-/** What a round has done so far. */
+/** Progress of a round. */
 interface RoundCounts {
-  /** Messages indexed in this round, the unparsed among them. */
+  /** Messages indexed in this round, including unparsed ones. */
   readonly indexed: number;
   readonly unparsed: number;
-  /** Messages whose bytes in the archive are damaged: indexed by what the origin listed, nothing more. */
+  /** Messages with damaged bytes: only their listing is indexed. */
   readonly damaged: readonly MessageId[];
 }
 
-/** Documents a transaction, at most. */
+/** Maximum documents per transaction. */
 const MAX_DOCUMENTS = 500;
-/** Messages from one report to the next. */
+/** Messages between progress reports. */
 const REPORT_EVERY = 20;
-/** Bytes of bodies a transaction, about. */
+/** Approximate bytes of bodies per transaction. */
 const MAX_TEXT = 4 * 1024 * 1024;
-/** Bytes of sources that are being extracted at a time, one larger message apart. */
+/** Maximum bytes of sources extracted at a time, except for a single larger message. */
 const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
 /**
- * Extracts and indexes the messages that it is fed, in transactions of some hundred documents. Memory is bounded by the
- * sources in flight and the texts of one transaction.
+ * Extracts and indexes messages, in transactions of some hundred documents. Memory is bounded by the sources being
+ * extracted and one transaction's texts.
  */
 export class IndexingRound {
   #documents: IndexedDocument[] = [];
@@ -68,15 +67,15 @@ export class IndexingRound {
 
   constructor(
     private readonly options: RoundOptions,
-    /** Called with the messages extracted so far, after each transaction and every few messages. */
+    /** Called with the number of extracted messages, after each transaction and every few messages. */
     private readonly progressed: (counts: RoundCounts & { readonly extracted: number }) => void,
   ) {}
 
   /**
-   * Starts the extraction of each message, as room permits, and returns while the last ones are still in flight; after
-   * an abort it returns at once.
+   * Starts extracting each message as capacity permits; returns while the last ones are still running. Returns at once
+   * after an abort.
    *
-   * @throws what made the round fail
+   * @throws the round's error
    */
   async feed(messages: Iterable<PendingMessage>): Promise<void> {
     const { width } = this.options.extractor;
@@ -92,9 +91,9 @@ export class IndexingRound {
   }
 
   /**
-   * Waits for what is in flight and indexes it; after an abort only what was extracted by then.
+   * Waits for running extractions and indexes them; after an abort, indexes only finished ones.
    *
-   * @throws what made the round fail
+   * @throws the round's error
    */
   async finish(): Promise<void> {
     await this.#landings(() => this.#flying > 0);
@@ -102,7 +101,7 @@ export class IndexingRound {
     this.#flush();
   }
 
-  /** Gives up what is in flight. */
+  /** Abandons running extractions. */
   cancel(): void {
     this.#isCancelled = true;
   }
@@ -115,7 +114,7 @@ export class IndexingRound {
     return this.#isCancelled || this.#failure !== null || this.options.signal.aborted;
   }
 
-  /** Resolves when enough messages have landed, or the round is to stop. */
+  /** Resolves when enough extractions have finished, or the round should stop. */
   async #landings(wanted: () => boolean): Promise<void> {
     if (!wanted() || this.#stopped()) return;
     const { signal } = this.options;
@@ -149,7 +148,7 @@ export class IndexingRound {
       });
   }
 
-  /** Null for a message that is not to be indexed: it was purged, or is damaged and left for later. */
+  /** Returns null for a message not to index: purged, or damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
     const { sources, segments = localSegments } = this.options;
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
@@ -157,13 +156,13 @@ export class IndexingRound {
       read = await fetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
-      // A message in the catalog without a place in the log: what a rebuild from a damaged log leaves.
+      // A message in the catalog without a log position, from a rebuild of a damaged log.
       const damage =
         hasCode(error, 'bytes-unknown') ||
         (error instanceof MailkeepError && error.family === 'damage');
       if (!damage) throw error;
       if (this.options.leaveDamaged === true) return null;
-      // Listed, found by its listing and reported; one bad sector must not keep the rest from being found.
+      // Indexed by its listing and reported, so that one bad sector does not keep others from being found.
       this.#damaged.push(id);
       return indexEntry(emptyExtraction('damaged'));
     }
@@ -171,7 +170,7 @@ export class IndexingRound {
   }
 
   #land({ docid }: PendingMessage, entry: IndexEntry | null): void {
-    // After an abort the round may be over, and its store closed.
+    // After an abort, the round may be over and its store closed.
     if (entry === null || this.#stopped()) return;
     this.#documents.push({ docid, entry });
     this.#textSize += entry.body.length;
@@ -181,7 +180,7 @@ export class IndexingRound {
 
   #flush(): void {
     if (this.#documents.length === 0) return;
-    // Ascending, because FTS5 writes out its buffer whenever a rowid is lower than the one before.
+    // Ascending, because FTS5 flushes its buffer whenever a rowid decreases.
     const documents = this.#documents.sort((a, b) => a.docid - b.docid);
     this.#documents = [];
     this.#textSize = 0;
@@ -197,7 +196,7 @@ export class IndexingRound {
 }
 
 export interface IndexingProgress {
-  /** Messages extracted in this round, the unparsed among them; they are searchable a moment later. */
+  /** Messages extracted in this round, including unparsed ones; they become searchable a moment later. */
   readonly indexed: number;
   readonly unparsed: number;
   readonly remaining: number;
@@ -205,7 +204,7 @@ export interface IndexingProgress {
 
 interface IndexPendingOptions extends RoundOptions {
   readonly store: Pick<IndexWriter, 'pending' | 'pendingCount' | 'index' | 'mode'>;
-  /** Messages to index at most; all that are pending if not said. */
+  /** Maximum messages to index; default all pending. */
   readonly limit?: number | undefined;
   readonly progress?: ((progress: IndexingProgress) => void) | undefined;
 }
@@ -213,15 +212,14 @@ interface IndexPendingOptions extends RoundOptions {
 type IndexingResult = RoundCounts & Pick<IndexingProgress, 'remaining'>;
 
 const PAGE = 1000;
-/** Messages from which on merging the index is put off to the end of the round. */
+/** Number of messages from which index merging is deferred to the end of the round. */
 export const BULK = 5000;
 
 /**
- * Extracts and indexes pending messages, newest first, in transactions of some hundred documents. Memory is
- * bounded by the sources in flight and the texts of one transaction. A message that arrives meanwhile waits
- * for the next round.
+ * Extracts and indexes pending messages, newest first, in transactions of some hundred documents. Memory is bounded by
+ * the sources being extracted and one transaction's texts. Messages that arrive meanwhile wait for the next round.
  *
- * @throws what the store throws; what `sources` throws other than damage or purges; `mime-worker-failed`
+ * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function indexPending(options: IndexPendingOptions): Promise<IndexingResult> {
   const count = options.store.pendingCount();
@@ -244,7 +242,7 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
   return { ...round.counts(), remaining: store.pendingCount() };
 }
 
-/** Pending messages, newest first, each once. */
+/** Yields pending messages once each, newest first. */
 function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterable<PendingMessage> {
   let left = most;
   let before = Number.MAX_SAFE_INTEGER;
@@ -260,19 +258,19 @@ function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterab
   }
 }
 
-/** Makes stored messages searchable, a few at a time during other work or all at once. */
+/** Makes stored messages searchable, a few at a time or all at once. */
 export interface Indexer {
-  /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
+  /** Indexes at most `limit` messages, newest first; resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
-  /** Indexes everything that is pending, also what becomes pending meanwhile. */
+  /** Indexes everything pending, including messages that become pending meanwhile. */
   all(signal: AbortSignal): Promise<void>;
-  /** What was indexed since the indexer was made. */
+  /** Returns totals since the indexer was created. */
   totals(): Omit<IndexingResult, 'remaining'>;
 }
 
 /**
- * One indexer a catalog: its rounds follow each other, so that no message is extracted twice. It owns neither
- * the catalog nor the extractor.
+ * Creates a catalog's indexer. Its rounds run one at a time, so that no message is extracted twice. It does not close
+ * the catalog or the extractor.
  */
 export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'limit'>): Indexer {
   let previous: Promise<unknown> = Promise.resolve();
@@ -287,7 +285,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
       damaged.push(...result.damaged);
       return result;
     });
-    // A round that failed does not keep the next one from trying.
+    // A failed round does not block the next one.
     previous = run.catch(() => undefined);
     return run;
   };
@@ -296,7 +294,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
     async all(signal) {
       for (;;) {
         const { indexed: done, remaining } = await round(signal);
-        // What cannot be indexed (it was purged meanwhile) stays; rounds without effect end.
+        // Messages that cannot be indexed, such as purged ones, stay; a round without effect ends the loop.
         if (remaining === 0 || done === 0 || signal.aborted) return;
       }
     },
@@ -304,52 +302,50 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
   };
 }
 
-/** Where bytes come from. */
 type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 
 interface AttachmentReadingOptions {
   readonly store: Pick<AttachmentWriter, 'pending' | 'pendingAgain' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
-  /** Where segments are that are not in the folder; if not said, all are there. */
+  /** Source of remote segments; by default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due: an indexer's `all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
-  /** Frees the memory of what reads messages, for as long as attachments are read. */
+  /** Frees the memory of message extraction while attachments are read. */
   readonly makeRoom: () => Promise<void>;
-  /** When aborted, what was read by then is kept and the rest left pending. */
+  /** On abort, finished texts are kept and the rest stays pending. */
   readonly signal: AbortSignal;
-  /** Asked before each attachment: false ends the run there. @param lostMs work lost to attachments that take too long */
+  /** Called before each attachment; false ends the run. @param lostMs work lost to timeouts */
   readonly goOn?: (lostMs: number) => boolean;
 }
 
-/** Attachments asked for at once. */
+/** Attachments per query. */
 const TEXTS_PER_PAGE = 64;
-/** Attachments that are tried with their whole limit in one run, at most. */
+/** Maximum attachments retried with their full limit per run. */
 const MOST_AGAIN = 1000;
 
-/** Work that attachments which take too long may cost one run, and that of one message in a run, milliseconds. */
+/** Work that timeouts may cost one run, and maximum work for one message per run, milliseconds. */
 const RUN_MS = 30_000;
 const MESSAGE_MS = 30_000;
-/** Work of a first attempt: almost every attachment takes less. */
+/** Limit of a first attempt: almost every attachment takes less. */
 const FIRST_MS = 2_000;
 const LEAST_FIRST_MS = 500;
-/** Work of a further attempt, by size: a small file has little to read. */
+/** Limit of a further attempt, by size: a small file has little to read. */
 const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
 
 /**
- * Reads the text of attachments that have not been read yet, each distinct one once, and then indexes the messages that
- * have them: never both at a time, because the worker of either takes some 100 MB. Call it when the messages themselves
- * are searchable: at the end of a pass, or in idle time. An attachment that cannot be read is recorded as failed and not
- * tried again by this version.
+ * Reads the text of unread attachments, each distinct one once, then indexes their messages. Never both at a time: each
+ * worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or in idle time. An
+ * unreadable attachment is recorded as failed, and not retried by this version.
  *
- * An attachment that takes too long delays others by little: the first attempt is short, and shorter the more of them
- * were given up in this run. The rest of its message goes behind all others. What was given up is tried again with its
- * whole limit at the end, as long as `RUN_MS` lasts, and in later runs.
+ * Slow attachments delay others little. The first attempt is short, and shorter the more timeouts the run has had. The
+ * rest of the message then goes last. Timed-out attachments are retried with their full limit at the end, while
+ * `RUN_MS` lasts, and in later runs.
  *
- * @returns how many were read, failures among them, and how many are left
- * @throws what the store throws; what `sources` throws other than damage or purges; `mime-worker-failed`
+ * @returns how many were read, including failures, and how many are left
+ * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function readAttachments(
   options: AttachmentReadingOptions,
@@ -383,15 +379,15 @@ export async function readAttachments(
   return { read: run.settled, remaining: store.counts().pending };
 }
 
-/** What one run has done so far. */
+/** Progress of one run. */
 class Run {
-  /** Attachments that are read, or have failed for good. */
+  /** Attachments read, or failed permanently. */
   settled = 0;
-  /** Work that came to nothing, because an attachment took too long. */
+  /** Work lost to timeouts. */
   lostMs = 0;
-  /** Messages of which an attachment took too long. */
+  /** Messages with an attachment that timed out. */
   #slow = new Set<MessageId>();
-  /** Work for the attachments of a message. */
+  /** Work per message's attachments. */
   readonly #spentMs = new Map<MessageId, number>();
 
   constructor(private readonly options: AttachmentReadingOptions) {}
@@ -413,7 +409,7 @@ class Run {
     return this.#slow.has(attachment.message) || this.leftOf(attachment) <= 0;
   }
 
-  /** Starts the attempts with whole limits. */
+  /** Starts the attempts with full limits. */
   beginAgain(): void {
     this.lostMs = 0;
     this.#slow = new Set();
@@ -438,7 +434,7 @@ class Run {
   }
 }
 
-/** Null for an attachment whose message was purged meanwhile. */
+/** Returns null for an attachment whose message was purged meanwhile. */
 async function outcomeOf(
   options: AttachmentReadingOptions,
   attachment: PendingAttachment,
@@ -465,7 +461,7 @@ async function outcomeOf(
   }
 }
 
-/** An attachment that the log holds as a blob of its own, which spares taking its message apart; else null. */
+/** Returns an attachment that the log stores as one blob, which avoids parsing its message; otherwise null. */
 function blobOf(sources: AttachmentSources, hash: BlobHash): Uint8Array | null {
   try {
     return sources.readBlob(hash);

@@ -99,7 +99,7 @@ const DROP_TEXT = query<{ text: number }>()((db, p) =>
   db.deleteFrom('attachment_texts').where('id', '=', p.text),
 );
 
-/** Records the attachments of a message, instead of those recorded before. Within a transaction. */
+/** Replaces the recorded attachments of a message. Call within a transaction. */
 function putAttachments(
   connection: Connection,
   docid: number,
@@ -129,11 +129,11 @@ function putAttachments(
   dropUnused(connection, before);
 }
 
-/** Forgets the attachments of a message, and texts that no other message has. Within a transaction. */
+/** Removes the attachments of a message, and texts that no other message has. Call within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
   const before = connection.all(KNOWN, { docid });
   if (before.length === 0) return;
-  // What was forgotten must not be read again from a page that was freed.
+  // Forgotten data must not be readable from a freed page.
   connection.run(BLANK, { docid });
   connection.run(DROP, { docid });
   uncount(connection, before);
@@ -147,7 +147,7 @@ function textOf(connection: Connection, hash: Buffer, form: string): number {
 
 type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
 
-/** Takes out of the sums what no message attaches any more. */
+/** Removes from the sums contents that no message attaches any more. */
 function uncount(connection: Connection, before: readonly Known[]): void {
   const distinct = new Map(
     before.map((known) => [`${known.hash.toString('hex')} ${known.type}`, known]),
@@ -168,7 +168,7 @@ function dropUnused(connection: Connection, before: readonly Known[]): void {
   }
 }
 
-/** Returns whether a message ends before its attachment does. */
+/** Returns whether the message ends before the attachment does. */
 export function isCutOff({
   docid,
   number,
@@ -177,20 +177,20 @@ export function isCutOff({
   return hash.equals(ownHash(docid, number));
 }
 
-/** What stands for the hash of an attachment whose bytes were not all seen: it is like no other. */
+/** Returns a unique stand-in for the hash of an incomplete attachment. */
 function ownHash(docid: number, number: number): Buffer {
   return createHash('sha256').update(`mailkeep attachment ${docid} ${number}`).digest();
 }
 
-/** A message whose text the index lacks, or has from an older extractor. */
+/** A message not in the index, or indexed by an older extractor. */
 export interface PendingMessage {
   readonly docid: number;
   readonly id: MessageId;
-  /** Bytes of the raw source. */
+  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** A record's place in the order of the log. */
+/** A record's position in log order. */
 export type LogPosition = Pick<Position, 'segment' | 'ordinal'>;
 
 /** A message that was never indexed. */
@@ -205,24 +205,24 @@ export interface IndexedDocument {
 
 type Terms = Row<'msg_fts'>;
 
-/** What the origin listed of a message: it stands in where the message itself does not say. */
+/** The service's listing of a message: used for fields missing in the message. */
 interface Listed {
   readonly subject: string;
   readonly from: string;
   /** The sender's address, in lower case. */
   readonly senders: readonly string[];
-  /** Of its Message-ID, or of its own id. */
+  /** From its Message-ID, or from its own ID. */
   readonly node: number;
 }
 
-/** A document of a message that the catalog has. */
+/** A document whose message is in the catalog. */
 interface KnownDocument extends IndexedDocument {
-  /** True for a message that was never indexed: no table but `messages` has a row of it. */
+  /** True for a message never indexed: only `messages` has a row of it. */
   readonly fresh: boolean;
   readonly listed: Listed;
 }
 
-/** The values in a list that is given as JSON. */
+/** SQL for the values of a JSON list. */
 const valuesOf = (json: string) => sql<number>`(SELECT value FROM json_each(${json}))`;
 
 const PENDING = query<{ before: number; limit: number }>()((db, p) =>
@@ -237,7 +237,7 @@ const PENDING = query<{ before: number; limit: number }>()((db, p) =>
 const FRESH = query<{ segment: number; ordinal: number }>()((db, p) =>
   db
     .selectFrom('messages as m')
-    // From the messages to their records, of which there are far more.
+    // From messages to records, which are far more numerous.
     .crossJoin('records as r')
     .select(['m.docid', 'm.id', 'm.size', 'r.segment', 'r.ordinal'])
     .where('m.extractor', '<=', (eb) => eb.lit(0))
@@ -309,7 +309,7 @@ const ALL_DUE = query()((db) =>
 
 export function indexQueries(connection: Connection) {
   return {
-    /** Messages to extract and index, newest first, below docid `before` (no bound). */
+    /** Lists messages to index, newest first, below docid `before` (default no bound). */
     pending: ({
       limit,
       before = Number.MAX_SAFE_INTEGER,
@@ -320,7 +320,7 @@ export function indexQueries(connection: Connection) {
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    /** Messages that were never indexed and lie in the log behind this position, in the order of the log. */
+    /** Lists messages never indexed, after a log position, in log order. */
     fresh: (behind: LogPosition) =>
       connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
         docid,
@@ -333,13 +333,13 @@ export function indexQueries(connection: Connection) {
 }
 
 export function indexWriter(connection: Connection) {
-  // Numbers stand in the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.
+  // Numbers are part of the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
     /**
-     * Indexes up to some 500 documents in one transaction: terms and cached text. A docid that was purged
-     * meanwhile is passed over. The same extraction always gives the same rows.
+     * Indexes up to about 500 documents in one transaction: terms and cached text. Skips docids purged meanwhile. The
+     * same extraction always gives the same rows.
      */
     index: (documents: readonly IndexedDocument[]): void => {
       try {
@@ -350,8 +350,8 @@ export function indexWriter(connection: Connection) {
       }
     },
     /**
-     * How the index merges its segments: `bulk` puts merging off while a great many documents come, `steady` is
-     * for daily mail. Kept in the database, so go back to `steady` when done.
+     * Sets how the index merges its segments: `bulk` defers merging for very many documents, `steady` is for daily
+     * mail. Stored in the database, so set `steady` again afterwards.
      */
     mode(mode: 'bulk' | 'steady'): void {
       const settings =
@@ -366,7 +366,7 @@ export function indexWriter(connection: Connection) {
 
 export type IndexWriter = ReturnType<typeof indexWriter>;
 
-/** Marks every indexed message as due when the extractor has changed since it was indexed. */
+/** Marks every indexed message as due if the extractor's version has changed. */
 export function noticeExtractor(connection: Connection): void {
   if (connection.get(EXTRACTOR, {})?.extractor === EXTRACTOR_VERSION) return;
   connection.transaction(() => {
@@ -376,8 +376,8 @@ export function noticeExtractor(connection: Connection): void {
 }
 
 /**
- * Terms come last: FTS5 writes out what it has gathered whenever a statement opens a savepoint, as a REPLACE into a
- * table with further indexes does. Between two messages that would be a segment of the index for each.
+ * Terms come last: FTS5 flushes its buffer whenever a statement opens a savepoint, like a REPLACE into a table with
+ * several indexes. Between messages, that would create an index segment each.
  */
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
   const known = knownOf(connection, documents);
@@ -397,19 +397,19 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   );
   for (const document of known) {
     const { docid, fresh } = document;
-    // A contentless table adds what it is given: the old terms must go first.
+    // A contentless table only adds: old terms must be removed first.
     if (!fresh) connection.run(DROP_TERMS, { docid });
     addTerms(connection, document, mailboxes.get(docid) ?? []);
   }
 }
 
-/** The documents whose messages were not purged meanwhile. */
+/** Returns the documents whose messages were not purged meanwhile. */
 function knownOf(connection: Connection, documents: readonly IndexedDocument[]): KnownDocument[] {
   const docids = JSON.stringify(documents.map(({ docid }) => docid));
   const extractors = new Map(
     connection.all(ROWS, { docids }).map(({ docid, extractor }) => [docid, extractor]),
   );
-  // A message that was stored again meanwhile may come twice, and its terms must be added once.
+  // A message stored again meanwhile may appear twice, but its terms must be added once.
   const distinct = new Map(documents.map((document) => [document.docid, document]));
   return [...distinct.values()].flatMap((document) => {
     const extractor = extractors.get(document.docid);
@@ -418,7 +418,7 @@ function knownOf(connection: Connection, documents: readonly IndexedDocument[]):
   });
 }
 
-/** Read only for messages of which something is missing: most have all. */
+/** Read only for incomplete messages: most are complete. */
 function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Listed {
   const { subject, from, links } = entry;
   const complete = subject !== null && from !== null && links.node !== null;
@@ -430,17 +430,17 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
     subject: listedText(row.subject ?? ''),
     from: `${listedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
-    // Without a usable Message-ID no other message can name this one: its own id stands in.
+    // Without a usable Message-ID, no other message can reference this one; its own ID is used.
     node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),
   };
 }
 
-/** A message whose header does not say who sent it has the sender that the origin lists. */
+/** Returns the senders; those in the listing if the header has none. */
 function sendersOf(entry: IndexEntry, listed: Listed): readonly string[] {
   return entry.from === null ? listed.senders : entry.senders;
 }
 
-/** Adds all that is kept of a document but its terms. */
+/** Adds all rows of a document except its terms. */
 function addRows(connection: Connection, { docid, entry, fresh, listed }: KnownDocument): void {
   const { unparsed, packedText: text, attachments, links } = entry;
   connection.run(SET_TEXT, { docid, unparsed, text });
@@ -463,7 +463,7 @@ function addTerms(
   const texts = hasDocuments ? attachmentText(connection, docid) : '';
   connection.run(ADD_TERMS, {
     rowid: docid,
-    // What will not parse is still found by what the origin listed.
+    // An unparsable message can still be found by its listing.
     subject: entry.subject ?? indexText(listed.subject),
     from_: entry.from ?? indexText(listed.from),
     rcpt: entry.to,
@@ -482,7 +482,7 @@ function addTerms(
   });
 }
 
-/** The mailboxes that have, or had, each of these messages, by docid. */
+/** Returns the present and past mailboxes of each message, by docid. */
 function mailboxesOf(connection: Connection, docids: string): Map<number, number[]> {
   const found = new Map<number, number[]>();
   for (const { docid, mailbox_id } of connection.all(MAILBOXES, { docids })) {

@@ -11,9 +11,9 @@ import { type BoundSql, boundSql } from './bound-sql.ts';
 import type { CatalogTables } from './database.ts';
 
 /**
- * Writes parameters as `+?`, which means the same. Where SQLite's planner may look at a parameter's value, as in every join
- * by `docid = ?`, it prepares the statement again for each new value, at 15 µs; behind a plus it cannot see one. The
- * catalog has no statistics (sqlite_stat4) that would make another plan of a value.
+ * Writes parameters as `+?`, which is equivalent. If SQLite's planner can use a parameter's value, as in every join by
+ * `docid = ?`, it prepares the statement again for each value, at 15 µs. The plus hides it. The catalog has no
+ * statistics (sqlite_stat4) that would make the plan depend on values.
  */
 class Compiler extends SqliteQueryCompiler {
   protected override getCurrentParameterPlaceholder(): string {
@@ -21,7 +21,7 @@ class Compiler extends SqliteQueryCompiler {
   }
 }
 
-/** Builds SQL and never runs it: statements run as prepared ones of better-sqlite3, compiled once. */
+/** Only builds SQL: better-sqlite3 runs the statements, compiled once. */
 const builder = new Kysely<CatalogTables>({
   dialect: {
     createAdapter: () => new SqliteAdapter(),
@@ -33,12 +33,12 @@ const builder = new Kysely<CatalogTables>({
 
 export type Builder = typeof builder;
 
-/** Stands in a query for a value that comes when it runs. */
+/** Placeholder for a value supplied at run time. */
 class Slot {
   constructor(readonly name: string) {}
 }
 
-/** A query of the catalog: parameters `P` by name, rows `R` as inferred from the tables. Compiled on first use. */
+/** A catalog query with named parameters `P` and rows `R`, inferred from the tables. Compiled on first use. */
 export interface Query<P, R> {
   compiled(): BoundSql<P>;
   /** Never set: carries the row type. */
@@ -46,9 +46,9 @@ export interface Query<P, R> {
 }
 
 /**
- * Defines a query once for the process: `query<{ folder: number }>()((db, p) => db.selectFrom(…).where('id', '=', p.folder))`.
- * A parameter may be used as a value only, not as a table, a column or a list. Queries are made when their module is
- * loaded, each time in the same order: the build compiles those of the reading script (src/bootstrap/queries.mjs).
+ * Defines a query once per process: `query<{ folder: number }>()((db, p) => db.selectFrom(…).where('id', '=',
+ * p.folder))`. A parameter can only be a value, not a table, column or list. Queries are created on module load, in a
+ * fixed order: the build compiles those of the reading script (src/bootstrap/queries.mjs).
  */
 export function query<P extends object = Record<never, never>>() {
   return <R>(build: (db: Builder, params: P) => Compilable<R>): Query<P, R> => {
@@ -62,13 +62,13 @@ export function query<P extends object = Record<never, never>>() {
   };
 }
 
-/** A row of a table as it is read, from which the parameters of a query may be picked. */
+/** A table row as read; parameters of a query may be picked from it. */
 export type Row<T extends keyof CatalogTables> = Selectable<CatalogTables[T]>;
 
 function compile<P extends object, R>(
   build: (db: Builder, params: P) => Compilable<R>,
 ): BoundSql<P> {
-  // The proxy is our own: it claims the parameters' types so that kysely checks them against the columns.
+  // The proxy claims the parameters' types, so that kysely checks them against the columns.
   const slots = new Proxy({}, { get: (_, name) => new Slot(String(name)) }) as P;
   const { sql, parameters } = build(builder, slots).compile();
   return boundSql({

@@ -37,7 +37,7 @@ import type { FreshMessage, IndexWriter, LogPosition } from './indexing.ts';
 export interface FoldProgress {
   /** Commits folded so far. */
   readonly commits: number;
-  /** Message records among them. */
+  /** Message records in them. */
   readonly messages: number;
 }
 
@@ -49,30 +49,31 @@ interface FoldLogOptions {
   };
   /** See `ScanOptions`. */
   readonly segments?: ScanOptions['segments'];
-  /** A commit that the log has to hold: errors up to it, another commit in its place, and an end before it are damage. */
+  /**
+   * A commit that the log must contain: errors up to it, another commit in its place, and an earlier end are damage.
+   */
   readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
-  /** Records from which on a transaction takes no more batches; `RECORDS` if not said. */
+  /** Records after which a transaction takes no more batches; default `RECORDS`. */
   readonly records?: number | undefined;
   /** Called before batches are folded. */
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
-  /** Called after each transaction, which the next one waits for. */
+  /** Called after each transaction; the next one waits for it. */
   readonly folded?: (() => Promise<void>) | undefined;
   /** See `ScanOptions`. */
   readonly inflated?: ScanOptions['inflated'];
-  /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
+  /** Called for each damaged position. Throw to stop there; everything read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 
-/** Batches folded in one transaction, and records in them, at most. */
+/** Maximum batches and records per transaction. */
 const BATCHES = 64;
 const RECORDS = 20_000;
 
 /**
- * Folds the log into a catalog from the commit the catalog has reached. Stops at the end of the log or, between
- * two transactions, when aborted. Damage is reported; the batches behind it are still folded, as far as they
- * can be read.
+ * Folds the log into a catalog, from the catalog's last commit. Stops at the end of the log, or on abort between two
+ * transactions. Reports damage, and folds later batches as far as they are readable.
  */
 async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   const { dir, target, segments, expected, signal, progress, folding, folded, inflated, onDamage } =
@@ -84,7 +85,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   let messages = 0;
   let records = 0;
   let damaged = false;
-  /** How far the log was read, and whether damage follows. */
+  /** The position read so far, and whether damage follows. */
   let end = { segment: 0, number: 0, isDamaged: false };
   let batches: CommittedBatch[] = [];
   const flush = async () => {
@@ -123,11 +124,11 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
 }
 
 /**
- * Brings a catalog level with the log: folds what was committed after the commit it has reached, as is the case
- * after a crash between a commit and its fold, or when the catalog was deleted. For the writer, on opening.
+ * Folds commits after the catalog's last one, for example after a crash between a commit and its fold, or after the
+ * catalog was deleted. For the writer, on opening.
  *
- * @throws `log-damaged` at the first damage: nothing behind it is folded, `rebuild` is the way to do without.
- *   A log that ends before the catalog's commit, or has another one in its place, is damage too.
+ * @throws `log-damaged` at the first damage, without folding later batches: use `rebuild` instead. A log that ends
+ * before the catalog's commit, or has another one in its place, is damage too.
  */
 export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
   return await foldLog({
@@ -148,9 +149,8 @@ interface IndexAheadOptions extends Omit<RoundOptions, 'leaveDamaged'> {
 }
 
 /**
- * Indexes messages in the order of the log while the log is still folded: the workers extract what is folded already,
- * and its bytes are read while their blocks are in memory. What it leaves, an ordinary round indexes after the fold:
- * messages whose bytes are damaged, for which the log may hold a repair further on, and those that are due again.
+ * Indexes messages in log order during the fold: workers extract folded messages while their blocks are in memory. A
+ * later ordinary round indexes the rest: damaged messages, which a later record may repair, and messages due again.
  */
 class IndexAhead {
   readonly #round: IndexingRound;
@@ -166,8 +166,8 @@ class IndexAhead {
   }
 
   /**
-   * Returns whether folding these batches removes a message that was indexed: the terms would go, but their bytes would
-   * stay in the file. Only a purge that was cut off leaves such a message in the log.
+   * Returns whether folding these batches removes an indexed message: the terms would go, but their bytes would stay in
+   * the file. Only an interrupted purge leaves such a message in the log.
    */
   isUndoneBy(batches: readonly CommittedBatch[]): boolean {
     return batches.some(({ records }) =>
@@ -181,7 +181,7 @@ class IndexAhead {
     );
   }
 
-  /** Starts the extraction of all messages that were folded since the last call. */
+  /** Starts extracting all messages folded since the last call. */
   async feed(): Promise<void> {
     await this.#round.feed(this.#fresh());
   }
@@ -192,7 +192,7 @@ class IndexAhead {
     if (this.#bulk) this.options.store.mode('steady');
   }
 
-  /** Gives up what is in flight. */
+  /** Abandons running extractions. */
   cancel(): void {
     this.#round.cancel();
   }
@@ -209,40 +209,40 @@ interface RebuildOptions {
   /** The data directory; the caller holds its lock and has closed its catalog. */
   readonly dir: string;
   readonly extractor: Extractor;
-  /** Without it the text of attachments waits for the next pass. */
+  /** Without it, attachment texts wait for the next sync run. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The commit that the old catalog has reached: errors up to it, and a log that ends before it, are damage. */
+  /** The old catalog's last commit: errors up to it, and an earlier end of the log, are damage. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Stops at the first damage instead of folding what can be read behind it. */
+  /** Stops at the first damage instead of folding later readable batches. */
   readonly wholeLogOnly?: boolean | undefined;
-  /** The old catalog is kept under this name: it may know what a damaged log has lost. */
+  /** Keeps the old catalog under this name: it may contain data lost from a damaged log. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;
-  /** Called once all messages can be found, before the text of attachments is read. */
+  /** Called once all messages are searchable, before attachments are read. */
   readonly onSearchable?: () => void;
 }
 
 export interface RebuildResult extends FoldProgress {
   readonly indexed: number;
   readonly unparsed: number;
-  /** Distinct attachments whose text was read, or was found not to be readable. */
+  /** Distinct attachments that were read or found unreadable. */
   readonly attachments: number;
-  /** Places of the log that are damaged; what stood there is missing from the catalog. */
+  /** Damaged parts of the log; their records are missing from the catalog. */
   readonly damage: readonly LogDamage[];
-  /** Messages whose bytes are damaged. */
+  /** Messages with damaged bytes. */
   readonly damagedMessages: readonly MessageId[];
-  /** Why the old catalog could not be copied to `keepAs`, an errno or `not a file`: then it was moved there as it is. */
+  /** Why the old catalog could not be copied to `keepAs` and was moved instead: an errno or `not a file`. */
   readonly unread: string | null;
 }
 
 /**
- * Rebuilds the catalog from the log, texts included, in a file next to the old one, and replaces the old one when it
- * is complete. Works with a damaged log, of which it folds what can be read.
+ * Rebuilds the catalog from the log, texts included, in a new file, and replaces the old one when complete. Folds the
+ * readable parts of a damaged log.
  *
- * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`: then,
- *   as after any error, the old catalog is as it was, or where it was to be kept
+ * @throws `rebuild-interrupted` on abort, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`.
+ * After any error, the old catalog is unchanged, or at `keepAs`.
  */
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
@@ -279,17 +279,17 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
   return { ...result, unread };
 }
 
-/** The log purges a message that the new catalog has indexed already. */
+/** The log purges a message that the new catalog has already indexed. */
 class IndexedBeforePurge extends Error {}
 
-/** Records folded at a time, about: two batches of a first sync, which take less time than workers have messages for. */
+/** Approximate records folded at a time: two batches of a first sync, which take less time than the workers' queue. */
 const RECORDS_AHEAD = 500;
 
 /**
  * Fills a new catalog.
  *
  * @param early index messages while the rest of the log is folded
- * @throws IndexedBeforePurge when `early` and the log purges one of them, whose text must not get into the new file
+ * @throws IndexedBeforePurge with `early`, if the log purges one of them: its text must not get into the new file
  */
 async function fill(
   catalog: WritableCatalog,
@@ -325,7 +325,7 @@ async function fill(
     await ahead?.finish();
     const indexer = createIndexer({ store, sources, extractor, progress: onIndex });
     await indexer.all(signal);
-    // Before attachments: a message that is indexed again with their text is one message all the same.
+    // Counted before attachments: reindexing a message with their text must not count it twice.
     const { messages: known, pending, unparsed } = catalog.totals();
     const { damaged } = indexer.totals();
     options.onSearchable?.();
@@ -349,10 +349,10 @@ async function fill(
 }
 
 /**
- * Replaces the old database with the new one. Where the old one has no write-ahead log, as after every orderly exit,
- * one rename does it, and a catalog exists at any moment. Otherwise the database is removed before its log: SQLite
- * drops a log without a database, but would replay one that lies next to a database it does not belong to. A crash
- * in between leaves no catalog, and opening then rebuilds it from the log.
+ * Replaces the old database with the new one. Without a write-ahead log, as after every normal exit, one rename
+ * suffices, and a catalog always exists. Otherwise, the database is removed before its log: SQLite drops a log without
+ * a database, but would replay one next to another database. After a crash in between, opening rebuilds the catalog
+ * from the log.
  */
 async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
@@ -364,8 +364,8 @@ async function swap(fresh: string, file: string): Promise<void> {
 }
 
 /**
- * Keeps the old catalog under a new name, durably, before it is replaced: only it may know what the log has lost. A
- * file that cannot be copied, for instance because the disk cannot read it, is moved with whatever is left of it.
+ * Keeps the old catalog durably under a new name before it is replaced: only it may contain data lost from the log.
+ * Moves a file that cannot be copied, for example because of unreadable sectors.
  *
  * @returns why it was moved, an errno or `not a file`; null for a copy
  */
@@ -375,7 +375,7 @@ function keepDatabase(file: string, to: string): string | null {
   const move = (): void => {
     for (const suffix of suffixes) moved(`${file}${suffix}`, `${to}${suffix}`);
   };
-  // Copying a pipe would wait for its other end for ever.
+  // Copying a pipe would block for ever.
   if (!statSync(file).isFile()) {
     move();
     return 'not a file';
@@ -416,7 +416,7 @@ function removeDatabase(file: string): void {
   for (const name of [file, `${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
 }
 
-/** Opens extractors of messages and of attachments for as long as `act` takes. */
+/** Runs `act` with extractors of messages and attachments. */
 export async function withExtractors<T>(
   act: (extractor: Extractor, attachments: AttachmentExtractor) => Promise<T>,
 ): Promise<T> {
@@ -430,10 +430,9 @@ export async function withExtractors<T>(
 }
 
 /**
- * Rebuilds the catalog of an archive, attachments included, with extractors of its own. The caller holds the
- * archive's lock.
+ * Rebuilds an archive's catalog, attachments included, with new extractors. The caller holds the archive's lock.
  *
- * @throws what `rebuildCatalog` throws
+ * @throws errors of `rebuildCatalog`
  */
 export function rebuild(
   options: Omit<RebuildOptions, 'extractor' | 'attachments'>,

@@ -7,53 +7,52 @@ import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { query, type Row } from './query.ts';
 
 /**
- * What a reader may know: the messages that are or were in some mailboxes, their places there, and nothing of any other
- * mailbox. Whoever asks with a scope gets answers as if the archive held these mailboxes only.
+ * The mailboxes that a reader may see: messages that are or were in them, with their places there. Results with a scope
+ * are as if the archive held only these mailboxes.
  */
 export interface Scope {
-  /** Numbers of mailboxes in the catalog. */
+  /** Mailbox numbers in the catalog. */
   readonly mailboxes: readonly number[];
 }
 
-/** Returns SQL for the numbers of the folders in a scope. */
+/** Returns SQL for the folder numbers in a scope. */
 export function foldersIn({ mailboxes }: Scope): string {
   return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
 }
 
-/** Returns SQL that holds for a row with a list of mailboxes, as JSON, one of which is in a scope. */
+/** Returns an SQL condition: a JSON list of mailboxes includes one in a scope. */
 export function isAmong(list: string, { mailboxes }: Scope): string {
   return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${mailboxes.join(', ')}))`;
 }
 
-/** Returns SQL for the sets of places that have one in a scope. */
+/** Returns SQL for the place sets with a mailbox in a scope. */
 export function placeSetsIn(scope: Scope): string {
   return `(SELECT id FROM place_sets WHERE ${isAmong('mailboxes', scope)})`;
 }
 
-/** Returns SQL that holds for a message `m` that has a place in a scope, now or ever. */
+/** Returns an SQL condition: a message `m` has or had a place in a scope. */
 export function isVisible(scope: Scope): string {
   return `m.place_set IN ${placeSetsIn(scope)}`;
 }
 
-/** The same as `foldersIn` for a query that takes the mailboxes as a JSON array. */
+/** Like `foldersIn`, for a query with the mailboxes as a JSON array. */
 export function foldersOf(mailboxes: string) {
   return sql<number>`(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(${mailboxes})))`;
 }
 
-/** Returns whether a message has a place in a scope. */
+/** Returns whether a message has or had a place in a scope. */
 export function sees(connection: Connection, scope: Scope | undefined, docid: number): boolean {
   if (scope === undefined) return true;
   const sqlText = `SELECT 1 FROM messages m WHERE m.docid = ? AND ${isVisible(scope)}`;
   return connection.first<number>(sqlText, [docid]) !== undefined;
 }
 
-/** A message by its id. */
 export interface Prefixed {
   readonly id: string;
   readonly docid: number;
 }
 
-/** Returns the lowest and the highest hash that begins with hex digits, in either case; undefined for anything else. */
+/** Returns the lowest and highest hash with a hex prefix, in either case. Undefined for other text. */
 export function idBounds(
   prefix: string,
 ): { readonly low: Buffer; readonly high: Buffer } | undefined {
@@ -64,9 +63,9 @@ export function idBounds(
 }
 
 /**
- * Returns the messages of a scope whose id begins so.
+ * Returns the messages of a scope with an ID prefix.
  *
- * @param prefix hex digits in either case; others begin no id
+ * @param prefix hex digits in either case; other text matches nothing
  */
 export function idsWithin(
   connection: Connection,
@@ -86,10 +85,10 @@ export function idsWithin(
 }
 
 /**
- * Returns the numbers of a column that holds a list of them as JSON, such as `[1,3]`.
+ * Parses a column with a JSON list of numbers, such as `[1,3]`.
  *
  * @param file of the catalog
- * @throws catalog-damaged where it holds anything else
+ * @throws catalog-damaged for other values
  */
 export function numberList(text: string, file: string): number[] {
   let parsed: unknown;
@@ -104,7 +103,7 @@ export function numberList(text: string, file: string): number[] {
 
 const NOT_A_LIST = 'a list of numbers that is none';
 
-/** Bits of `flag_sets.marks` and `places.marks`: the flags that queries ask for, whatever the spelling of their case. */
+/** Bits of `flag_sets.marks` and `places.marks`: the flags used in queries, in any case. */
 export const MARK = {
   seen: 1,
   flagged: 2,
@@ -124,7 +123,7 @@ const BITS: Readonly<Record<string, number>> = {
   $forwarded: MARK.forwarded,
 };
 
-/** The marks of a flag set; flags without a bit count for nothing here. */
+/** Returns the marks of a flag set; ignores flags without a bit. */
 export function flagMarks(flags: FlagSet): number {
   return flags.reduce((marks, flag) => marks | (BITS[flag.toLowerCase()] ?? 0), 0);
 }
@@ -140,7 +139,7 @@ const ALL = query()((db) =>
   db.selectFrom('flag_sets').select(['id', 'flags', 'marks']).orderBy('id'),
 );
 
-/** Every flag set ever seen: some dozens, since flags repeat. */
+/** Returns every flag set ever seen: some dozens, since flags repeat. */
 export function flagSetRows(connection: Connection): FlagSetRow[] {
   return connection
     .all(ALL, {})
@@ -161,7 +160,7 @@ const ADD = query<Omit<Row<'flag_sets'>, 'id'>>()((db, p) =>
 
 export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
-/** Flag sets get numbers in the order in which the log first shows them, so that a rebuild gives the same. */
+/** Numbers flag sets in the log's order, so that a rebuild gives equal numbers. */
 export class FlagSets {
   readonly #known = new Map<string, StoredFlagSet>();
 
@@ -181,7 +180,7 @@ export class FlagSets {
     return stored;
   }
 
-  /** After a transaction that was undone: its numbers do not exist. */
+  /** Clears the cache after a rollback, whose numbers do not exist. */
   forget(): void {
     this.#known.clear();
   }
@@ -201,27 +200,27 @@ const BY_NUMBER = query<{ number: number }>()((db, p) =>
 );
 const LAST_NUMBER = query()((db) => db.selectFrom('meta').select('commit_number'));
 
-/** The commit in force at a time (milliseconds since the epoch): the last one that is not later; 0 before the first. */
+/** Returns the commit in force at a time (milliseconds since the epoch): the last one not later; 0 before the first. */
 export function commitAt(connection: Connection, time: number): number {
   return connection.get(IN_FORCE, { time })?.number ?? 0;
 }
 
-/** The time of a commit, milliseconds since the epoch; undefined for one that was never folded. */
+/** Returns the time of a commit, milliseconds since the epoch. Undefined if it was never folded. */
 export function timeOf(connection: Connection, number: number): number | undefined {
   return connection.get(BY_NUMBER, { number })?.time;
 }
 
-/** The number of the reached commit; 0 before the first. */
+/** Returns the number of the last folded commit; 0 before the first. */
 export function reachedCommit(connection: Connection): number {
   return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
 }
 
-/** Returns when a message was received, by its docid: ISO 8601 in UTC. */
+/** Returns the received time of a docid: ISO 8601 in UTC. */
 export function isoOfDocid(docid: number): string | null {
   return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);
 }
 
-/** ISO 8601 in UTC, as every time in JSON. Null stays null, and so does what no calendar has. */
+/** Returns ISO 8601 in UTC, as in all JSON; null for null and for invalid times. */
 export function isoTime(time: number | null): string | null {
   if (time === null) return null;
   const date = new Date(time);
