@@ -17,7 +17,7 @@ import { type Builder, query, type Row } from './query.ts';
 import type { Direction } from './search-sql.ts';
 import { commitAt, flagSetRows, isoTime, isVisible, type Scope } from './sql.ts';
 
-/** A place as the list queries give it; all views have the same columns. */
+/** A row of the list queries; all views have the same columns. */
 interface ListRow
   extends Envelope,
     Pick<Row<'places'>, 'docid' | 'folder_id' | 'generation' | 'uid' | 'flag_set'> {
@@ -28,11 +28,11 @@ interface ListRow
   readonly ended_at: number | null;
 }
 
-/** Null as a column: compound queries want one in each arm, and all arms their columns in one order. */
+/** Null as a column: each arm of a compound query needs it, with the columns in one order. */
 const nothing = sql<number | null>`null`;
 const noId = sql<Buffer | null>`null`;
 
-/** Columns of a place's row that do not change with its flags, and those of its message. */
+/** Columns of a place that do not change with its flags, and of its message. */
 const OF_PLACE_AND_MESSAGE = [
   'p.folder_id as folder_id',
   'p.generation as generation',
@@ -47,8 +47,8 @@ const OF_PLACE_AND_MESSAGE = [
 ] as const;
 
 /**
- * Places with their messages. The joins are CROSS so that SQLite walks the places' index in docid order, and
- * never starts from the messages and sorts.
+ * Selects places with their messages. CROSS joins make SQLite walk the places' index in docid order, instead of
+ * starting from the messages and sorting.
  */
 function placesArm(db: Builder) {
   return (
@@ -59,7 +59,7 @@ function placesArm(db: Builder) {
       .whereRef('m.docid', '=', 'p.docid')
       .whereRef('seen.number', '=', 'p.first_commit')
       .select(['p.docid as docid', 'p.flag_set as flag_set', 'p.date as place_date'])
-      // A quarantined place has none, and all arms must agree on the type.
+      // An incomplete message has none, and all arms must agree on the type.
       .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
       .select(OF_PLACE_AND_MESSAGE)
   );
@@ -92,14 +92,14 @@ function quarantineArm(db: Builder) {
     .select(['q.message_id as message_id', 'seen.time as first_seen', nothing.as('ended_at')]);
 }
 
-/** What a list is narrowed to: docids from `low` up to, and without, `high`; and a folder where the scope is one. */
+/** Bounds of a list: docids from `low` (included) to `high` (excluded), and optionally a folder. */
 interface ListBounds {
   readonly folder: number;
   readonly low: number;
   readonly high: number;
 }
 
-/** Narrows the arms to one folder, or leaves them whole. */
+/** Narrows the arms to one folder, or returns them unchanged. */
 type RowSource = (db: Builder, bounds: ListBounds) => Arms;
 
 interface Arms {
@@ -199,7 +199,7 @@ function views(source: RowSource, order: 'asc' | 'desc') {
   };
 }
 
-/** The list's queries, over all folders and over one, by the order of docids. */
+/** The list queries, for all folders or one, by docid order. */
 export const LIST_ROWS = {
   newest: { everywhere: views(everywhere, 'desc'), inFolder: views(inFolder, 'desc') },
   oldest: { everywhere: views(everywhere, 'asc'), inFolder: views(inFolder, 'asc') },
@@ -208,22 +208,22 @@ export const LIST_ROWS = {
 export interface ListFilter extends FolderFilter {
   /** Ended places instead of current ones. */
   readonly deleted?: boolean | undefined;
-  /** Only current places that the brake keeps current although the origin no longer shows them. */
+  /** Only places that the deletion guard keeps current although they are missing at the service. */
   readonly held?: boolean | undefined;
-  /** What the archive had observed at this time, milliseconds since the epoch. */
+  /** The state observed at this time, milliseconds since the epoch. */
   readonly asOf?: number | undefined;
-  /** Only messages received at this time or later, and before that; milliseconds since the epoch. */
+  /** Only messages received from `from` (included) to `to` (excluded); milliseconds since the epoch. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   /** Only these mailboxes, as if there were no others. */
   readonly scope?: Scope | undefined;
-  /** Newest first where it is not given. */
+  /** Newest first by default. */
   readonly sort?: ListOrder | undefined;
 }
 
 type ListOrder = 'newest' | 'oldest';
 
-/** A place with what names it in facts. */
+/** A place with its key in facts. */
 export interface ListedPlace {
   readonly line: PlaceLine;
   readonly folder: FolderName;
@@ -231,12 +231,13 @@ export interface ListedPlace {
   readonly docid: number;
 }
 
-/** Above this many folders one walk over all places is cheaper than merging a walk for each. */
+/** Number of folders above which one walk over all places is cheaper than merged walks. */
 const MERGED_FOLDERS = 64;
 
 /**
- * Current places, ended ones, or either as of a time: newest first, those of one docid by folder and uid; oldest first
- * is exactly the reverse. The received date of a message counts, not that of a copy. While it is not drained or returned, the connection holds a read transaction and cannot write.
+ * Yields current places, ended ones, or either as of a time. Newest first, those of one docid by folder and UID; oldest
+ * first is the exact reverse. Orders by a message's received date, not a copy's. The connection holds a read
+ * transaction and cannot write until this is drained or returned.
  */
 export function* list(
   connection: Connection,
@@ -246,7 +247,7 @@ export function* list(
   for (const { line } of listPlaces(connection, places, filter)) yield line;
 }
 
-/** The same, with what names the places in facts. */
+/** Yields the same, with the places' keys in facts. */
 export function* listPlaces(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -305,7 +306,7 @@ function* rows(
   for (const row of open(everywhere, 0)) if (wanted.has(row.folder_id)) yield row;
 }
 
-/** Merges walks in one order into one walk in that order. */
+/** Merges sorted walks into one. */
 function* merged(
   walks: readonly IterableIterator<ListRow>[],
   sort: ListOrder,
@@ -330,8 +331,8 @@ function* merged(
 }
 
 /**
- * Puts the rows of one docid in an order of their own: an index gives them in the order of row numbers, which
- * says nothing and differs between the arms of an as-of query.
+ * Sorts the rows of one docid: an index returns them by row number, which is arbitrary and differs between the arms of
+ * an as-of query.
  */
 function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
   let same: ListRow[] = [];
@@ -353,7 +354,7 @@ function inOrder(same: ListRow[], sort: ListOrder): ListRow[] {
   );
 }
 
-/** A row as a line of the contract. */
+/** Converts a row to a line of the JSON contract. */
 function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
   return {
     id: row.id === null ? null : row.id.toString('hex'),
@@ -372,13 +373,13 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
 }
 
 /**
- * Docids as lists show them, where a page ends between messages. The low bits of a docid count the messages of its second
- * in all mailboxes, so whoever reads some mailboxes is shown the rank among theirs instead.
+ * Docids as shown in lists, where a page ends between messages. A docid's low bits count the messages of its second in
+ * all mailboxes. So a reader of some mailboxes gets the rank among visible messages instead.
  */
 interface ListPositions {
-  /** Returns what stands for a docid behind which a list continues in a direction. */
+  /** Returns the position to show for continuing a list after a docid. */
   shown(docid: number, direction: Direction): number;
-  /** Returns the docid behind which a list continues, for what was shown, or typed by anyone. */
+  /** Returns the docid after which a list continues, for a shown position or any input. */
   meant(position: number, direction: Direction): number;
 }
 
@@ -387,7 +388,7 @@ export const ALL_POSITIONS: ListPositions = {
   meant: (position) => position,
 };
 
-/** Returns the positions of a reader of some mailboxes: they depend on the messages of these only. */
+/** Returns the positions for a reader of some mailboxes, which depend only on visible messages. */
 export function positionsWithin(connection: Connection, scope: Scope): ListPositions {
   const inSecond = (base: number): number[] =>
     connection.column<number>(
@@ -399,7 +400,7 @@ export function positionsWithin(connection: Connection, scope: Scope): ListPosit
     shown(docid, direction) {
       const base = docidBaseOf(docid);
       const passed = inSecond(base);
-      // The rank of the last message that was passed; of an older list, that is the one at the docid or above it.
+      // The rank of the last message passed; for oldest first, the one at or above the docid.
       return direction === 'newest'
         ? base + passed.filter((one) => one < docid).length
         : Math.max(0, base + passed.filter((one) => one <= docid).length - 1);
@@ -407,13 +408,13 @@ export function positionsWithin(connection: Connection, scope: Scope): ListPosit
     meant(position, direction) {
       const base = docidBaseOf(position);
       const known = inSecond(base)[position - base];
-      // No message has the rank: from above, none of the second was passed; from below, all of them were.
+      // No message has this rank. From above, none of this second was passed; from below, all were.
       return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
     },
   };
 }
 
-/** An open place as a pass compares it with the origin's listing. */
+/** An open place for comparison with the service's listing. */
 interface OpenPlace {
   readonly uid: number;
   readonly docid: number;
@@ -422,11 +423,11 @@ interface OpenPlace {
   readonly fingerprint: string;
   readonly assumed: boolean;
   readonly held: boolean;
-  /** Time of the commit since which it has had these flags, as a commit number. */
+  /** The commit since which it has had these flags. */
   readonly since: number;
 }
 
-/** What the archive knows about one uid. */
+/** The archive's state of one UID. */
 type PlaceState =
   | ({ readonly state: 'open' } & OpenPlace)
   | ({ readonly state: 'ended'; readonly endedCommit: number } & Pick<
@@ -439,14 +440,14 @@ type PlaceState =
 export interface AssumedPlace extends Place {
   readonly id: string;
   readonly docid: number;
-  /** Milliseconds since the epoch: when it was assumed. */
+  /** Milliseconds since the epoch: when it was matched without download. */
   readonly since: number;
 }
 
-/** Rows fetched at a time by the iterators: they hold no statement open, so the caller may write between rows. */
+/** Rows fetched at a time: the iterators keep no statement open, so the caller may write between rows. */
 const CHUNK = 1_000;
 
-/** What an open place's row is read for. */
+/** Columns read of an open place. */
 const OPENED = [
   'uid',
   'docid',
@@ -544,7 +545,10 @@ export function placeQueries(connection: Connection) {
     since: row.from_commit,
   });
   return {
-    /** Open places of a folder's generation with uids from `from` (1) to `to` (no end), ascending. */
+    /**
+     * Yields the open places of a folder's generation with UIDs from `from` (default 1) to `to` (default no end),
+     * ascending.
+     */
     *open({
       folder,
       generation,
@@ -584,44 +588,44 @@ export function placeQueries(connection: Connection) {
         endedCommit: row.to_commit,
       };
     },
-    /** True when a message has, or ever had, a place in a folder. */
+    /** Returns whether a message has or ever had a place in a folder. */
     wasIn: (folder: number, docid: number) =>
       connection.get(IN_FOLDER, { folder, docid }) !== undefined,
-    /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
+    /** Returns a folder's generations with open places: several while the deletion guard holds an old one. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
-    /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
+    /** Returns places of a mailbox matched without download in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
-    /** The flags of a stored flag set. */
+    /** Returns the flags of a stored flag set. */
     flags,
   };
 }
 
 export type PlaceQueries = ReturnType<typeof placeQueries>;
 
-/** Docids of one day. */
+/** Docids per day. */
 export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;
 
-/** Where a message is, by numbers of folders and mailboxes in ascending order. */
+/** A message's places, as ascending numbers of folders and mailboxes. */
 export interface PlaceSet {
   /** Folders of its current places. */
   readonly current: readonly number[];
-  /** Where it has no current place: the folders of those that ended last. */
+  /** Without current places: the folders of the last ended ones. */
   readonly last: readonly number[];
-  /** Mailboxes of all its places, ended ones included. */
+  /** Mailboxes of all its places, including ended ones. */
   readonly mailboxes: readonly number[];
 }
 
-/** Returns the UTC day a message was received, in days since the epoch: that of its docid, by which searches find it. */
+/** Returns the UTC day of a docid, in days since the epoch, which searches use as the received day. */
 export function dayOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_DAY);
 }
 
 /**
- * Returns where a message is that has these places.
+ * Returns the place set of a message with these places.
  *
  * @param mailboxOf the mailbox of a folder
  */

@@ -27,11 +27,11 @@ import {
 
 interface FoundMessage {
   readonly docid: number;
-  /** Bytes of the raw source. */
+  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
+/** The result for an ID prefix. Candidates are sorted; at most ten are listed. */
 type IdMatch =
   | { readonly match: 'unique'; readonly id: MessageId; readonly docid: number }
   | { readonly match: 'ambiguous'; readonly candidates: readonly MessageId[] }
@@ -86,11 +86,11 @@ const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
 );
 
 /**
- * @param known spares the writer the queries for what is not there
- * @param scope limits all answers to its messages; nothing says whose a message was that is gone
+ * @param known saves the writer queries for missing hashes
+ * @param scope limits all results to its messages; the mailbox of a removed message is unknown
  */
 export function messageQueries(connection: Connection, known?: KnownHashes, scope?: Scope) {
-  /** Looks for a hash, unless it is known to be new. */
+  /** Looks up a hash unless it is known to be new. */
   const unlessNew = <R>(hex: string, find: (hash: Buffer) => R | undefined): R | undefined => {
     const hash = Buffer.from(hex, 'hex');
     if (known?.lacks(hash) === true) return undefined;
@@ -116,8 +116,8 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
   };
   return {
     /**
-     * A message whose bytes the archive has. One that is known but lost its bytes (a damaged log) is not found
-     * here, so that it is stored again when the origin shows it.
+     * Returns a message whose bytes the archive has. A known message without bytes (damaged log) is not found, so that
+     * it is stored again if the service still has it.
      */
     find(id: MessageId): FoundMessage | undefined {
       const found = record(RECORD_MESSAGE, id);
@@ -125,9 +125,9 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
       const { docid, size } = found;
       return sees(connection, scope, docid) ? { docid, size } : undefined;
     },
-    /** The docid of a message, with or without bytes. */
+    /** Returns the docid of a message, with or without bytes. */
     docidOf,
-    /** The listing's fields of a message, spelled as `list` and `search` spell them. */
+    /** Returns the listing fields of a message, named as in `list` and `search`. */
     summary(id: MessageId) {
       const docid = docidOf(id);
       const row = docid === undefined ? undefined : connection.get(SUMMARY, { docid });
@@ -145,13 +145,13 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
       const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
-    /** True when the message was purged on purpose: it is not fetched again. */
+    /** Returns whether the message was purged on purpose: it is not fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
-    /** Why a message was purged, or undefined when it was not. */
+    /** Returns the reason of a message's purge. Undefined if it was not purged. */
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
     /**
-     * Messages that were purged and did not come back, whose id begins so: at most ten. `time` is milliseconds since the
-     * epoch; null where the commit is not known.
+     * Returns up to ten purged messages by ID prefix, except those stored again. `time` is milliseconds since the
+     * epoch; null if the commit is unknown.
      */
     purgedByPrefix(prefix: string) {
       const bounds = idBounds(prefix);
@@ -161,15 +161,15 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
-    /** Docids of the first ten messages whose id begins so. */
+    /** Returns the docids of the first ten messages with an ID prefix. */
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
-    /** How many messages have an id that begins so. */
+    /** Returns the number of messages with an ID prefix. */
     countByPrefix(prefix: string) {
       if (scope !== undefined) return beginning(prefix).length;
       const bounds = idBounds(prefix);
       return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
-    /** An id by a prefix of its hex digits, in either case. */
+    /** Resolves a prefix of an ID's hex digits, in either case. */
     byPrefix(prefix: string): IdMatch {
       const found = beginning(prefix);
       const [first] = found;
@@ -180,12 +180,12 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
   };
 }
 
-/** A text that the listing gave, for people. */
+/** Returns a listing text for people. */
 export function readable<T extends string | null>(text: T): T | string {
   return text === null ? text : listedText(text);
 }
 
-/** The sender that the listing named, as lines show it; null where it named none. */
+/** Returns the listing's sender for display; null if there is none. */
 export function senderOf({
   sender_name: name,
   sender_address: address,
@@ -195,7 +195,7 @@ export function senderOf({
     : { name: listedText(name ?? ''), address: address ?? '' };
 }
 
-/** Where the archive finds bytes by their hash. */
+/** Returns the catalog's lookup of bytes by hash. */
 export function locator(connection: Connection): Locator {
   const locate = (kind: number, hex: string): Position | undefined => {
     const found = connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
@@ -208,16 +208,16 @@ export function locator(connection: Connection): Locator {
   };
 }
 
-/** Bits a key: with four probes, one unknown key in 400 is taken for a known one and costs the query it would have saved. */
+/** Bits per key: with four probes, one unknown key in 400 looks known and costs the query it would have saved. */
 const BITS_PER_KEY = 16;
-/** Keys of the first filter; each further one holds twice as many as the one before. */
+/** Keys of the first filter; each further one holds twice as many. */
 const FIRST_KEYS = 16_384;
 
-/** A set of keys that only grows: never wrong about a key it lacks (Bloom, 1970), and scalable by adding filters. */
+/** A growing set of keys with false positives only (Bloom, 1970); adds filters as it grows. */
 export class BloomFilter {
   readonly #filters: { readonly bits: Uint32Array; readonly mask: number; room: number }[] = [];
 
-  /** A key is four numbers of 32 bits, each evenly distributed. */
+  /** Adds a key of four evenly distributed 32-bit numbers. */
   add(a: number, b: number, c: number, d: number): void {
     if (this.mayHave(a, b, c, d)) return;
     let last = this.#filters.at(-1);
@@ -258,15 +258,15 @@ const TOMBSTONES = query()((db) => db.selectFrom('tombstones').select('id as has
 const DOCIDS = query()((db) => db.selectFrom('messages').select('docid'));
 const MESSAGES = query()((db) => db.selectFrom('meta').select('messages'));
 
-/** Queries for what is not there before the filters are filled, at least. */
+/** Minimum failed lookups before the filters are filled. */
 const FIRST_MISSES = 128;
-/** The same as a share of the messages: filling takes 1 to 2 µs a message, and each query saved 5 to 40. */
+/** The same as a share of the messages: filling takes 1 to 2 µs per message, and each query saved 5 to 40. */
 const MISSES_PER_MESSAGE = 1 / 16;
 
 /**
- * Hashes of messages and blobs, and seconds of docids, that the catalog may have. A first sync asks for each message
- * whether it is known, forgotten, and whether its docid is free, and the answer is nearly always the same: this gives
- * it without a query. For the writer, the only one to add rows.
+ * Hashes of messages and blobs, and seconds of docids, that may be in the catalog. A first sync checks for each message
+ * whether it is known, forgotten, and whether its docid is free. Nearly always the result is the same, and this avoids
+ * the query. Only for the writer, since only it adds rows.
  */
 export class KnownHashes {
   #filled: { readonly hashes: BloomFilter; readonly seconds: BloomFilter } | undefined;
@@ -274,19 +274,19 @@ export class KnownHashes {
 
   constructor(private readonly connection: Connection) {}
 
-  /** Returns true when no record and no tombstone has this hash. */
+  /** Returns true if no record and no tombstone has this hash. */
   lacks(hash: Buffer): boolean {
     const known = this.#filled?.hashes;
     return known !== undefined && !known.mayHave(...wordsOf(hash));
   }
 
-  /** Returns true when no message has a docid within the second that begins with this one. */
+  /** Returns true if no message has a docid within the second that starts at this one. */
   lacksSecond(docid: number): boolean {
     const known = this.#filled?.seconds;
     return known !== undefined && !known.mayHave(...spread(docidBaseOf(docid)));
   }
 
-  /** A query found nothing: from some number on, it pays to know beforehand. */
+  /** Counts a failed lookup; fills the filters once there were enough. */
   missed(): void {
     this.#misses += 1;
     if (this.#filled !== undefined || this.#misses < FIRST_MISSES) return;
@@ -294,7 +294,7 @@ export class KnownHashes {
     if (this.#misses >= messages * MISSES_PER_MESSAGE) this.#fill();
   }
 
-  /** Notes what a batch brings, before it is folded. */
+  /** Records the hashes of a batch before it is folded. */
   add(hash: string): void {
     this.#filled?.hashes.add(...wordsOf(Buffer.from(hash, 'hex')));
   }
@@ -316,7 +316,7 @@ export class KnownHashes {
 
 type Words = readonly [number, number, number, number];
 
-/** A SHA-256 is as evenly distributed as it gets. */
+/** A SHA-256 is evenly distributed. */
 function wordsOf(hash: Buffer): Words {
   return [hash.readUInt32LE(0), hash.readUInt32LE(4), hash.readUInt32LE(8), hash.readUInt32LE(12)];
 }
@@ -332,7 +332,7 @@ function spread(value: number): Words {
   return [mixed(0x9e37_79b1), mixed(0x85eb_ca6b), mixed(0xc2b2_ae35), mixed(0x27d4_eb2f)];
 }
 
-/** Places that appeared in some commits in a mailbox, or all of them. */
+/** Places of a mailbox that appeared in some commits, or all. */
 interface Chosen extends MailboxKey {
   readonly commits?: RemovedPart['commits'] | undefined;
 }
@@ -343,7 +343,7 @@ interface GoingMessage {
   readonly size: number;
 }
 
-/** What goes if places are removed. */
+/** The effect of removing places. */
 export interface Removable {
   readonly parts: readonly RemovedPart[];
   readonly places: number;
@@ -355,7 +355,7 @@ export interface Removable {
   readonly incomplete: number;
 }
 
-/** Returns what goes if these places of mailboxes are removed. Mailboxes that the catalog does not have are left out. */
+/** Returns the effect of removing these places of mailboxes. Ignores unknown mailboxes. */
 function removable(connection: Connection, chosen: readonly Chosen[]): Removable {
   const known = chosen.flatMap(({ host, mailbox, commits }) => {
     const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
@@ -393,7 +393,7 @@ function removable(connection: Connection, chosen: readonly Chosen[]): Removable
   };
 }
 
-/** A mailbox in which nothing else is left goes as a whole; otherwise the folders in which nothing is left. */
+/** Removes a mailbox entirely if nothing else is left; otherwise, the folders that become empty. */
 function partOf(
   connection: Connection,
   { id, host, mailbox, commits }: Chosen & { readonly id: number },
@@ -414,7 +414,7 @@ function partOf(
   return { host, mailbox, commits, ...(emptied.length === 0 ? {} : { folders: emptied }) };
 }
 
-/** Something that happened to a message at a place. `detail` holds the remaining fields of the fact. */
+/** An event of a message at a place. `detail` holds the remaining fields of the fact. */
 export interface HistoryLine {
   readonly time: string | null;
   readonly commit: number;
@@ -436,7 +436,7 @@ const placesOf = (db: Builder, docid: number) =>
     .where('docid', '=', docid)
     .orderBy('id');
 const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
-/** The same in some mailboxes, a JSON array of their numbers. */
+/** Does the same for some mailboxes, a JSON array of their numbers. */
 const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   placesOf(db, p.docid).where('folder_id', 'in', foldersInScope(p.mailboxes)),
 );
@@ -462,7 +462,7 @@ const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()
     .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
-/** The last complete comparison of a folder in commits of `from` to `to`, without the last. */
+/** The last full sync of a folder in commits from `from` (included) to `to` (excluded). */
 const COMPARED = query<{ folder: number; generation: number; from: number; to: number }>()(
   (db, p) =>
     db
@@ -478,7 +478,7 @@ const COMPARED = query<{ folder: number; generation: number; from: number; to: n
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
-/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. With a scope, at its places there. */
+/** Returns a message's history in commit order; empty for an unknown docid. With a scope, only at its places. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -506,17 +506,17 @@ export function history(
   return lines.sort((a, b) => a.commit - b.commit);
 }
 
-/** When a message was last known to be at a place where a later commit found it gone. */
+/** The last time a message was known to be in a place, before a commit found it missing. */
 export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'uid'> {
-  /** When the commit found it gone; milliseconds since the epoch, like `seen`. */
+  /** Time of the commit that found it missing; milliseconds since the epoch, like `seen`. */
   readonly found: number;
-  /** When the last complete comparison of the folder that still had it began. */
+  /** Start of the last full sync of the folder in which it was still there. */
   readonly seen: number;
 }
 
 /**
- * Returns for each end of a message at a place when it was last known to be there. Only a complete comparison that is in
- * the log proves that: an end without one in its time is left out.
+ * Returns, for each end of a message's place, when it was last known to be there. Only a full sync in the log proves
+ * that, so ends without one are omitted.
  */
 export function lastSeen(
   connection: Connection,
@@ -527,7 +527,7 @@ export function lastSeen(
   const ends: LastSeen[] = [];
   for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
     let from = 0;
-    /** What the brake holds was missed already, though its place is still open. */
+    /** A held place was already missing, though it is still open. */
     let missed: number | null = null;
     for (const { commit, event, detail } of steps.toSorted((a, b) => a.commit - b.commit)) {
       if (event === 'appeared' || event === 'reopened') [from, missed] = [commit, null];
@@ -536,7 +536,7 @@ export function lastSeen(
       const within = { folder, generation, from, to: missed ?? commit };
       const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
       const found = timeOf(connection, commit);
-      // Also false for NaN; clocks are set back at times.
+      // Also false for NaN, and if a clock was set back.
       if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
     }
   }
@@ -625,20 +625,20 @@ function parseDetail(text: string): Readonly<Record<string, unknown>> {
   return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
 }
 
-/** A place of a message under the path its folder has now; times are milliseconds since the epoch. */
+/** A place of a message with its folder's present path; times are milliseconds since the epoch. */
 export interface StoodPlace extends Place {
   readonly folderId: number;
   readonly address: string;
   readonly specialUse: string | null;
-  /** The folder went at the origin. */
+  /** True if the folder was deleted at the service. */
   readonly folderGone: boolean;
-  /** False where another folder of the mailbox has, or had, this path: a fact could not say which is meant. */
+  /** False if another folder of the mailbox has or had this path: a fact would be ambiguous. */
   readonly isNameable: boolean;
   /** Null while it is open. */
   readonly endedAt: number | null;
 }
 
-/** A message none of whose places is open. */
+/** A message without open places. */
 interface EndedMessage {
   readonly docid: number;
   readonly id: MessageId;
@@ -694,25 +694,25 @@ export function endedQueries(connection: Connection) {
       };
     });
   return {
-    /** Messages without an open place, newest first. The caller may not write between them. */
+    /** Yields messages without an open place, newest first. The caller must not write between them. */
     *messages(): Generator<EndedMessage, void, undefined> {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);
-        // A message that was only ever assumed, wrongly, has none.
+        // A message that was only matched wrongly, without download, has none.
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
-    /** What goes if places of mailboxes are removed. */
+    /** Returns the effect of removing places of mailboxes. */
     removable: (chosen: readonly Chosen[]) => removable(connection, chosen),
-    /** Every place at which a message stands or ever stood. */
+    /** Returns every present and past place of a message. */
     placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
-    /** By folder: since when every uid of it was answered for, as the latest complete certificate has it. */
+    /** Returns, by folder, the time since which the latest complete reconciliation accounts for every UID. */
     confirmed() {
       const rows = connection.all(CONFIRMED, {});
       return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
     },
-    /** Host and mailbox of a folder, as one text with NUL between. */
+    /** Returns the host and mailbox of a folder, joined by NUL. */
     mailboxOf(folder: number) {
       const row = foldersOf(connection).find(({ id }) => id === folder);
       return `${row?.host ?? ''}\0${row?.mailbox ?? ''}`;
@@ -726,7 +726,7 @@ type FolderRow = ReturnType<typeof foldersOf>[number];
 
 interface FolderRows {
   readonly byId: ReadonlyMap<number, FolderRow>;
-  /** How many folders have a path. */
+  /** Number of folders per path. */
   readonly perPath: ReadonlyMap<string, number>;
 }
 
@@ -745,15 +745,15 @@ function pathText({ mailbox_id: mailbox, path }: { mailbox_id: number; path: str
   return `${mailbox}\0${path}`;
 }
 
-/** A place whose message could not be fetched whole; dates and times are milliseconds since the epoch. */
+/** An incomplete message; dates and times are milliseconds since the epoch. */
 export interface QuarantineEntry extends Place {
   readonly address: string;
   readonly reason: string;
   readonly detail: string;
-  /** Hash of the blob that holds what bytes came. */
+  /** Hash of the blob with the bytes received. */
   readonly kept: string | null;
   readonly acknowledged: boolean;
-  /** When it was first quarantined. */
+  /** When it was first recorded as incomplete. */
   readonly since: number;
   readonly date: number | null;
   readonly size: number;
@@ -786,7 +786,7 @@ const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>(
 
 export function quarantineQueries(connection: Connection) {
   return {
-    /** Open entries, by folder and uid. */
+    /** Returns open entries, by folder and UID. */
     open: (): QuarantineEntry[] =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,
@@ -794,13 +794,13 @@ export function quarantineQueries(connection: Connection) {
         kept: kept === null ? null : kept.toString('hex'),
         acknowledged: acknowledged === 1,
       })),
-    /** True when the user has acknowledged that a place is in quarantine. */
+    /** Returns whether the user has acknowledged an incomplete message. */
     isAcknowledged: (folder: number, generation: number, uid: number) =>
       connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
   };
 }
 
-/** Where an archive's catalog has its blobs. */
+/** Positions of blobs in an archive's catalog. */
 export interface BlobPositions {
   /** Returns undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
   readonly of: (hash: BlobHash) => Position | undefined;
@@ -812,8 +812,8 @@ type Found = Pick<CatalogTables['records'], 'segment' | 'ordinal' | 'offset'>;
 const FIND = 'SELECT segment, ordinal, "offset" FROM records WHERE kind = ? AND hash = ?';
 
 /**
- * Opens a catalog for this one question. Its SQL is written out because threads ask it that start for a second: loading
- * the query builder would take a fifth of their start.
+ * Opens a catalog for this lookup. Its SQL is written by hand because short-lived threads use it: loading the query
+ * builder would take a fifth of their start.
  *
  * @throws see `openForReading`
  */

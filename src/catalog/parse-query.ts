@@ -16,16 +16,16 @@ import {
 } from './query-ast.ts';
 import { QUERY_LIMIT, type Token, tokenize } from './query-lexer.ts';
 
-/** Words and phrases of one query, each in all its spellings. */
+/** Maximum words and phrases of one query, counting all spellings. */
 const SPELLINGS_LIMIT = 64;
 
-/** How a letter is written without its mark, apart from the plain letter, which the index has for both. */
+/** Spellings of a letter without its mark. The plain letter is not needed: the index holds it for both. */
 const LONG: Readonly<Record<string, string>> = { ä: 'ae', ö: 'oe', ü: 'ue', å: 'aa', ø: 'oe' };
 const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
 
 /**
- * Returns a query that finds its words in every spelling of their umlauts: Müller finds Mueller, Mueller finds Müller,
- * and so for å, ø and their pairs of letters. ß, æ and œ need nothing: the index has ss, ae and oe for them.
+ * Returns a query that finds every spelling of umlauts: Müller finds Mueller, and the reverse; likewise å, ø and their
+ * letter pairs. The index already folds ß, æ and œ to ss, ae and oe.
  *
  * @throws search-too-complex
  */
@@ -71,7 +71,7 @@ function either(nodes: readonly SearchNode[]): SearchNode {
     : { kind: 'or', nodes, span: first?.span ?? { start: 0, end: 0 } };
 }
 
-/** Returns a word or phrase in its spellings, as it was typed first. An exact address has one. */
+/** Returns the spellings of a word or phrase, first as typed. An exact address has one. */
 function spellingsOf(node: TextNode): TextNode[] {
   const text = node.text.normalize('NFC');
   if (/^<.*>$/u.test(text)) return [node];
@@ -85,7 +85,7 @@ function spellingsOf(node: TextNode): TextNode[] {
   return product([...parts, [text.slice(done)]]).map((one) => ({ ...node, text: one.join('') }));
 }
 
-/** Returns every choice of one item of each list. @throws search-too-complex */
+/** Returns every combination of one item of each list. @throws search-too-complex */
 function product<T>(lists: readonly (readonly T[])[]): T[][] {
   let chosen: T[][] = [[]];
   for (const list of lists) {
@@ -96,20 +96,20 @@ function product<T>(lists: readonly (readonly T[])[]): T[][] {
   return chosen;
 }
 
-/** Brackets and exclusions within each other. */
+/** Maximum nesting of brackets and exclusions. */
 const DEPTH_LIMIT = 40;
-/** Words, phrases and filters of one query. */
+/** Maximum words, phrases and filters of one query. */
 const TERM_LIMIT = 50;
-/** Words with a star: the index puts together all words that begin so before it can answer. */
+/** Maximum words with a star: for each, the index first merges all words with that prefix. */
 const PREFIX_LIMIT = 6;
-/** Characters before a star; in a script without spaces one says enough. */
+/** Minimum characters before a star; one suffices in a script without spaces. */
 const PREFIX_LEAST = 2;
 /**
- * Words in one phrase, or in one word with signs in it (`a*a*a` is the phrase "a a a"), as the index counts them: it
- * opens a list for each.
+ * Maximum words in a phrase, or in a word with punctuation (`a*a*a` is the phrase "a a a"), as the index counts them:
+ * it opens a list for each.
  */
 const PHRASE_LIMIT = 100;
-/** Words and phrases that one NEAR joins. */
+/** Maximum words and phrases joined by one NEAR. */
 const NEAR_LIMIT = 5;
 const UNSPACED = once(
   () =>
@@ -117,8 +117,8 @@ const UNSPACED = once(
 );
 
 /**
- * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
- * NEAR, AND to OR. The connecting words count in capitals only.
+ * Parses a query. Adjacent words are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR, AND, OR.
+ * Connecting words must be in capitals.
  *
  * @throws errors of `catalog/errors.ts`, each with its position
  */
@@ -131,7 +131,7 @@ export function parseQuery(query: string, context: ParseContext): SearchQuery {
   return new Parser(query, tokens, context).query();
 }
 
-/** What stands in brackets behind an operator belongs to it. */
+/** The operator before a bracket, which applies to its content. */
 interface Within {
   readonly operator: string;
   readonly start: number;
@@ -170,7 +170,7 @@ class Parser {
     return this.#anySpelling ? respelled(node) : node;
   }
 
-  /** Undefined when all that was there is ignored; the caller drops it. */
+  /** Undefined if everything was ignored; the caller drops it. */
   #or(within: Within | undefined): SearchNode | undefined {
     const nodes: SearchNode[] = [];
     let alternatives = 0;
@@ -180,7 +180,7 @@ class Parser {
       alternatives += 1;
       const token = this.#peek();
       if (this.#at === before) {
-        // An operand is missing: fine in an empty query, wrong next to an OR.
+        // A missing operand is valid in an empty query, but not next to an OR.
         const or = alternatives > 1 ? this.tokens[this.#at - 1] : isOr(token) ? token : undefined;
         if (or !== undefined) throw this.#wrong('search-missing-operand', or);
       }
@@ -378,7 +378,7 @@ class Parser {
   }
 
   #checkLength({ text, prefix }: TextNode): void {
-    // No word is shorter than a character, so most need no counting.
+    // A word has at least one character, so most texts need no counting.
     if (text.length < PHRASE_LIMIT) return;
     const words = (ftsString(text, prefix) ?? '').split(' ').length;
     if (words > PHRASE_LIMIT)
@@ -432,11 +432,11 @@ class Parser {
   }
 }
 
-/** An emoji is ignored as a word, also one that NFKC takes for letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
+/** Emoji are ignored as words, even those that NFKC turns into letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
 const EMOJI = once(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
 const LETTER = once(() => /[\p{L}\p{N}\p{Co}]/u);
 
-/** Returns whether a text has a word once it is folded as the index folds it. */
+/** Returns whether a text contains a word after the index's folding. */
 function hasWord(text: string): boolean {
   return isAscii(text)
     ? /[0-9A-Za-z]/.test(text)
@@ -444,14 +444,14 @@ function hasWord(text: string): boolean {
 }
 
 /**
- * Returns the sign of a word or phrase that would part it silently, although it was meant as a wildcard. In quotation
- * marks only a star next to a letter can have been meant so.
+ * Returns a character in a word or phrase that was meant as a wildcard, but would silently split it. In quotation
+ * marks, only a star next to a letter counts.
  */
 function misplacedSign(
   { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },
   isValue: boolean,
 ): '*' | '?' | '|' | '/' | undefined {
-  // A keycap may have a star.
+  // A keycap may contain a star.
   const text = isAscii(typed) ? typed : typed.replaceAll(EMOJI(), '');
   // An exact address.
   if (/^<.*>$/.test(text)) return undefined;
@@ -459,7 +459,7 @@ function misplacedSign(
   if (isExpression(text)) return '/';
   if (text.includes('*') && (isValue || hasWord(text))) return '*';
   if (text.includes('|') && BAR_IN_WORD().test(text)) return '|';
-  // With other signs it may be an address of the web.
+  // With other punctuation, it may be a URL.
   const whole = prefix ? `${text}*` : text;
   return /\?[^?]/u.test(whole) && PLAIN_WORD().test(whole) ? '?' : undefined;
 }
@@ -468,7 +468,7 @@ const STAR_AT_LETTER = once(() => /\p{L}\p{M}*\*|\*\p{L}/u);
 const BAR_IN_WORD = once(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
 const PLAIN_WORD = once(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
 
-/** Returns whether a word is a regular expression between slashes; a path has more slashes and no such signs. */
+/** Returns whether a word is a regular expression between slashes; a path has more slashes and no such characters. */
 function isExpression(word: string): boolean {
   const end = word.lastIndexOf('/');
   if (!word.startsWith('/') || end < 2 || !/^[gimsuy]{0,3}$/.test(word.slice(end + 1)))

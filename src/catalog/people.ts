@@ -71,26 +71,26 @@ const ADDRESS = query<{ id: number }>()((db, p) =>
 const DROP_ADDRESS = query<{ id: number }>()((db, p) =>
   db.deleteFrom('addresses').where('id', '=', p.id),
 );
-/** The index has a word for each address of a message: few rows, where a message's list would be read for each. */
+/** The index has a word for each address of a message, so few rows match, and only their lists are read. */
 const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
   WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
 
-/** Who sent a message to whom. */
+/** The senders and recipients of a message. */
 export interface People {
   readonly docid: number;
-  /** Numbers of the mailboxes it is or was in, ascending. */
+  /** Numbers of its present and past mailboxes, ascending. */
   readonly mailboxes: readonly number[];
   readonly senders: readonly string[];
   readonly recipients: readonly string[];
-  /** True for a message of which nothing is recorded yet, which spares looking for it. */
+  /** True for a message without a recorded row, which saves a lookup. */
   readonly fresh: boolean;
 }
 
-/** Numbers of recent addresses: the same few are in most of the mail. */
+/** Numbers of recent addresses: most mail has the same few. */
 const KNOWN = new WeakMap<Connection, Map<string, number>>();
 const KNOWN_ADDRESSES = 20_000;
 
-/** Records who sent messages to whom, instead of what was recorded before, and counts it. Within a transaction. */
+/** Replaces the recorded senders and recipients of messages, and counts them. Call within a transaction. */
 export function putPeople(connection: Connection, messages: readonly People[]): void {
   const counts = new Map<string, Row<'correspondents'>>();
   for (const { docid, mailboxes, senders, recipients, fresh } of messages) {
@@ -111,7 +111,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
     if (before !== undefined) {
       const was = [...keysOf(connection, docid, before)];
       const is = [...gained];
-      // Mostly, little has changed.
+      // Usually, little has changed.
       uncount(connection, docid, without(was, is));
       gained = without(is, was);
     }
@@ -122,7 +122,9 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
   dropUnused(connection);
 }
 
-/** Forgets who sent a message to whom, and addresses that no other message has. Within a transaction. */
+/**
+ * Removes the senders and recipients of a message, and addresses that no other message has. Call within a transaction.
+ */
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;
@@ -131,13 +133,13 @@ export function dropPeople(connection: Connection, docid: number): void {
   dropUnused(connection);
 }
 
-/** After a transaction that was undone. */
+/** Clears the caches after a rollback. */
 export function forgetPeople(connection: Connection): void {
   KNOWN.delete(connection);
   UNUSED.delete(connection);
 }
 
-/** Returns the UTC year a message was received, by its docid. */
+/** Returns the UTC year of a docid. */
 export function yearOf(docid: number): number {
   return new Date(Math.floor(docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
 }
@@ -194,7 +196,7 @@ function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: numb
   }
 }
 
-/** Addresses that a message lost, which may be in no other. */
+/** Addresses removed from a message that no other may have. */
 const UNUSED = new WeakMap<Connection, Set<number>>();
 
 function uncount(connection: Connection, docid: number, keys: readonly Key[]): void {
@@ -218,7 +220,7 @@ function uncount(connection: Connection, docid: number, keys: readonly Key[]): v
   }
 }
 
-/** Returns the newest message before another that is counted under a key. */
+/** Returns the newest earlier message counted under a key. */
 function lastBefore(connection: Connection, key: Key, docid: number): number | undefined {
   const address = connection.get(ADDRESS, { id: key.address_id })?.address ?? '';
   const isSender = key.role === ROLE.sender;
@@ -230,7 +232,7 @@ function lastBefore(connection: Connection, key: Key, docid: number): number | u
   ])) {
     const people = connection.get(OF_MESSAGE, row);
     if (people === undefined || people.mailboxes !== key.mailboxes) continue;
-    // Two addresses may have one word.
+    // Two addresses may share one word.
     const list = isSender ? people.senders : people.recipients;
     if (numberList(list, connection.file).includes(key.address_id)) return row.docid;
   }
@@ -242,7 +244,7 @@ function dropUnused(connection: Connection): void {
     if (connection.get(USED, { id }) !== undefined) continue;
     const address = connection.get(ADDRESS, { id })?.address;
     if (address === undefined) continue;
-    // What was forgotten must not be read again from a page that was freed.
+    // Forgotten data must not be readable from a freed page.
     const bytes = Buffer.byteLength(address);
     const blank = String(id).padStart(bytes, '\0').slice(-bytes);
     connection.run(BLANK_ADDRESS, { id, blank });

@@ -3,13 +3,13 @@ import { readSize } from '../core/quantities.ts';
 import { searchError } from './errors.ts';
 import { type Period, readAgo, readDate } from './query-dates.ts';
 
-/** Where a node stands in the query: UTF-16 code units from `start` up to `end`. */
+/** A node's position in the query: UTF-16 code units from `start` (included) to `end` (excluded). */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** The parts of a message that text is sought in. `any` is all of them. */
+/** The searchable text fields of a message; `any` covers all. */
 export type TextField =
   | 'any'
   | 'from'
@@ -23,10 +23,10 @@ export type TextField =
   | 'body'
   | 'filename';
 
-/** Those of them that name people. */
+/** Fields with people. */
 type PeopleField = Exclude<TextField, 'any' | 'subject' | 'body' | 'filename'>;
 
-/** What a message can be, by its flags or by its end. */
+/** States of a message, by its flags or deletion. */
 export const STATES = [
   'unread',
   'read',
@@ -40,7 +40,7 @@ export const STATES = [
 ] as const;
 export type State = (typeof STATES)[number];
 
-/** A word or a phrase: its words stand one after the other. With `prefix` the last one may go on. */
+/** A word, or a phrase of consecutive words. With `prefix`, the last word is a prefix. */
 export interface TextNode {
   readonly kind: 'text';
   readonly field: TextField;
@@ -50,8 +50,8 @@ export interface TextNode {
 }
 
 /**
- * How a query was understood. Times are milliseconds since the epoch, intervals half-open; sizes are bytes of
- * the raw source, both ends included.
+ * A parsed query. Times are milliseconds since the epoch, intervals half-open; sizes are bytes of the raw source, both
+ * ends included.
  */
 export type SearchNode =
   | TextNode
@@ -76,7 +76,7 @@ export type SearchNode =
       readonly to: number | null;
       readonly span: Span;
     }
-  /** By when the archive observed it: stored for the first time, or deleted at the origin and so ever since. */
+  /** By the time of observation: first stored, or deleted at the service and not restored since. */
   | {
       readonly kind: 'observed';
       readonly what: 'added' | 'deleted';
@@ -91,7 +91,7 @@ export type SearchNode =
       readonly span: Span;
     };
 
-/** Filters by a name that the archive gives a meaning to. */
+/** Filters by a name that is resolved in the archive. */
 type NamedKind = 'list' | 'mime' | 'id' | 'thread' | 'folder' | 'mailbox' | 'account' | 'flag';
 
 /** A whole query. */
@@ -99,25 +99,25 @@ export interface SearchQuery {
   readonly node: SearchNode;
   /** From `asof:`, milliseconds since the epoch. */
   readonly asOf: number | null;
-  /** Words without a letter or digit: no index holds them, so they are left out. */
+  /** Words without a letter or digit, which no index holds. */
   readonly ignored: readonly Span[];
 }
 
 export interface ParseContext {
-  /** Milliseconds since the epoch: what relative dates are relative to. */
+  /** Milliseconds since the epoch: the base of relative dates. */
   readonly now: number;
-  /** IANA name of the zone whose days are meant; absent: this machine's. */
+  /** IANA name of the time zone; default this machine's. */
   readonly timeZone?: string;
 }
 
-/** A value as it was typed: one word or one quoted text. */
+/** A typed value: one word or one quoted text. */
 export interface OperatorValue extends Span {
   readonly text: string;
   readonly prefix: boolean;
   readonly quoted: boolean;
 }
 
-/** Makes a node of one value. `span` covers the operator and the value. */
+/** Creates a node from one value. `span` covers the operator and the value. */
 type Operator = (
   value: OperatorValue,
   span: Span,
@@ -129,7 +129,7 @@ const text =
   (field: TextField): Operator =>
   (value, span) => ({ kind: 'text', field, text: value.text, prefix: value.prefix, span });
 
-/** `starred*` is no state: what is not text keeps its star. */
+/** Non-text values keep their star: `starred*` is not a state. */
 const plain = (value: OperatorValue) => (value.prefix ? `${value.text}*` : value.text);
 
 /** `from:me` is any of the archive's own addresses; `from:"me"` is the word. */
@@ -154,7 +154,7 @@ const exact =
     return named(kind)(value, span, ...rest);
   };
 
-/** Maps, since people type keys that every object has, such as `constructor`. */
+/** Maps, since users may type keys that every object has, such as `constructor`. */
 const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
   ['attachment', 'attachment'],
   ['attachments', 'attachment'],
@@ -189,7 +189,7 @@ const is: Operator = (value, span, _context, name) => {
 
 type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
 
-/** From a moment on (included) and before another; null for no end. */
+/** From one time (included) to another (excluded); null for no bound. */
 interface Between {
   readonly from: number | null;
   readonly to: number | null;
@@ -223,7 +223,7 @@ const observed =
     span,
   });
 
-/** Of at least and at most so many bytes; null for no end. */
+/** By minimum and maximum bytes, both included; null for no bound. */
 const sized =
   (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
   (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });
@@ -240,7 +240,7 @@ const sizes = sized((value, _, name) => {
   return { min, max };
 });
 
-/** Every operator by its name in lower case. `asof` is not among them: it is about the query, not the message. */
+/** All operators by lower-case name. Excludes `asof`, which applies to the query, not to messages. */
 export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['from', people('from')],
   ['to', people('to')],
@@ -286,10 +286,10 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
 
 export const AS_OF = 'asof';
 
-/** With `any`, words are found in every spelling of their umlauts. It is about the whole query, too. */
+/** With `any`, words match every spelling of their umlauts. Applies to the whole query. */
 export const SPELLING = 'spelling';
 
-/** The names that help and suggestions offer: no aliases. */
+/** Operator names for help and suggestions, without aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
   ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
   ...[
@@ -311,7 +311,7 @@ export const OPERATOR_NAMES: readonly string[] = [
   ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF, SPELLING],
 ];
 
-/** Operators of other programs, and what comes nearest here. */
+/** Operators of other programs, with the nearest one here. */
 const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['category', null],
   ['cat', null],
@@ -327,7 +327,7 @@ const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['reply-to', 'from'],
 ]);
 
-/** The error for an operator that is not one: known elsewhere, or mistyped. */
+/** Returns the error for an unknown operator: from another program, or mistyped. */
 export function unknownOperator(name: string, position: number) {
   const lower = name.toLowerCase();
   const instead = FOREIGN.get(lower);
@@ -345,10 +345,10 @@ export function checkSpelling(value: OperatorValue): void {
   if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
 }
 
-/** The moment of `asof:`: the end of a day or longer period, the moment itself of anything finer. */
+/** Returns the time of `asof:`: the end of a day or longer period, otherwise the time itself. */
 export function asOfMoment(value: OperatorValue, context: ParseContext, name: string): number {
   const { to } = period(value, context, name);
-  // The last millisecond that is still within.
+  // The last included millisecond.
   return to - 1;
 }
 
@@ -370,7 +370,7 @@ function size(value: OperatorValue, operator: string): number {
   return bytes;
 }
 
-/** The two ends of `A..B`, or the value alone. */
+/** Returns the two ends of `A..B`, or the value alone. */
 function range(value: OperatorValue): [OperatorValue, OperatorValue?] {
   const dots = value.text.indexOf('..');
   if (dots < 0) return [value];

@@ -1,6 +1,6 @@
 import type { ParseContext } from './query-ast.ts';
 
-/** A moment as a clock on the wall shows it; month counts from 1, and fields may overflow as in `Date.UTC`. */
+/** Local date and time; month counts from 1, and fields may overflow as in `Date.UTC`. */
 interface WallTime {
   readonly year: number;
   readonly month: number;
@@ -11,11 +11,11 @@ interface WallTime {
 }
 
 /**
- * The moment (milliseconds since the epoch) at which clocks of a zone show a wall time. Where clocks skip it,
- * the moment of the skip's length later; where they show it twice, the first.
+ * Returns the time (milliseconds since the epoch) of a local date and time. A skipped time is moved by the skip's
+ * length; of a repeated time, the first counts.
  *
- * @param timeZone IANA name; absent: this machine's
- * @throws RangeError for a zone nobody knows
+ * @param timeZone IANA name; default this machine's
+ * @throws RangeError for an unknown zone
  */
 export function localMoment(wall: WallTime, timeZone?: string): number {
   const { year, month, day, hour = 0, minute = 0, second = 0 } = wall;
@@ -32,7 +32,7 @@ export function localMoment(wall: WallTime, timeZone?: string): number {
   return before;
 }
 
-/** What clocks of a zone show at a moment. */
+/** Returns the local date and time in a zone. */
 export function wallTime(moment: number, timeZone?: string): Required<WallTime> {
   if (timeZone === undefined) {
     const date = new Date(moment);
@@ -56,20 +56,20 @@ export function wallTime(moment: number, timeZone?: string): Required<WallTime> 
   };
 }
 
-/** A time zone, as far as it was asked about. */
+/** A time zone with cached offsets. */
 interface Zone {
   readonly format: Intl.DateTimeFormat;
-  /** Milliseconds that its clocks are ahead of UTC, by moments. */
+  /** Offsets from UTC in milliseconds, by time. */
   readonly offsets: Map<number, number>;
 }
 
-/** Beginnings of months, weeks and days are asked for again with each page, which takes 15 ms for those of 15 years. */
+/** Each page needs the starts of the same months, weeks and days, which take 15 ms for 15 years. */
 const zones = new Map<string, Zone>();
-/** Names come from readers; what is not needed any more is not worth finding out. */
+/** Limits for the caches, since zone names come from clients. */
 const MOST_ZONES = 32;
 const MOST_OFFSETS = 4_096;
 
-/** Milliseconds that clocks of a zone are ahead of UTC at a moment. */
+/** Returns a zone's offset from UTC at a time, in milliseconds. */
 function offsetAt(moment: number, timeZone: string): number {
   const { format, offsets } = zoneOf(timeZone);
   const known = offsets.get(moment);
@@ -111,14 +111,14 @@ function zoneOf(timeZone: string): Zone {
   return zone;
 }
 
-/** `Date.UTC` without its reading of years below 100 as of the last century. */
+/** Like `Date.UTC`, but takes years below 100 literally. */
 function utc(y: number, month: number, day: number, h: number, m: number, s: number): number {
   const date = new Date(Date.UTC(2000, month - 1, day, h, m, s));
   date.setUTCFullYear(y, month - 1, day);
   return date.getTime();
 }
 
-/** The time a date in a query stands for, half-open: a day, a month, a year, or a single moment. */
+/** The half-open interval of a date in a query: a day, month, year, or single moment. */
 export interface Period {
   readonly from: number;
   readonly to: number;
@@ -140,9 +140,9 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads a date: `2024`, `2024-05`, `2024-05-17` (or with slashes), `2024-05-17T10:30` with or without seconds
- * and zone, `today`, `yesterday`, `@` and seconds since the epoch, or how long ago: `90s 15min 6h 3d 2w 1mo 1y`.
- * Days, months and years are those of the context's zone. A bare `m` is refused: peers disagree on it.
+ * Parses a date: `2024`, `2024-05`, `2024-05-17` (or with slashes), `2024-05-17T10:30` with or without seconds and
+ * zone, `today`, `yesterday`, `@` and seconds since the epoch, or an age: `90s 15min 6h 3d 2w 1mo 1y`. Days, months and
+ * years are in the context's zone. Refuses a bare `m`: other programs disagree on it.
  */
 export function readDate(text: string, context: ParseContext): DateReading {
   const word = text.toLowerCase();
@@ -159,7 +159,7 @@ export function readDate(text: string, context: ParseContext): DateReading {
   return { problem: UNCLEAR.test(text) ? 'ambiguous' : 'unreadable' };
 }
 
-/** The moment so many units ago; days and longer ones by the calendar of the zone. */
+/** Returns the time some units ago; days and longer units follow the zone's calendar. */
 function timeAgo(count: number, unit: string, context: ParseContext): number {
   const ms = UNIT_MS[unit];
   if (ms !== undefined) return context.now - count * ms;
@@ -170,11 +170,11 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
       : unit === 'mo'
         ? monthsBefore(wall, count)
         : { ...wall, day: wall.day - count * (unit === 'w' ? 7 : 1) };
-  // Nothing was received before the year 0, and dates far before it are none.
+  // No message is older than the year 0, and far earlier dates are invalid.
   return localMoment({ ...shifted, year: Math.max(0, shifted.year) }, context.timeZone);
 }
 
-/** True for a text that `timeAgo` understands. */
+/** Returns the time of an age such as `3d`. Undefined for other texts. */
 export function readAgo(text: string, context: ParseContext): number | undefined {
   const ago = AGO.exec(text.toLowerCase());
   return ago === null ? undefined : timeAgo(Number(ago[1]), ago[2] ?? '', context);

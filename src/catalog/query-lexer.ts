@@ -4,12 +4,12 @@ export type Token = Span &
   (
     | { readonly type: '(' | ')' | '{' | '}' | '-' | 'AND' | 'OR' | 'NOT' | '|' }
     | { readonly type: 'near'; readonly distance: number }
-    /** `word:` with its value following, as a token of its own, without space between. */
+    /** `word:` directly before its value, which is a separate token. */
     | { readonly type: 'operator'; readonly name: string; readonly valued: boolean }
     | { readonly type: 'word' | 'phrase'; readonly text: string; readonly prefix: boolean }
   );
 
-/** Longest query, in UTF-16 code units. */
+/** Maximum length of a query, in UTF-16 code units. */
 export const QUERY_LIMIT = 4_000;
 const NEAR_DEFAULT = 10;
 const NEAR_MOST = 1_000;
@@ -17,7 +17,7 @@ const NEAR_MOST = 1_000;
 const SPACE = /\s/u;
 /** Ends a word: white space, brackets, quotation marks. */
 const BREAK = /[\s(){}"“”„]/u;
-/** A quotation mark before the last letter of a Hebrew word is a gershayim, and part of the word. */
+/** A quotation mark before the last letter of a Hebrew word is a gershayim, which belongs to the word. */
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 const QUOTES: Readonly<Record<string, string>> = { '"': '"', '“': '”', '„': '“' };
 
@@ -28,7 +28,7 @@ export function tokenize(query: string): {
 } {
   const tokens: Token[] = [];
   let at = 0;
-  /** True where a value of the operator before must begin. */
+  /** True if a value of the preceding operator must start here. */
   let value = false;
   while (at < query.length) {
     const character = query[at] ?? '';
@@ -57,7 +57,7 @@ function next(query: string, start: number, character: string, value: boolean): 
   return word(query, start, end, value);
 }
 
-/** A minus excludes what follows it at once; alone, or before more of its kind, it is a word like others. */
+/** A minus excludes the text directly after it; alone, or before another minus, it is an ordinary word. */
 function beginsSomething(query: string, at: number): boolean {
   const following = query[at];
   return following !== undefined && !SPACE.test(following) && !/[-)}]/.test(following);
@@ -67,7 +67,7 @@ function phrase(query: string, start: number): Token | null {
   const opening = query[start] ?? '"';
   const closing = QUOTES[opening] ?? '”';
   let close = start + 1;
-  // Typographic quotation marks come in pairs of several fashions: any of them closes one.
+  // Typographic quotation marks are paired differently by language: any closing mark is accepted.
   const closes = (mark: string) =>
     opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
   while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))
@@ -88,7 +88,7 @@ function word(query: string, start: number, end: number, value: boolean): Token 
       const distance = Math.min(Number(near[1] ?? NEAR_DEFAULT), NEAR_MOST);
       return { type: 'near', distance, start, end };
     }
-    // A letter first, so that 12:30 is a word; what follows the colon decides about addresses of the web.
+    // Must start with a letter, so that 12:30 is a word. `://` marks a URL.
     const operator = /^([A-Za-z][A-Za-z_-]*):(?!\/\/)/.exec(text);
     if (operator !== null) {
       const [shown, name = ''] = operator;

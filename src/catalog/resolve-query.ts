@@ -21,31 +21,31 @@ import {
 import type { SearchNode, State, TextField, TextNode } from './query-ast.ts';
 import { commitAt, type FlagSetRow, foldersIn, isVisible, MARK, type Scope } from './sql.ts';
 
-/** What names in a query stand for in this archive. */
+/** Resolves the names in a query. */
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
-  /** Docids of the messages whose id begins so. */
+  /** Returns the docids of messages with an ID prefix. */
   byIdPrefix(prefix: string): readonly number[];
-  /** The messages in the thread of one, and in the one that a Message-ID is in; undefined where there are none. */
+  /** Return the messages in a message's thread, or in the thread of a Message-ID. Undefined if there are none. */
   threadOf(docid: number): Members | undefined;
   threadNaming(messageId: string): Members | undefined;
-  /** What folders and mailboxes were ever called: a name from another time is known, and finds nothing. */
+  /** Returns all past and present names: a past name is known, but matches nothing. */
   ever(): EverNamed;
-  /** The commits of a stretch of time, and the messages that they stored first or deleted. */
+  /** The commits of a time range, and the messages that they first stored or deleted. */
   readonly observed: ObservedCommits;
-  /** The host of each account that is configured, by its name in lower case. */
+  /** The host of each configured account, by lower-case name. */
   readonly accounts: ReadonlyMap<string, string>;
 }
 
-/** A name in the query that nothing has, at the time that is asked about. */
+/** A name in the query that does not exist at the requested time. */
 export interface UnknownName {
   readonly kind: 'folder' | 'mailbox' | 'account' | 'message';
   readonly found: string;
   readonly suggestion: string | null;
-  /** Names there are, where they are few enough to be listed; else empty. */
+  /** Existing names, if few enough to list; otherwise empty. */
   readonly candidates: readonly string[];
-  /** False for a name of another time, or of a configured account that has nothing yet: an empty answer is right. */
+  /** False for a past name, or a configured account without data: an empty result is correct. */
   readonly never: boolean;
 }
 
@@ -76,7 +76,7 @@ const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, 
 
 const never: Predicate = { op: 'never' };
 
-/** Turns a query into the catalog's terms; `unknown` hears of names that stand for nothing. */
+/** Resolves a query into the catalog's terms; calls `unknown` for unresolved names. */
 export function resolve(
   node: SearchNode,
   names: Names,
@@ -167,7 +167,7 @@ function near(terms: readonly TextNode[], distance: number): Predicate {
   return { op: 'fts', expression: `${columns} : NEAR(${strings.join(' ')}, ${distance})` };
 }
 
-/** Tokens of the meta column, one after the other. */
+/** Matches consecutive tokens of the meta column. */
 function meta(tokens: readonly string[]): Predicate {
   return tokens.length === 0 ? never : { op: 'fts', expression: `meta : "${tokens.join(' ')}"` };
 }
@@ -184,7 +184,7 @@ function messageId(value: string, names: Names): Predicate {
   return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
 }
 
-/** By the mailkeep id of any message in it, or its beginning, or by a Message-ID that it has or names. */
+/** Matches by the ID of any message in the thread, or its prefix, or by a Message-ID that it has or references. */
 function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Predicate {
   const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
   const found = [
@@ -200,7 +200,7 @@ function thread(value: string, names: Names, unknown: (name: UnknownName) => voi
   return { op: 'members', members: { column: first.column, values } };
 }
 
-/** Whatever address a mailbox of the archive has. */
+/** Matches any mailbox address of the archive. */
 function me(field: TextField, { folders }: Names): Predicate {
   const addresses = new Set([...folders.values()].map(({ address }) => address));
   const parts = [...addresses].flatMap((address) => {
@@ -212,7 +212,7 @@ function me(field: TextField, { folders }: Names): Predicate {
   return parts.length === 0 ? never : { op: 'or', parts };
 }
 
-/** By its name in the configuration, or by the host that its mailboxes are at. */
+/** Matches by the account's name in the configuration, or by its mailboxes' host. */
 function account(
   value: string,
   { folders, ever, accounts }: Names,
@@ -250,7 +250,10 @@ function folder(
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
 }
 
-/** By the full path, else by the path in any case, the special use, or the last part of the path; `X*` is X and all below. */
+/**
+ * Matches the full path; otherwise the path in any case, the special use, or the path's last part. `X*` is every path
+ * that starts with X.
+ */
 function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
   value: string,
   all: readonly F[],
@@ -304,15 +307,15 @@ function place(condition: PlaceCondition): Predicate {
   return { op: 'place', place: condition };
 }
 
-/** What a search sees of the archive. */
+/** The part of the archive that a search covers. */
 export interface View {
-  /** The state at a commit, or null for now. */
+  /** The state at a commit; null for now. */
   readonly asOf: number | null;
-  /** Some mailboxes, or null for all. */
+  /** Some mailboxes; null for all. */
   readonly scope: Scope | null;
 }
 
-/** Returns what a search sees that asks about a time, milliseconds since the epoch, and some mailboxes. */
+/** Returns the view of a time, milliseconds since the epoch, and of some mailboxes. */
 export function viewOf(
   connection: Connection,
   { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
@@ -323,7 +326,7 @@ export function viewOf(
   };
 }
 
-/** What is asked of each candidate `m`. */
+/** Returns the conditions on each candidate `m`. */
 export function filtersOf(conjunct: Conjunct, view: View): string[] {
   const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
     conjunct;
@@ -342,8 +345,8 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
 }
 
 /**
- * Conditions on places that stand together mean one place: `in:INBOX is:unread` is unread in INBOX. Two
- * folders ask for a place in each, with the states that were asked for.
+ * Merges conditions on places, which must hold for the same place: `in:INBOX is:unread` is unread in INBOX. Two folders
+ * require a place in each, with the requested states.
  */
 export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
@@ -359,7 +362,7 @@ export function together(places: readonly PlaceCondition[]): readonly PlaceCondi
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
 }
 
-/** In none of some folders is in none of all of them: each message is asked about its places once, not once a folder. */
+/** Merges negated folders into one condition, so that each message's places are checked once. */
 function apart(noPlaces: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const folders = noPlaces.flatMap((place) =>
     place.flagSets === null ? (place.folders ?? []) : [],
@@ -384,7 +387,7 @@ function isMember({ column, values }: Members): string {
   return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
-/** What holds for every message `m` that a view shows. */
+/** Returns conditions for every message `m` of a view. */
 export function seen({ asOf, scope }: View): string[] {
   if (scope === null) return asOf === null ? [] : [`m.first_commit <= ${asOf}`];
   if (asOf === null) return [isVisible(scope)];
@@ -397,7 +400,7 @@ export function isCurrent({ asOf, scope }: View): string {
   return scope === null ? '(m.open_places > 0)' : isOpen(inScope(scope));
 }
 
-/** The condition holds at a current place; or, for a message that has none, at its last. */
+/** The condition holds at a current place; or, without one, at the last place. */
 export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
   const ours = inScope(scope);
   const condition = `${ofPlace(place)}${ours}`;
@@ -407,14 +410,14 @@ export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
   return `(${isOpen(condition)} OR (${none} AND ${lastPlaceIs(place, scope)}))`;
 }
 
-/** Of a message without a current place: it holds at the last. */
+/** Returns the condition for the last place of a message without a current one. */
 export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string {
   const ours = inScope(scope);
   const last = `SELECT max(q.to_commit) FROM places q WHERE q.docid = m.docid${ours}`;
   return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
 }
 
-/** A change that the archive observed, as whoever sees only some mailboxes could have. */
+/** Returns a condition on an observed change, considering only the view's mailboxes. */
 export function wasObserved({ what, low, high, except }: Observed, view: View): string {
   const ours = inScope(view.scope);
   const ofPlaces = (column: string) =>
@@ -434,7 +437,7 @@ export function wasObserved({ what, low, high, except }: Observed, view: View): 
     .concat(')');
 }
 
-/** That a place `q` is in a scope, to be added to other conditions. */
+/** Restricts a place `q` to a scope; appended to other conditions. */
 function inScope(scope: Scope | null): string {
   return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
 }
@@ -465,7 +468,7 @@ function lastWas(commit: number, condition: string, ours: string): string {
   return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
 }
 
-/** The places of a message that had ended by a commit; `resumed` is when a place came back. */
+/** Selects the places of a message that had ended by a commit; `resumed` is when a place came back. */
 function endedBy(commit: number, ours: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} q WHERE docid = m.docid AND to_commit <= ${commit}${ours}`;
@@ -476,27 +479,27 @@ function endedBy(commit: number, ours: string): string {
 export interface PlaceCondition {
   readonly folders: readonly number[] | null;
   readonly flagSets: readonly number[] | null;
-  /** Which index knows such places by docid, if one does. */
+  /** The index that holds such places by docid, if any. */
   readonly indexed: 'unread' | 'starred' | null;
 }
 
-/** Messages by what threading knows of them: in one of these threads, with one of these Message-IDs, or themselves. */
+/** Messages by threading data: thread, Message-ID, or docid. */
 export interface Members {
   readonly column: 'thread' | 'node' | 'docid';
   readonly values: readonly number[];
 }
 
-/** Messages by the commit that stored them first, or by the one with which they were deleted. */
+/** Messages by the commit that first stored or deleted them. */
 export interface Observed {
   readonly what: 'added' | 'deleted';
-  /** Numbers of commits, both included. */
+  /** Commit numbers, both included. */
   readonly low: number;
   readonly high: number;
-  /** Commits between them that are of another time: clocks are set back. */
+  /** Commits in between with a time outside the range, after a clock was set back. */
   readonly except: readonly number[];
 }
 
-/** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
+/** A query in the catalog's terms. `fts` is an FTS5 expression that this program built. */
 export type Predicate =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Predicate[] }
   | { readonly op: 'not'; readonly part: Predicate }
@@ -506,7 +509,7 @@ export type Predicate =
   | { readonly op: 'size'; readonly low: number; readonly high: number }
   | { readonly op: 'place'; readonly place: PlaceCondition }
   | { readonly op: 'members'; readonly members: Members }
-  /** `within` has the docids of all that can be meant, where few are. */
+  /** `within` holds the docid range of all possible matches, if they are few. */
   | {
       readonly op: 'observed';
       readonly observed: Observed;
@@ -516,11 +519,11 @@ export type Predicate =
   | { readonly op: 'always' | 'never' };
 
 /**
- * One alternative of a query: everything in it must hold. The index answers the expressions and the bounds of docids;
- * the rest is asked of each candidate.
+ * One alternative of a query: all its parts must hold. The index evaluates the expressions and docid bounds; the rest
+ * is checked for each candidate.
  */
 export interface Conjunct {
-  /** FTS5 expressions that must hold, and that must not. */
+  /** FTS5 expressions that must match, and that must not. */
   readonly has: readonly string[];
   readonly lacks: readonly string[];
   readonly low: number;
@@ -539,15 +542,18 @@ export interface Conjunct {
 /** Matches every indexed message. */
 export const EVERYTHING = 'meta : "zall"';
 
-/** Alternatives that a query may multiply out to. */
+/** Maximum alternatives of an expanded query. */
 const CONJUNCT_LIMIT = 32;
 
-/** Words with a star in all alternatives together: the index merges the lists of all words that begin so for each. */
+/**
+ * Maximum words with a star in all alternatives together: for each, the index merges the lists of all words with that
+ * prefix.
+ */
 const STAR_LIMIT = 6;
-/** A string of ours with a star behind it: no quote stands within one. */
+/** One of our strings with a star after it: a string never contains a quote. */
 const STARS = /" \*/g;
 
-/** True when an expression has a word with a star. */
+/** Returns whether an expression has a word with a star. */
 export function hasStar(expression: string): boolean {
   return starsIn(expression) > 0;
 }
@@ -573,11 +579,10 @@ const WHOLE: Conjunct = {
 };
 
 /**
- * The alternatives of a predicate. What the full-text index can answer by itself stays one expression, whatever
- * its shape; only what mixes text with other filters is multiplied out, so that each alternative can be walked
- * newest first and stop early.
+ * Returns the alternatives of a predicate. Parts that the full-text index can evaluate alone stay one expression. Only
+ * mixtures of text with other filters are expanded, so that each alternative can be walked newest first and stop early.
  *
- * @throws `search-too-complex` when there are too many
+ * @throws `search-too-complex` if there are too many
  */
 export function alternatives(predicate: Predicate): Conjunct[] {
   const found = expand(predicate, true).filter(isPossible);
@@ -590,7 +595,7 @@ export function alternatives(predicate: Predicate): Conjunct[] {
 }
 
 function expand(predicate: Predicate, holds: boolean): Conjunct[] {
-  // Text that is excluded stays apart from text that is sought, by which hits are ranked.
+  // Excluded text stays separate from searched text, which ranks hits.
   if (predicate.op === 'not') return expand(predicate.part, !holds);
   const expression = ftsExpression(predicate);
   if (expression !== undefined)
@@ -643,7 +648,7 @@ function expand(predicate: Predicate, holds: boolean): Conjunct[] {
   }
 }
 
-/** Puts the parts that one index answers by itself into one: they need no alternatives. */
+/** Merges parts that one index evaluates alone: they need no alternatives. */
 function gathered(parts: readonly Predicate[], op: 'and' | 'or'): readonly Predicate[] {
   const text = parts.filter((part) => ftsExpression(part) !== undefined);
   const found = parts.filter((part) => !text.includes(part));
@@ -704,7 +709,7 @@ function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct)
   );
 }
 
-/** The FTS5 expression of a predicate that the index can answer by itself. */
+/** Returns the FTS5 expression of a predicate that the index can evaluate alone. */
 function ftsExpression(predicate: Predicate): string | undefined {
   switch (predicate.op) {
     case 'fts':
@@ -733,17 +738,17 @@ function ftsExpression(predicate: Predicate): string | undefined {
   }
 }
 
-/** One FTS5 expression: all of `has` and none of `lacks`. Its NOT has two sides, so it needs something to start from. */
+/** Returns one FTS5 expression: all of `has` and none of `lacks`. FTS5's NOT is binary, so it needs a left side. */
 export function matchOf(has: readonly string[], lacks: readonly string[]): string {
   const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
   const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
   return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
 }
 
-/** Messages of a stretch of time that are looked at to learn where they are: more are most of the archive. */
+/** Maximum messages of a time range whose docids are read: beyond that, they are most of the archive. */
 const LOOKED_AT = 20_000;
 
-/** Which commits a stretch of time has, and where their messages are. */
+/** The commits of time ranges, and the docid ranges of their messages. */
 export class ObservedCommits {
   constructor(
     private readonly connection: Connection,
@@ -751,8 +756,8 @@ export class ObservedCommits {
   ) {}
 
   /**
-   * Returns the commits from a time (included) up to another, milliseconds since the epoch, null for no end; undefined
-   * where there is none.
+   * Returns the commits from one time (included) to another (excluded), milliseconds since the epoch, null for no
+   * bound. Undefined if there are none.
    */
   between(from: number | null, to: number | null): Omit<Observed, 'what'> | undefined {
     const isWithin = [
@@ -771,12 +776,12 @@ export class ObservedCommits {
   }
 
   /**
-   * Returns between which docids the messages are, from `low` (included) to `high` (excluded): mail of a day was mostly
-   * received on that day. Null where they may be anywhere.
+   * Returns the docid range of the messages, from `low` (included) to `high` (excluded): most mail of a day is received
+   * that day. Null if they may be anywhere.
    */
   docidsOf({ what, low, high }: Observed): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
-    // What some mailboxes got later was stored before, and what was deleted then may be back.
+    // A mailbox may get an earlier message later, and a message deleted then may be back.
     if (scope !== null || (what === 'deleted' && asOf !== null)) return null;
     const rows =
       what === 'added'
@@ -794,9 +799,9 @@ export class ObservedCommits {
 }
 
 /**
- * Returns the warning about a name in a query that nothing goes by now; what never was is an error already.
+ * Returns the warning about an unresolved name in a query; a name that never existed is already an error.
  *
- * @param found the name as it may be shown where the warning goes
+ * @param found the name, escaped for the warning's destination
  */
 export function unknownText({ kind, never }: UnknownName, found: string): string {
   const name = `${kind} "${found}"`;

@@ -7,9 +7,9 @@ import type { EngineContext } from './open-reader.ts';
 import type { SearchNode } from './query-ast.ts';
 
 /**
- * The host of each configured account by its name in lower case, for queries with `account:`; empty for others
- * and without a configuration. Of the file nothing but these fields is looked at, so that reading works while
- * the rest is wrong.
+ * Returns the host of each configured account by lower-case name, for queries with `account:`. Empty for other queries
+ * and without a configuration. Reads only these fields of the file, so that searching works even if the rest is
+ * invalid.
  */
 export function accountHosts(
   node: SearchNode,
@@ -39,7 +39,7 @@ function asksForAccount(node: SearchNode): boolean {
   return node.kind === 'not' ? asksForAccount(node.node) : node.kind === 'account';
 }
 
-/** A query that was given a name; relative dates in it are relative to when it is used. */
+/** A named query; its relative dates are evaluated when it is used. */
 export interface SavedSearch {
   readonly name: string;
   readonly query: string;
@@ -47,10 +47,10 @@ export interface SavedSearch {
 
 const SCOPE = 'saved-search';
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,63}$/u;
-/** `@name` as a word of its own; an address or a domain has a dot, or something before the @. */
+/** `@name` as a separate word; an address or domain has a dot, or text before the @. */
 const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
 
-/** Every saved search by name. Reading makes no file: an archive on a read-only disk has those it came with. */
+/** Returns all saved searches by name. Creates no file, so that it works on a read-only disk. */
 export function savedSearches(dataDir: string): SavedSearch[] {
   const state = readState(dataDir);
   try {
@@ -60,15 +60,15 @@ export function savedSearches(dataDir: string): SavedSearch[] {
   }
 }
 
-/** The same, where the state is open; none where there is no state yet. */
+/** Does the same with an open state; none if there is no state yet. */
 export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
   return (state?.entries(SCOPE) ?? []).map(({ key: name, value: query }) => ({ name, query }));
 }
 
 /**
- * Saves a query under a name, in place of what had it; undefined forgets the name.
+ * Saves a query under a name, replacing an earlier one; undefined deletes the name.
  *
- * @throws usage-option for a name that could not be used, `catalog-io` where nothing can be written
+ * @throws usage-option for an invalid name, `catalog-io` if nothing can be written
  */
 export function saveSearch(
   dataDir: string,
@@ -86,9 +86,9 @@ export function saveSearch(
 }
 
 /**
- * The same, where the state is open.
+ * Does the same with an open state.
  *
- * @param field what the name was typed into
+ * @param field the input field or option of the name, for the error
  * @throws usage-option
  */
 export function saveIn(
@@ -107,8 +107,8 @@ function checkName(name: string, option: string): void {
 }
 
 /**
- * Replaces `@names` by their saved queries, in brackets unless they are the only term. Quoted text and
- * addresses stay what they are. Saved queries may use each other when they are saved, not later.
+ * Replaces `@names` by their saved queries, in brackets unless they are the only term. Quoted text and addresses are
+ * not changed. References within a saved query are replaced when it is saved, not later.
  *
  * @throws usage-unknown-search
  */

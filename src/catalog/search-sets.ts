@@ -18,7 +18,7 @@ import { type Direction, type Range, type Sql, unionOf, Watch, within } from './
 import { numberList, reachedCommit } from './sql.ts';
 import type { CountedSet } from './sums.ts';
 
-/** The messages of one stretch of the archive, in ascending order; sets of them have a bit for each. */
+/** The messages of one range of the archive, ascending; sets of them have one bit per message. */
 export class Stretch {
   readonly #docids: Float64Array;
 
@@ -38,7 +38,7 @@ export class Stretch {
     return this.none().flipped();
   }
 
-  /** Those of the docids that are in the stretch; quickest in runs that ascend. */
+  /** Returns the set of given docids; fastest in ascending runs. */
   of(docids: readonly number[]): DocidSet {
     const found = this.none();
     let from = 0;
@@ -50,7 +50,7 @@ export class Stretch {
     return found;
   }
 
-  /** Those with a docid from `low` (included) to `high` (excluded). */
+  /** Returns the set from docid `low` (included) to `high` (excluded). */
   between(low: number, high: number): DocidSet {
     const end = this.#positionOf(high, 0);
     return this.where((position) => position < end, this.#positionOf(low, 0));
@@ -63,7 +63,9 @@ export class Stretch {
     return found;
   }
 
-  /** The position of the first docid at or behind one, looked for in steps that grow: mostly it is the next. */
+  /**
+   * Returns the position of the first docid at or after a given one. Searches in growing steps: usually it is the next.
+   */
   #positionOf(docid: number, from: number): number {
     const docids = this.#docids;
     let low = from;
@@ -82,7 +84,7 @@ export class Stretch {
   }
 }
 
-/** A set of messages of one stretch. Only sets of the same stretch go together. */
+/** A set of messages of one range. Only sets of the same range can be combined. */
 class DocidSet {
   constructor(
     private readonly docids: Float64Array,
@@ -108,7 +110,7 @@ class DocidSet {
 
   flipped(): DocidSet {
     const bits = this.bits.map((word) => ~word);
-    // What lies behind the last message belongs to no set.
+    // Clears the bits after the last message.
     const used = this.docids.length & 31;
     if (used > 0) bits[bits.length - 1] = (bits[bits.length - 1] ?? 0) & ((1 << used) - 1);
     return new DocidSet(this.docids, bits);
@@ -145,18 +147,18 @@ class DocidSet {
   }
 }
 
-/*
- * Statements that list the docids of one condition within a range, from whichever index has them adjacent:
- * 0.1 µs a docid, where looking up the places of each message takes 3 µs. In no order; docids may come twice.
+/**
+ * Statements that list the docids of one condition within a range, from an index where they are adjacent: 0.1 µs per
+ * docid, while looking up each message's places takes 3 µs. Unordered; docids may repeat.
  */
 
-/** Messages of a range from one end of it, each once and in that order. */
+/** Lists messages of a range from one end, once each, in order. */
 function listMessages(range: Range, direction: 'ASC' | 'DESC', limit: number): Sql {
   const { sql, params } = within('SELECT m.docid FROM messages m', 'm.docid', range);
   return { sql: `${sql} ORDER BY m.docid ${direction} LIMIT ${limit}`, params };
 }
 
-/** The size of each message of a range, in order of their docids. */
+/** Lists the size of each message of a range, by docid. */
 function listSizes(range: Range): Sql {
   const { sql, params } = within('SELECT m.size FROM messages m', 'm.docid', range);
   return { sql: `${sql} ORDER BY m.docid`, params };
@@ -174,7 +176,7 @@ function listPlace(place: PlaceCondition, range: Range, view: View): Sql {
     ...(folders === null ? [] : [`p.folder_id IN (${folders.join(', ')})`]),
     ...(flagSets === null ? [] : [`p.flag_set IN (${flagSets.join(', ')})`]),
   ]);
-  // What has no current place counts by its last one.
+  // A message without a current place counts by its last one.
   const ended = listAsked(`m.open_places = 0 AND ${lastPlaceIs(place, null)}`, range);
   return unionOf([current, ended]);
 }
@@ -194,31 +196,31 @@ function listObserved(change: Observed, range: Range, view: View): Sql {
   return listAsked(wasObserved(change, view), range);
 }
 
-/** What a view shows. */
+/** Lists the messages of a view. */
 function listSeen(range: Range, view: View): Sql {
   return listAsked(seen(view).join(' AND '), range);
 }
 
-/** Asks each message of the range. */
+/** Checks each message of the range. */
 function listAsked(condition: string, range: Range): Sql {
   return within('SELECT m.docid FROM messages m', 'm.docid', range, [condition]);
 }
 
-/** Messages of the first stretch: as many as fill a page where one of fifty is found. */
+/** Messages of the first range: enough to fill a page if one in fifty matches. */
 const FIRST = 1_000;
 const GROWTH = 4;
-/** Messages of the longest stretch: a list of docids takes some 16 bytes for each. */
+/** Messages of the longest range: a list of docids takes about 16 bytes each. */
 const LONGEST = 65_536;
-/** The same where each message is asked, which takes some 10 µs. */
+/** The same if each message is checked, which takes about 10 µs. */
 const LONGEST_ASKED = 8_192;
 
 /**
- * What several alternatives find, as sets: each condition is listed once, however many alternatives have it, and no
- * message is asked by itself. So it takes about 0.1 µs a message and condition, whatever is found and however the
- * conditions hang together; where walks would soon fill a page, or have few candidates, they are faster.
+ * Evaluates several alternatives with sets. Each distinct condition is listed once, and no message is checked
+ * individually. The cost is about 0.1 µs per message and condition, whatever the matches. Walks are faster if they soon
+ * fill a page or have few candidates.
  */
 export class SetSearch {
-  /** What words with a star find anywhere: merging the lists of all words that begin so is most of their cost. */
+  /** All matches of words with a star: most of the cost is merging the lists of all words with that prefix. */
   readonly #starred = new Map<string, readonly number[]>();
   readonly #range: Range;
 
@@ -233,7 +235,9 @@ export class SetSearch {
     };
   }
 
-  /** Returns the number of messages that any alternative finds, or of those found before `mayContinue` said no. */
+  /**
+   * Returns the number of messages that match any alternative, or of those found before `mayContinue` returned false.
+   */
   countWhile(mayContinue: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
     for (const sets of this.#stretches('newest', this.#longest)) {
@@ -243,7 +247,7 @@ export class SetSearch {
     return { count, complete: true };
   }
 
-  /** Every docid that any alternative finds. */
+  /** Yields every docid that matches any alternative. */
   *walk(direction: Direction, watch = new Watch()): Generator<number, void, undefined> {
     for (const sets of this.#stretches(direction, FIRST)) {
       const found = sets.any(this.conjuncts);
@@ -254,7 +258,7 @@ export class SetSearch {
     }
   }
 
-  /** The statements that list its conditions, each once. */
+  /** Returns the statements of its conditions, once each. */
   lists(): Sql[] {
     const found = new Map<string, Sql>();
     for (const conjunct of this.conjuncts)
@@ -265,7 +269,7 @@ export class SetSearch {
     return [...found.values()];
   }
 
-  /** Of another time, or in a scope, each message is asked about its places. */
+  /** As of a past time or in a scope, each message's places are checked. */
   get #longest(): number {
     return this.view.asOf === null && this.view.scope === null ? LONGEST : LONGEST_ASKED;
   }
@@ -290,7 +294,7 @@ export class SetSearch {
   }
 }
 
-/** The sets of one stretch, each made when first asked for. */
+/** The sets of one range, each computed on first use. */
 class StretchSets {
   readonly #known = new Map<string, DocidSet>();
   #sizes: readonly number[] | undefined;
@@ -299,7 +303,7 @@ class StretchSets {
     private readonly connection: Connection,
     private readonly stretch: Stretch,
     readonly range: Range,
-    /** Whether no messages follow. */
+    /** True if no messages follow. */
     readonly isLast: boolean,
     private readonly view: View,
     private readonly starred: Map<string, readonly number[]>,
@@ -346,13 +350,13 @@ class StretchSets {
 
 const WHOLE: Range = { low: 0, high: Number.MAX_SAFE_INTEGER };
 
-/** One condition of a conjunct: its set is intersected with, or taken away where it must not hold. */
+/** A condition of a conjunct; its set is intersected, or subtracted if it must not hold. */
 type Condition = { readonly key: string; readonly holds: boolean } & (
   | { readonly of: 'docids' | 'sizes'; readonly low: number; readonly high: number }
   | { readonly of: 'list' | 'starred'; readonly list: (range: Range) => Sql }
 );
 
-/** From cheap to dear, since nothing more is asked once nothing is left. */
+/** Cheapest first: evaluation stops once the set is empty. */
 function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
   const between = (of: 'docids' | 'sizes', from: number, to: number): Condition[] =>
@@ -390,7 +394,7 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     ...(deleted === null ? [] : [listing('deleted', deleted, (range) => listDeleted(range, view))]),
     ...conjunct.observed.map(changed(true)),
     ...has.map(says(true)),
-    // What is not indexed yet is neither found by its text nor by lacking one.
+    // An unindexed message matches neither a text nor its absence.
     ...(has.length === 0 && lacks.length > 0 ? [says(true)(EVERYTHING)] : []),
     ...lacks.map(says(false)),
     ...conjunct.noPlaces.map(where(false)),
@@ -405,7 +409,7 @@ function listed(connection: Connection, { sql, params }: Sql): number[] {
   return connection.column<number>(sql, params);
 }
 
-/** What sums over sets of places answer as well as asking each message would. */
+/** A filter that sums over place sets can evaluate exactly. */
 interface SumsFilter {
   /** Docids from `low` (included) to `high` (excluded). */
   readonly low: number;
@@ -416,10 +420,10 @@ interface SumsFilter {
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
 
 /**
- * Returns which sets of places the alternatives of a query find: everything, folders, mailboxes, times, and what is
- * deleted. Sums are those of now; undefined for any other question.
+ * Returns the place sets that match a query: everything, folders, mailboxes, times, and deleted messages. Sums cover
+ * only the present. Undefined for other queries.
  *
- * @param isIndexed whether every message is in the full-text index, by which mailboxes are found
+ * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
  */
 export function sumsFilter(
   conjuncts: readonly Conjunct[],
@@ -431,7 +435,7 @@ export function sumsFilter(
   if (conjuncts.length > 1 || asOf !== null) return undefined;
   const { has, lacks, low, high, sizeLow, sizeHigh, places, noPlaces, deleted } = only;
   const asksFolders = places.length + noPlaces.length > 0;
-  // A set does not say where a message was last within a scope that it left.
+  // A set does not record a message's last place within a scope that it left.
   if (asksFolders && scope !== null) return undefined;
   const isPlain =
     lacks.length === 0 &&
@@ -456,30 +460,30 @@ export function sumsFilter(
   };
 }
 
-/** `mailboxToken` makes the words. */
+/** Matches the words of `mailboxToken`. */
 const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
 const IDS = /(?<="zbox)\d+/g;
 
-/** Returns the mailboxes one of which an expression asks for, as `resolve` writes it; undefined for any other. */
+/** Returns the mailboxes in an expression written by `resolve`. Undefined for other expressions. */
 function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
   return MAILBOXES.test(expression)
     ? new Set((expression.match(IDS) ?? []).map(Number))
     : undefined;
 }
 
-/** Unread messages that are alike. */
+/** Unread messages with equal folders and mailboxes. */
 interface Group {
-  /** Folders in which they are unread: at current places, or at the last ones of messages that have none. */
+  /** Folders in which they are unread: at current places, or at the last ones if there are none. */
   readonly folders: readonly number[];
   readonly mailboxes: readonly number[];
   messages: number;
 }
 
-/** The sums of one commit, as far as they are made. */
+/** The sums of one commit, possibly partial. */
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
-  /** Where the walk over messages with current places, and the one over those without, has come to. */
+  /** Positions of the walks over messages with and without current places. */
   readonly reached: [current: number, ended: number];
   isComplete: boolean;
 }
@@ -490,10 +494,10 @@ interface Row {
   readonly place_set: number;
 }
 
-/** Flags change with commits only. */
+/** Flags change only with commits. */
 const KEPT = new WeakMap<Connection, Kept>();
 
-/** Each walk in the order of docids, over an index that holds nothing else: what is read costs nothing. */
+/** Each walk goes by docid over an index with matching rows only. */
 const WALKS = [
   `SELECT p.docid AS docid, p.folder_id AS folder, m.place_set AS place_set
    FROM places p INDEXED BY places_unread CROSS JOIN messages m ON m.docid = p.docid
@@ -505,12 +509,11 @@ const WALKS = [
    ORDER BY m.docid`,
 ] as const;
 
-/** Messages between two questions whether there is time left. */
+/** Messages between checks of `mayContinue`. */
 const STRETCH = 256;
 
 /**
- * Sums the unread messages of the reached commit, by folders and mailboxes. Where time runs out, the next call
- * continues.
+ * Sums the unread messages of the last commit, by folders and mailboxes. If time runs out, the next call continues.
  *
  * @returns whether the sums are complete
  */
@@ -573,10 +576,10 @@ function mailboxesOf(connection: Connection, set: number): number[] {
 }
 
 /**
- * Counts what a query finds by the sums that `sumUnread` has made: unread messages, in folders and mailboxes.
+ * Counts a query's matches with the sums of `sumUnread`: unread messages, in folders and mailboxes.
  *
- * @param isIndexed whether every message is in the full-text index, by which mailboxes are found
- * @returns undefined for any other query, and while the sums are not complete
+ * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
+ * @returns undefined for other queries, and while the sums are incomplete
  */
 export function unreadCount(
   connection: Connection,

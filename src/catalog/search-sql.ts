@@ -9,9 +9,9 @@ import {
 } from './resolve-query.ts';
 
 /**
- * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (it binds
- * numbers as REALs, which FTS5 ignores). Other numbers are our own and stand in the text. Docids do not, so that a
- * search that continues further back finds its statement prepared.
+ * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (numbers
+ * become REALs, which FTS5 ignores). Other numbers are ours and part of the text. Docids are not, so that a continued
+ * search reuses its prepared statement.
  */
 export interface Sql {
   readonly sql: string;
@@ -21,12 +21,12 @@ export interface Sql {
 export type Direction = 'newest' | 'oldest';
 
 /**
- * What a walk over candidates follows, always in docid order. Whichever it is, each candidate is asked the rest
- * of the conjunct, so the choice is about speed alone.
+ * The index that a walk over candidates follows, always in docid order. Each candidate is checked against the rest of
+ * the conjunct, so the choice affects only speed.
  */
 type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
 
-/** Candidates that an index other than the full-text one gives in docid order. */
+/** Candidates in docid order from an index other than full text. */
 type Side =
   | { readonly by: 'folders'; readonly folders: readonly number[] }
   | { readonly by: 'unread' | 'starred' }
@@ -36,11 +36,10 @@ type Side =
   | { readonly by: 'all' };
 
 /**
- * Statements that together give every docid of a conjunct, each in docid order; one docid may come more than
- * once. They are walked side by side and stopped when the page is full.
+ * Returns statements that together yield every docid of a conjunct, each in docid order, possibly repeated. They are
+ * walked side by side and stopped when the page is full.
  *
- * Where the index drives, the order is `msg_fts.rowid` and the join is CROSS: any other way of saying it makes
- * SQLite sort all hits.
+ * If the index drives, the order is `msg_fts.rowid` and the join is CROSS: any other form makes SQLite sort all hits.
  */
 export function walks(
   conjunct: Conjunct,
@@ -74,7 +73,7 @@ export function walks(
   });
 }
 
-/** Counts the messages of a conjunct that one index answers; undefined where each message would have to be asked. */
+/** Returns the count of a conjunct that one index can evaluate. Undefined if each message must be checked. */
 export function counted(conjunct: Conjunct, view: View): Sql | undefined {
   if (filtersOf(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
@@ -84,7 +83,7 @@ export function counted(conjunct: Conjunct, view: View): Sql | undefined {
   return within('SELECT count(*) AS n FROM messages m', 'm.docid', conjunct);
 }
 
-/** Hits of the full-text index, in the order of its rows, with everything else that is asked of them. */
+/** Returns hits of the full-text index in row order, with all other conditions. */
 function matched(
   conjunct: Conjunct,
   driver: AccessPath,
@@ -94,7 +93,7 @@ function matched(
   const within = bounds('msg_fts.rowid', conjunct);
   const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
   return {
-    // Without the join where nothing asks for it: a third of the time of a plain word.
+    // Without the join unless a filter needs it: a third of the time for a plain word.
     from:
       filters.length === 0 ? 'msg_fts' : 'msg_fts CROSS JOIN messages m ON m.docid = msg_fts.rowid',
     where: [
@@ -112,7 +111,7 @@ function matched(
   };
 }
 
-/** All candidates of a side within the bounds of a conjunct. */
+/** Returns all candidates of a side within the bounds of a conjunct. */
 function candidates(side: Side, conjunct: Conjunct): Sql {
   return unionOf(
     sources(side, false).map(({ docid, from, where }) =>
@@ -129,7 +128,9 @@ export function unionOf(parts: readonly Sql[]): Sql {
   };
 }
 
-/** The first `limit` candidates of each source of a driver, unsorted as a whole: what it is like where its walk begins. */
+/**
+ * Returns the first `limit` candidates of each source of a driver, unsorted overall: a sample where its walk starts.
+ */
 function newestOf(
   conjunct: Conjunct,
   driver: { readonly by: 'match' } | Side,
@@ -151,9 +152,8 @@ function newestOf(
 }
 
 /**
- * The best `limit` of the newest `among` hits of a conjunct with their bm25 rank (lower is better). Ranks are taken in
- * the order of the index and the best picked outside of it: FTS5's own order by rank sorts all hits, with the places
- * of their words, in twice the time.
+ * Returns the best `limit` of a conjunct's newest `among` hits with their bm25 rank (lower is better). Ranks are read
+ * in index order and sorted outside: FTS5's own sort by rank includes word positions and takes twice as long.
  */
 export function ranked(
   conjunct: Conjunct,
@@ -173,16 +173,16 @@ export function ranked(
   };
 }
 
-/** The best `limit` of some docids, newest first, by an expression; those that do not match it are left out. */
+/** Returns the best `limit` of some docids, given newest first, by an expression; omits docids that do not match it. */
 export function rankedAmong(expression: string, docids: readonly number[], limit: number): Sql {
   return {
-    // The plus: see `matched`. Without the inner limit FTS5 would be asked for its own order, and rank all that it has.
+    // The plus: see `matched`. Without the inner limit, FTS5 would sort, and rank all its hits.
     sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND rowid >= ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
     params: [expression, BigInt(docids.at(-1) ?? 0), JSON.stringify(docids)],
   };
 }
 
-/** True when the full-text index has to be asked at all. */
+/** Returns whether the full-text index is needed. */
 function needsMatch({ has, lacks }: Conjunct): boolean {
   return has.length > 0 || lacks.length > 0;
 }
@@ -193,7 +193,10 @@ interface Source {
   readonly where: readonly string[];
 }
 
-/** Candidates of a driver. A message without a current place counts by its last one, so ended places are walked too. */
+/**
+ * Returns candidates of a driver. A message without a current place counts by its last one, so ended places are walked
+ * too.
+ */
 function sources(driver: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
@@ -250,7 +253,7 @@ function bounds(
   };
 }
 
-/** The message that so many others of a range lie before, in the order of a walk. */
+/** Returns the message after the first `count` of a range, in walking order. */
 function edgeOf(range: Range, direction: Direction, count: number): Sql {
   const { sql, params } = within('SELECT m.docid FROM messages m', 'm.docid', range);
   const order = direction === 'newest' ? 'DESC' : 'ASC';
@@ -260,8 +263,8 @@ function edgeOf(range: Range, direction: Direction, count: number): Sql {
 /**
  * Narrows a SELECT to the docids of a range.
  *
- * @param docid the expression that gives the docid
- * @param conditions that must hold as well; `params` are theirs
+ * @param docid the docid's expression
+ * @param conditions further conditions, with the parameters `params`
  */
 export function within(
   select: string,
@@ -277,46 +280,46 @@ export function within(
   };
 }
 
-/** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
+/** A conjunct with the index that it follows, and bounds narrowed to where hits can be. */
 export interface Drive {
   readonly conjunct: Conjunct;
   readonly driver: AccessPath;
-  /** Where the walk is to stop and choose again: it goes no further than `low` (newest first) or `high`. */
+  /** The range after which to choose again: up to `low` (newest first) or `high`. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
-/*
- * What the three ways cost, measured on a million messages in processor time: a hit of the full-text index walked past,
- * 0.1 µs; a candidate of another index put on the list that hits are held against, 0.2 µs; a hit looked up to be asked
- * about its places, 3 µs; a candidate about which the full-text index is asked, 8 to 20 µs.
+/**
+ * Costs measured on a million messages in processor time. Skipping a full-text hit takes 0.1 µs, and adding a candidate
+ * of another index to the compared list 0.2 µs. Looking up a hit's places takes 3 µs, and checking a candidate in the
+ * full-text index 8 to 20 µs.
  */
-/** Where the other side has more candidates by this factor, each hit of the text is looked up. */
+/** If the other side has this many times more candidates, each text hit is looked up. */
 const TEXT_ALONE = 16;
-/** Where the text has more hits by this factor, the index is asked about each candidate. */
+/** If the text has this many times more hits, each candidate is checked in the index. */
 const SIDE_ALONE = 64;
-/** Candidates of each side that are sampled to choose between them. */
+/** Candidates sampled per side for the choice. */
 const SAMPLE = 32;
-/** Candidates of a side that are put on one list. */
+/** Maximum candidates of a side in one list. */
 const LISTED = 100_000;
-/** Folders or flag sets of one filter that are walked side by side. */
+/** Maximum folders or flag sets of one filter walked side by side. */
 const TOGETHER = 16;
-/** Candidates in the first stretch of a walk by the text, by a side, and by both (of its rarer side). */
+/** Candidates in a walk's first range: by text, by a side, and by both (of its rarer side). */
 const STRETCH = { match: 2_000, side: 256, both: 512 };
 
-/** How dense a side's candidates are where the walk begins. */
+/** The density of a side's candidates where the walk starts. */
 interface Density<D> {
   readonly driver: D;
-  /** The first candidate; undefined when there is none at all. */
+  /** The first candidate; undefined if there is none. */
   readonly first: number | undefined;
   /** Candidates per docid. */
   readonly rate: number;
 }
 
 /**
- * Chooses the side that drives. A page is full the sooner, the denser the hits are that come of each candidate,
- * so the choice is made on the first candidates of each side and costs the same in an archive of any size. Since
- * older mail may be of another kind, it holds for one stretch of the walk: `grown` times as many candidates as for
- * the first. Only the present has indexes for flags and folders: as of a commit, text drives, or a thread, or everything.
+ * Chooses the side that drives. The denser the hits, the sooner a page is full. So the choice uses each side's first
+ * candidates, and its cost does not depend on the archive's size. Older mail may differ, so the choice holds for one
+ * range of the walk: `grown` times the candidates of the first. Only the present has indexes for flags and folders: as
+ * of a commit, text drives, or a thread, or everything.
  */
 export function chooseAccessPath(
   connection: Connection,
@@ -338,7 +341,7 @@ export function chooseAccessPath(
   const best = rivals.map(measure).reduce((a, b) => (b.rate < a.rate ? b : a));
   const nothing = { ...conjunct, low: 0, high: 0 };
   if (best.first === undefined) return { conjunct: nothing, driver: best.driver, stretch: nothing };
-  // Nothing that is found comes before the first candidate of any side.
+  // No hit comes before any side's first candidate.
   let first = best.first;
   let driver: AccessPath = best.driver;
   let span = (STRETCH.side * grown) / best.rate;
@@ -366,12 +369,12 @@ export function chooseAccessPath(
   return { conjunct: { ...conjunct, low }, driver, stretch: { low, high } };
 }
 
-/** A walk asks each candidate, which takes some twenty times as long as having a message in a set or not. */
+/** Checking a candidate in a walk takes about twenty times as long as a set operation. */
 const SPARSE = 16;
 
 /**
- * True when few messages are candidates of any of the drives, so that walks are done before sets would be made. Of
- * words with a star the lists would be merged for each alternative that has them.
+ * Returns whether the drives have so few candidates that walks finish before sets would be built. Words with a star
+ * would be merged once per alternative.
  */
 export function isSparse(
   connection: Connection,
@@ -402,8 +405,8 @@ function rateOf(
 }
 
 /**
- * Before it gives the first hit of a word with a star, FTS5 merges the lists of all words that begin so. It is
- * asked once, for everything there is, and never about single messages.
+ * Before the first hit of a word with a star, FTS5 merges the lists of all words with that prefix. So such a search
+ * runs once over everything, never per message.
  */
 function inOneGo(
   connection: Connection,
@@ -429,7 +432,7 @@ function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View)
     .filter(({ values }) => values.length <= TOGETHER)
     .map((some) => ({ by: some.column === 'node' ? 'message-id' : 'thread', members: some }));
   if (asOf !== null) return rivals;
-  // The other indexes know what is deleted everywhere, and not what is deleted in a scope.
+  // The other indexes cover deletion everywhere, not within a scope.
   if (scope !== null)
     return [
       ...rivals,
@@ -448,9 +451,9 @@ function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View)
   return rivals;
 }
 
-/** The docids among which a conjunct is looked for. */
+/** Returns the docid range of a conjunct's search. */
 function rangeOf(connection: Connection, { low, high }: Conjunct): Range {
-  // Two statements: SQLite finds one end of an index in an instant, but walks it for both at once.
+  // Two statements: SQLite finds one end of an index instantly, but scans it for both at once.
   const end = (which: 'min' | 'max'): number => {
     for (const { docid } of connection.text<{ docid: number | null }>(
       `SELECT ${which}(docid) AS docid FROM messages`,
@@ -481,13 +484,13 @@ function density<D extends { readonly by: 'match' } | Side>(
   return { driver, first, rate: docids.length / Math.max(1, span) };
 }
 
-/** By how much a stretch is longer than the one before: choosing costs as much as some hundred candidates. */
+/** Growth of ranges: choosing costs as much as some hundred candidates. */
 const GROWTH = 4;
 const LONGEST = 64;
 
-/** Ends walks when their time is over, and knows where they were then. */
+/** Stops walks when their time is over, and records their position. */
 export class Watch {
-  /** What the walks have passed when they ended: the docid to continue after. Null where none was ended. */
+  /** The docid after which to continue stopped walks; null if none was stopped. */
   stoppedAt: number | null = null;
 
   constructor(private readonly mayContinue?: () => boolean) {}
@@ -496,16 +499,16 @@ export class Watch {
     return this.mayContinue !== undefined;
   }
 
-  /** @param docid the last one that a walk has passed, whether or not it was found */
+  /** @param docid the last one passed by a walk, matching or not */
   mayPass(docid: number, direction: Direction): boolean {
     if (this.stoppedAt === null && this.mayContinue?.() !== false) return true;
-    // Of several walks, the one that came least far decides.
+    // The walk that made the least progress decides.
     if (this.stoppedAt === null || isBehind(this.stoppedAt, docid, direction))
       this.stoppedAt = docid;
     return false;
   }
 
-  /** Whether a docid is behind where the walks ended: not all of them came there. */
+  /** Returns whether a docid is beyond the stopping point, which not all walks reached. */
   isBehind(docid: number, direction: Direction): boolean {
     return this.stoppedAt !== null && isBehind(docid, this.stoppedAt, direction);
   }
@@ -515,7 +518,7 @@ function isBehind(docid: number, other: number, direction: Direction): boolean {
   return direction === 'newest' ? docid < other : docid > other;
 }
 
-/** Walks what drives give as one, in order, every docid once. Close it when it is not drained. */
+/** Yields the docids of all drives in order, once each. Close it if not drained. */
 export function* walkDrives(
   connection: Connection,
   drives: readonly Drive[],
@@ -530,7 +533,7 @@ export function* walkDrives(
   }
 }
 
-/** One stretch after the other, each by the side that is best there. */
+/** Walks one range after the other, each by its best side. */
 function* stretches(
   connection: Connection,
   begun: Drive,
@@ -567,16 +570,19 @@ function* stretches(
   }
 }
 
-/** Messages of a part of a long walk: asking each as of a time takes some 10 µs. */
+/** Messages per part of a long walk: checking each as of a time takes about 10 µs. */
 const PART = 4_096;
 
-/** Whether a walk may be cut: where each candidate is asked, and no lists of words with a star are merged for each part. */
+/**
+ * Returns whether a walk may be split: if each candidate is checked, and no lists of words with a star are merged per
+ * part.
+ */
 function isCuttable({ conjunct }: Drive, view: View): boolean {
   const { has, lacks } = conjunct;
   return filtersOf(conjunct, view).length > 0 && ![...has, ...lacks].some(hasStar);
 }
 
-/** Cuts a range into parts of so many messages, in the order of a walk. */
+/** Splits a range into parts of `PART` messages, in walking order. */
 function* cut(
   connection: Connection,
   { low, high }: Range,
@@ -600,7 +606,7 @@ function* cut(
   }
 }
 
-/** Walks statements that each give docids in order as one. */
+/** Merges statements that each yield docids in order. */
 function merged(
   connection: Connection,
   statements: readonly Sql[],
@@ -624,7 +630,7 @@ function* docidsOf(
   }
 }
 
-/** Each walk gives a docid once; several may give the same. */
+/** Yields each docid once, although several walks may have it. */
 function* mergedWalks(
   walks: readonly Generator<number, void, undefined>[],
   direction: Direction,

@@ -61,7 +61,7 @@ const spansOf = (db: Builder, docid: number) =>
     .where('s.docid', '=', docid);
 const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
 const SPANS = query<{ docid: number }>()((db, p) => spansOf(db, p.docid));
-/** The same in some mailboxes, a JSON array of their numbers. */
+/** Does the same in some mailboxes, a JSON array of their numbers. */
 const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   placesOf(db, p.docid).where('p.folder_id', 'in', foldersOf(p.mailboxes)),
 );
@@ -69,7 +69,7 @@ const SPANS_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   spansOf(db, p.docid).where('s.folder_id', 'in', foldersOf(p.mailboxes)),
 );
 
-/** The places of a message that a view may show, and their earlier intervals. */
+/** Returns the places of a message in a view, and their earlier intervals. */
 function intervalsOf(connection: Connection, docid: number, { scope }: View) {
   if (scope === null)
     return {
@@ -92,7 +92,7 @@ interface PlaceRow
   readonly ended_at: number | null;
 }
 
-/** Returns the places of a message that a view shows: current ones first, in the order in which they came. */
+/** Returns the places of a message in a view: current ones first, in order of arrival. */
 export function shownPlaces(connection: Connection, docid: number, view: View): PlaceRow[] {
   return placesInOrder(
     view.asOf === null
@@ -101,14 +101,14 @@ export function shownPlaces(connection: Connection, docid: number, view: View): 
   );
 }
 
-/** Current places in the order in which they came, then ended ones, the last to end first. */
+/** Sorts current places by arrival, then ended ones, last ended first. */
 function placesInOrder(rows: readonly PlaceRow[]): PlaceRow[] {
   return rows.toSorted(
     (a, b) => (b.ended_at ?? Infinity) - (a.ended_at ?? Infinity) || a.id - b.id,
   );
 }
 
-/** Every place as it was: its interval at the commit, or the last one before. */
+/** Returns every place in its past state: its interval at the commit, or the last one before. */
 function placesAt(connection: Connection, docid: number, commit: number, view: View): PlaceRow[] {
   const { places, spans } = intervalsOf(connection, docid, view);
   const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
@@ -122,17 +122,17 @@ function placesAt(connection: Connection, docid: number, commit: number, view: V
   );
 }
 
-/** An attachment of a hit in whose text something sought stands. */
+/** A hit's attachment whose text matches. */
 interface MatchedAttachment {
   readonly number: number;
   readonly filename: string | null;
-  /** A piece of its text around what matched: on one line, and not made safe for terminals. */
+  /** Its text around the match: on one line, not escaped for terminals. */
   readonly snippet: string;
   /** The matches within `snippet`. */
   readonly matches: Snippet['matches'];
 }
 
-/** Attachments of one message whose texts are unpacked, the first ones; each may be half a million characters. */
+/** Maximum attachment texts unpacked per message; each may have half a million characters. */
 const UNPACKED = 16;
 
 const HAS_ANY = query<{ docid: number }>()((db, p) =>
@@ -147,14 +147,14 @@ const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
 /**
- * Finds the attachments of a message that show what a query looks for. Texts are unpacked only where the index
- * says that something sought stands in one of them.
+ * Finds the attachments of a message that match a query. Unpacks texts only if the index reports a match in one of
+ * them.
  */
 function attachmentMatcher(
   connection: Connection,
   node: SearchNode,
 ): (docid: number) => MatchedAttachment[] {
-  // `body:` and other fields are not looked for in attachments.
+  // `body:` and other fields do not search attachments.
   const words = soughtWords(node, ['any']);
   const strings = soughtTexts(node).flatMap(({ text, prefix }) => ftsString(text, prefix) ?? []);
   if (words.length === 0 || strings.length === 0) return () => [];
@@ -178,7 +178,7 @@ function attachmentMatcher(
   };
 }
 
-/** The words and phrases that are looked for everywhere, and not excluded. */
+/** Returns the words and phrases searched in all fields, except excluded ones. */
 function soughtTexts(node: SearchNode): TextNode[] {
   switch (node.kind) {
     case 'and':
@@ -201,7 +201,7 @@ export interface SearchHit {
   readonly attachmentMatches: readonly Snippet['matches'][];
 }
 
-/** With its packed text: one statement costs less than two. */
+/** Includes the packed text: one statement costs less than two. */
 const MESSAGE = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('messages as m')
@@ -211,7 +211,7 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
     .where('m.docid', '=', p.docid),
 );
 
-/** Reads hits by docid for one search. A docid that went meanwhile gives undefined. */
+/** Returns a function that reads hits by docid. It returns undefined for a docid that has disappeared. */
 function hitReader(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -222,7 +222,7 @@ function hitReader(
   const texts = unpackedTexts(connection);
   const words = soughtWords(node);
   const inAttachments = attachmentMatcher(connection, node);
-  // Many messages came with one commit, and to put a time in words takes longer than to read one.
+  // Many messages came with one commit, and formatting a time takes longer than reading one.
   const times = new Map<number, string | null>();
   const timeOf = (time: number): string | null => {
     const known = times.get(time) ?? isoTime(time);
@@ -259,7 +259,7 @@ function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
-      // Nobody knows yet whether one that waits has any.
+      // Unknown before the message is indexed.
       attachments: row.extractor <= 0 && listed.length === 0 ? null : listed,
       matchedAttachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
@@ -279,11 +279,11 @@ function unpackedTexts(connection: Connection): UnpackedTexts {
   return known;
 }
 
-/** The most words to rank by: each costs a visit to all its occurrences in every hit. */
+/** Maximum words to rank by: each costs a visit to all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
-/** Hits that are ranked, the newest: what ranking takes must not grow with the archive. */
+/** Maximum hits ranked, newest first: the cost must not grow with the archive. */
 const RANKED_HITS = 50_000;
-/** The same of several alternatives, whose hits have to be found before, and listed to be ranked. */
+/** The same for several alternatives, whose hits must be found and listed before ranking. */
 const RANKED_AMONG = 25_000;
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
@@ -292,27 +292,26 @@ function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
     .filter((string) => !string.startsWith('meta')).length;
 }
 
-/** How many hits are ranked: the fewer, the more words each is looked through for. */
+/** Returns how many hits to rank: fewer for more words. */
 function rankedHits(has: readonly string[], most: number): number {
   const stars = has.reduce((sum, expression) => sum + starsIn(expression), 0);
   const words = rankedWords({ has }) + STAR_WEIGHT * stars;
   return Math.ceil(most / Math.max(1, words / FEW_WORDS));
 }
 
-/** Up to here words cost about the same, since a hit itself has a cost. */
+/** Up to this number, words cost about the same, since a hit has a fixed cost. */
 const FEW_WORDS = 3;
-/** Words that one with a star counts for besides. */
+/** A word with a star counts as this many more. */
 const STAR_WEIGHT = 3;
 
-/** Words and phrases in an expression of ours; those of the meta column, which has no weight, begin with its name. */
+/** Matches words and phrases in our expressions; those of the meta column, which has no weight, start with its name. */
 const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
 
 /**
- * The lowest bm25 first, and the newest of equal ones. What several alternatives find is ranked together, by the words
- * of all of them: as it is by those of one expression.
+ * Returns docids by lowest bm25, newest first among equals. Hits of several alternatives are ranked together by all
+ * their words, like those of one expression.
  *
- * @param inOrder everything that is found, the newest first
- * @returns docids
+ * @param inOrder all matches, newest first
  * @throws `search-too-complex`
  */
 function byRelevance(
@@ -337,7 +336,7 @@ function byRelevance(
   if (has.length === 0) return newest;
   const { sql, params } = rankedAmong(`(${has.join(' OR ')})`, newest, limit);
   const best = inRank(connection.text<RankRow>(sql, params));
-  // Those that have none of the words come last, and have a place only where all others are on the page.
+  // Hits without any of the words come last, and appear only if all others fit the page.
   return best.length < limit ? [...new Set([...best, ...newest])].slice(0, limit) : best;
 }
 
@@ -360,11 +359,11 @@ function firstOf(docids: Iterable<number>, most: number): number[] {
 }
 
 /**
- * Counts what a query finds by the sums that the fold keeps: everything, folders, mailboxes, and what is deleted, each in
- * the time of a look at every set of places.
+ * Counts a query's matches with stored sums: everything, folders, mailboxes, and deleted messages, each in one pass
+ * over the place sets.
  *
- * @param isIndexed whether every message is in the full-text index, by which mailboxes are found
- * @returns undefined for any other query
+ * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
+ * @returns undefined for other queries
  */
 function countBySums(
   connection: Connection,
@@ -374,7 +373,7 @@ function countBySums(
 ): number | undefined {
   if (view.scope !== null) return undefined;
   const filter = sumsFilter(conjuncts, view, isIndexed);
-  // The sums are of all days.
+  // The sums cover all days.
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
   return receivedInAll(connection).all(filter.fits).messages;
@@ -385,51 +384,51 @@ export interface SearchRequest {
   readonly node: SearchNode;
   readonly limit: number;
   readonly sort: 'newest' | 'oldest' | 'relevance';
-  /** Searches what the archive had observed at this time, milliseconds since the epoch. */
+  /** Searches the state observed at this time, milliseconds since the epoch. */
   readonly asOf?: number | undefined;
-  /** Searches these mailboxes as if there were no others; all where it is not given. */
+  /** Searches these mailboxes as if there were no others; default all. */
   readonly scope?: Scope | undefined;
-  /** Hosts of the configured accounts by their names in lower case, for `account:`. */
+  /** Hosts of the configured accounts by lower-case name, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
-  /** Continues after the hit with this docid; not with relevance, whose order has no such position. */
+  /** Continues after the hit with this docid; not available with relevance. */
   readonly after?: number | undefined;
-  /** Ends the search where it says no; it is asked after some thousand messages. Not with relevance. */
+  /** Ends the search when it returns false; called every few thousand messages. Not with relevance. */
   readonly mayContinue?: (() => boolean) | undefined;
 }
 
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
-  /** Names in the query that nothing has. */
+  /** Unresolved names in the query. */
   readonly unknown: readonly UnknownName[];
-  /** Where `mayContinue` ended the search: the docid to continue after. Null where it did not. */
+  /** If `mayContinue` ended the search, the docid after which to continue; otherwise null. */
   readonly stoppedAt: number | null;
 }
 
-/** What counting, or finding all there is, needs to know. */
+/** Input for counting or listing all matches. */
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
 
-/** The same of what comes after a docid: of older messages, or with `oldest` of newer ones. */
+/** Does the same after a docid: for older messages, or with `oldest` for newer ones. */
 interface PartRequest extends CountRequest {
   readonly after?: number | undefined;
   readonly sort?: SearchRequest['sort'] | undefined;
 }
 
-/** The same among some messages. */
+/** Does the same among some messages. */
 interface WalkRequest extends PartRequest {
-  /** Indexed ones: some dozens at most. */
+  /** Indexed messages: some dozens at most. */
   readonly among?: readonly number[] | undefined;
 }
 
-/** How a search is run, for `--explain`. */
+/** The plan of a search, for `--explain`. */
 export interface SearchPlan {
   readonly drives: readonly { readonly driver: string; readonly sql: readonly string[] }[];
   readonly unknown: readonly UnknownName[];
 }
 
-/** What prefixes of ids stand for. */
+/** Resolves ID prefixes. */
 type IdLookup = (prefix: string) => readonly number[];
 
-/** How many messages a query finds; at least so many where counting was given up. */
+/** Number of matching messages; a lower bound if not `complete`. */
 export interface HitCount {
   readonly count: number;
   readonly complete: boolean;
@@ -470,7 +469,6 @@ export function searchQueries(
       return { count, complete: watch.stoppedAt === null };
     });
   return {
-    /** Finds messages, in one read transaction. */
     search: (request: SearchRequest): SearchResult =>
       connection.snapshot(() => {
         const { drives, unknown, view, names } = prepared(connection, ids, request);
@@ -484,27 +482,27 @@ export function searchQueries(
         }
         return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
       }),
-    /** How many messages a query finds in all. */
+    /** Returns the total number of matches. */
     countHits: (request: CountRequest) => countHitsWhile(request, () => true).count,
     /**
-     * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each
-     * hit where few messages can be hits.
+     * Counts a query's matches until `mayContinue` returns false. Calls it after some ten thousand messages, or after
+     * each hit if candidates are few.
      */
     countHitsWhile,
     /**
-     * Makes the sums by which unread messages in folders and mailboxes are counted at once, until the next commit. Where
-     * `mayContinue` ends that, the next call continues; returns whether the sums are complete.
+     * Computes the sums for fast counts of unread messages in folders and mailboxes, valid until the next commit. If
+     * `mayContinue` stops it, the next call continues. Returns whether the sums are complete.
      */
     sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
-    /** The docids of all messages that a query finds, newest first unless asked otherwise. Reads as the caller takes them. */
+    /** Yields the docids of all matches, newest first by default. Reads as the caller consumes them. */
     *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
       const { drives, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       yield* walkDrives(connection, drives, direction, view, new Watch(mayContinue));
     },
     /**
-     * The docids that a query finds, the newest first, in the way that `search` finds its hits: each is had soon, not all of
-     * them together. Returns the docid to continue after where `mayContinue` ended the walk, and null where it did not.
+     * Yields the docids of all matches, newest first, like `search`: fast for the first ones, not for all. Returns the
+     * docid after which to continue if `mayContinue` stopped the walk, otherwise null.
      */
     *walkFound(
       request: Omit<WalkRequest, 'sort'>,
@@ -515,7 +513,7 @@ export function searchQueries(
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
-    /** Which sets of places a query finds, where sums over them answer it; undefined where messages must be asked. */
+    /** Returns the place sets that match a query, if sums can evaluate it. Undefined if messages must be checked. */
     sumsFilter(request: CountRequest) {
       const { drives, view } = prepared(connection, ids, request);
       return sumsFilter(
@@ -524,7 +522,7 @@ export function searchQueries(
         isIndexed,
       );
     },
-    /** The ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
+    /** Yields the IDs of a search's hits, in its order and up to its limit, as they are consumed. */
     *foundIds(request: SearchRequest): IterableIterator<MessageId> {
       const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
@@ -536,7 +534,7 @@ export function searchQueries(
         yield row.id.toString('hex');
       }
     },
-    /** How a search would be run. */
+    /** Returns a search's plan. */
     explainSearch(request: SearchRequest): SearchPlan {
       const { drives, unknown, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
@@ -616,7 +614,7 @@ function lookups(connection: Connection, ids: IdLookup): Lookups {
   };
 }
 
-/** Messages that one prefix of an id may stand for, as without a scope. */
+/** Maximum messages per ID prefix, as without a scope. */
 const CANDIDATES = 10;
 
 function lookupsWithin(connection: Connection, scope: Scope): Lookups {
@@ -630,7 +628,7 @@ function lookupsWithin(connection: Connection, scope: Scope): Lookups {
   };
 }
 
-/** The accounts whose mailboxes are in a scope. */
+/** Returns the accounts with mailboxes in a scope. */
 function accountsOf(
   accounts: Names['accounts'],
   folders: Names['folders'],
@@ -668,8 +666,8 @@ function inOrder(
 }
 
 /**
- * One alternative is walked. Several are walked side by side where they have few candidates; else each would look for
- * its next hit, however far that is, and ask about the same messages again.
+ * Returns whether to walk. One alternative is walked; several are only if they have few candidates. Otherwise, each
+ * would search far for its next hit and check the same messages again.
  */
 function isWalked(connection: Connection, drives: readonly Drive[], direction: Direction): boolean {
   return drives.length < 2 || isSparse(connection, drives, direction);

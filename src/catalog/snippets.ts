@@ -1,7 +1,7 @@
 import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from '../mail/normalise.ts';
 import type { SearchNode, TextField, TextNode } from './query-ast.ts';
 
-/** A run of words to look for; with `prefix` the last may go on. `loose` words stand inside unspaced text. */
+/** Consecutive words to find; with `prefix`, the last is a prefix. `loose` words are within unspaced text. */
 export interface Sought {
   readonly words: readonly string[];
   readonly prefix: boolean;
@@ -11,15 +11,15 @@ export interface Sought {
 const SPACED = `(?!${UNSPACED})`;
 const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
 const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
-/** A run of an unspaced script is a word of its own, also where it touches others. */
+/** A run of an unspaced script is a separate word, even next to other letters. */
 const WORD = once(
   () =>
     new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
 );
 
 /**
- * Returns the words and phrases of a query that a text may show, if the query searches one of these fields for them:
- * by default those of a message's body. Leaves out what the query excludes.
+ * Returns the words and phrases of a query that a text may contain, if the query searches one of `fields`: by default,
+ * those of a message's body. Omits excluded ones.
  */
 export function soughtWords(
   node: SearchNode,
@@ -39,19 +39,19 @@ export function soughtWords(
   }
 }
 
-/** UTF-16 code units of a text, from `start` up to `end`. */
+/** UTF-16 code units of a text, from `start` (included) to `end` (excluded). */
 export interface Range {
   readonly start: number;
   readonly end: number;
 }
 
-/** Returns the first place at which something sought stands in a text; undefined for none. */
+/** Returns the first match in a text. Undefined if there is none. */
 function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
   if (words.length === 0) return undefined;
   return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);
 }
 
-/** Returns the matches in a text that begin from `from` on and before `to`, as they are taken. */
+/** Yields the matches in a text that start from `from` (included) to `to` (excluded). */
 export function* matchesBetween(
   text: string,
   words: readonly Sought[],
@@ -78,24 +78,23 @@ function sought({ text, prefix }: TextNode): Sought[] {
   });
 }
 
-/** How far a text was looked through for something sought. */
+/** Progress of the search for one item. */
 interface Cursor {
   readonly one: Sought;
-  /** Before this, nothing is left to be found. */
+  /** Everything before this was searched. */
   at: number;
   found: Range | undefined;
 }
 
 /**
- * Finds matches that need no folding but of case: nearly every one, found twenty times as fast. In ASCII there are no
- * others; accents and unspaced scripts are for `findFrom`. However many matches are taken, the text is put in lower case
- * once, and looked through once for each word.
+ * Finds matches that need no folding except of case: nearly all, twenty times as fast. In ASCII there are no others;
+ * accents and unspaced scripts need `findFrom`. The text is lower-cased once, and searched once per word.
  */
 class PlainMatches {
   readonly #lower: string;
   readonly #cursors: Cursor[];
 
-  /** Matches begin from `from` on and before `to`. */
+  /** Matches start from `from` (included) to `to` (excluded). */
   constructor(
     private readonly text: string,
     words: readonly Sought[],
@@ -108,7 +107,7 @@ class PlainMatches {
     this.#cursors = plain.map((one) => ({ one, at: from, found: undefined }));
   }
 
-  /** Returns the first match at or after a position, which is never before that of an earlier call. */
+  /** Returns the first match at or after a position, which must not decrease between calls. */
   next(from: number): Range | undefined {
     let first: Range | undefined;
     for (const cursor of this.#cursors) {
@@ -119,7 +118,7 @@ class PlainMatches {
     return first;
   }
 
-  /** Moves a cursor on to its next match, unless that begins at `before` or later. */
+  /** Advances a cursor to its next match, unless that starts at or after `before`. */
   #advance(cursor: Cursor, from: number, before: number): void {
     if (cursor.found !== undefined && cursor.found.start >= from) return;
     cursor.found = undefined;
@@ -129,7 +128,7 @@ class PlainMatches {
       at = next < 0 ? this.to : this.from + next;
       cursor.at = at;
       if (at >= before) return;
-      // Two units, since the letter before may be a pair of them.
+      // Two units, since the preceding letter may be a surrogate pair.
       if (endsInWord(this.text.slice(Math.max(0, at - 2), at))) continue;
       const found = findFrom(this.text, [cursor.one], at, at + 1);
       if (found === undefined) continue;
@@ -142,22 +141,22 @@ class PlainMatches {
 }
 
 /**
- * Returns the first match with accents, or in an unspaced script, of a text in which `PlainMatches` finds none. Folding all
- * of a text takes as long as unpacking it; only words with letters beyond ASCII can differ from what they fold to.
+ * Returns the first match with accents or in an unspaced script, in a text without matches for `PlainMatches`. Folding
+ * a whole text takes as long as unpacking it, but only words with non-ASCII letters can change.
  */
 function findFolded(text: string, words: readonly Sought[]): Range | undefined {
   const stretches = stretchesBeyondAscii(text);
   const [earliest] = stretches;
   if (earliest === undefined) return undefined;
   const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
-  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
+  // A word absent from all folded words cannot match: most texts need no search.
   const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
   return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
 }
 
-/** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
+/** Returns the ranges between spaces and common punctuation that contain a non-ASCII character. */
 function stretchesBeyondAscii(text: string): Range[] {
-  // `PlainMatches` looked through nothing then.
+  // `PlainMatches` searched nothing in that case.
   if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
   const found: Range[] = [];
   BEYOND_ASCII.lastIndex = 0;
@@ -172,10 +171,10 @@ function stretchesBeyondAscii(text: string): Range[] {
   return found;
 }
 
-/** What is no divider either: as `isDivider` has these. */
+/** Excludes the dividers of `isDivider`. */
 const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
 
-/** Blanks and control characters, and of the signs beyond ASCII those of ordinary mail: dashes, quotes, dots, bullets. */
+/** Spaces, control characters, and common non-ASCII punctuation of mail: dashes, quotes, dots, bullets. */
 function isDivider(code: number): boolean {
   return (
     code <= 0x20 ||
@@ -185,7 +184,7 @@ function isDivider(code: number): boolean {
   );
 }
 
-/** The first range at or after `from`, beginning before `to`, where anything sought stands. */
+/** Returns the first match that starts from `from` (included) to `to` (excluded). */
 function findFrom(
   text: string,
   words: readonly Sought[],
@@ -218,7 +217,7 @@ function wordsIn(text: string): string[] {
   return words;
 }
 
-/** Returns the first word at or after a position. A word of letters that `kindOf` knows is found without `WORD`. */
+/** Returns the first word at or after a position. Needs `WORD` only for letters unknown to `kindOf`. */
 function nextWord(text: string, from: number): Range | undefined {
   let start = from;
   while (kindOf(text.charCodeAt(start)) === 'sign') start += 1;
@@ -240,8 +239,8 @@ function endsInWord(text: string): boolean {
 }
 
 /**
- * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or an ordinary sign, is part of words; undefined
- * for others, and for what is no unit. To make an expression that knows all of Unicode takes longer than most searches.
+ * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or common punctuation, is part of words.
+ * Undefined for others, and for a non-unit. Compiling an expression for all of Unicode takes longer than most searches.
  */
 function kindOf(code: number): 'part' | 'sign' | undefined {
   if (code < 0x80)
@@ -251,7 +250,7 @@ function kindOf(code: number): 'part' | 'sign' | undefined {
       ? 'part'
       : 'sign';
   if (code < 0xc0) return LATIN_1_PARTS.includes(code) ? 'part' : 'sign';
-  // The signs for multiplication and division.
+  // The multiplication and division signs.
   if (code < 0x250) return code === 0xd7 || code === 0xf7 ? 'sign' : 'part';
   return isDivider(code) ? 'sign' : undefined;
 }
@@ -273,7 +272,7 @@ function matchEnd(
   return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
 }
 
-/** Inside an unspaced run any character may begin a match. */
+/** Within an unspaced run, a match may start at any character. */
 function looseEnd(
   shown: { readonly word: string; readonly start: number; readonly end: number },
   { words }: Sought,
@@ -281,24 +280,21 @@ function looseEnd(
   const [word = ''] = words;
   const at = shown.word.indexOf(word);
   if (at < 0) return undefined;
-  // Folding may change lengths; then the whole run is marked.
+  // If folding changes the length, the whole run is marked.
   if (shown.word.length !== shown.end - shown.start) return { start: shown.start, end: shown.end };
   return { start: shown.start + at, end: shown.start + at + word.length };
 }
 
-/** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
+/** Part of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
 export interface Snippet {
   readonly text: string;
   readonly matches: readonly { readonly start: number; readonly end: number }[];
 }
 
 const LENGTH = 160;
-/** How much of the text stands before the first match. */
+/** Length of the text before the first match. */
 const LEAD = 50;
-/**
- * The piece of `text` around the first place at which something sought stands, on one line; undefined when
- * nothing does.
- */
+/** Returns the part of `text` around the first match, on one line. Undefined if there is no match. */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
   const first = firstMatch(text, words);
   if (first === undefined) return undefined;
@@ -307,12 +303,12 @@ export function snippet(text: string, words: readonly Sought[]): Snippet | undef
   return folded(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
 }
 
-/** How a text begins, on one line: what stands for it where nothing in it was sought. */
+/** Returns the start of a text on one line, for a text without matches. */
 export function beginning(text: string): string {
   return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
-/** Back to the beginning of the word at a position, if it is near. */
+/** Returns the start of the word at a position, if it is near. */
 function wordStart(text: string, at: number): number {
   let start = at;
   while (start > 0 && at - start < 20 && !/\s/u.test(text[start - 1] ?? '')) start -= 1;
@@ -325,19 +321,19 @@ function wordEnd(text: string, at: number): number {
   return end - at < 20 ? end : whole(text, at);
 }
 
-/** Not between the halves of a surrogate pair. */
+/** Avoids splitting a surrogate pair. */
 function whole(text: string, at: number): number {
   const code = text.charCodeAt(at);
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
 }
 
-/** White space becomes one space each, and the ranges move along. */
+/** Replaces white space by single spaces, and adjusts the ranges. */
 function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
   let start = begin;
   while (start < end && SPACE.test(text[start] ?? '')) start += 1;
   let out = begin > 0 ? '… ' : '';
   const piece = text.slice(start, end);
-  // From where in `piece` to where in `out`: only gaps of more than one character move anything.
+  // Offsets from `piece` to `out`: only gaps of more than one character change them.
   const shifts = [{ from: 0, by: out.length }];
   let at = 0;
   GAPS.lastIndex = 0;
@@ -358,7 +354,7 @@ function folded(text: string, begin: number, end: number, found: readonly Range[
 }
 
 const SPACE = /\s/;
-/** White space that is not one blank. */
+/** White space other than a single space. */
 const GAPS = /[^\S ]\s*| \s+/g;
 
 function moved(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
@@ -366,32 +362,32 @@ function moved(at: number, shifts: readonly { from: number; by: number }[]): num
   return shift === undefined ? undefined : at + shift.by;
 }
 
-/** A stretch of a text with its line breaks, and whether there is text before and behind it. */
+/** Part of a text with its line breaks, and whether text precedes and follows it. */
 export interface Excerpt extends Snippet {
   readonly before: boolean;
   readonly after: boolean;
 }
 
-/** What of a long text is shown. */
+/** The displayed parts of a long text. */
 export interface Excerpts {
   readonly parts: readonly Excerpt[];
-  /** Places at which something sought stands; at least so many where `complete` is false. */
+  /** Number of matches; a lower bound if not `complete`. */
   readonly hits: number;
   readonly complete: boolean;
 }
 
-/** UTF-16 units shown before a match, and behind it. */
+/** UTF-16 units shown before and after a match. */
 const BEFORE = 120;
 const BEHIND = 240;
-/** UTF-16 units shown of a text in which nothing is sought. */
+/** UTF-16 units shown of a text without matches. */
 const BEGINNING = 4_000;
 const MOST_PARTS = 20;
 const MOST_HITS = 1_000;
-/** UTF-16 units looked through at a time; a word that begins in one stretch may end this far in the next. */
+/** UTF-16 units searched at a time; a word may continue this far into the next range. */
 const STRETCH = 4_096;
 const OVERLAP = 256;
 
-/** Returns the places of a text at which something sought stands, in order, each with what is around it; else its beginning. */
+/** Returns the matches in a text, in order, with their surroundings; without matches, the start of the text. */
 export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   const found: Range[] = [];
   let complete = true;
@@ -406,7 +402,7 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   for (const match of found) {
     const last = parts.at(-1);
     if (last !== undefined && match.start - BEFORE <= last.to) {
-      // Matches that never stop would be one part without an end.
+      // Adjacent matches must not form an endless part.
       if (match.end - last.from > BEGINNING) continue;
       last.matches.push(match);
       last.to = match.end + BEHIND;
@@ -421,11 +417,11 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   };
 }
 
-/** UTF-16 units of a small page, and how many of them stand before the match it shows. */
+/** UTF-16 units of a small page, and those before the match. */
 const PAGE = 420;
 const PAGE_LEAD = 80;
 
-/** Returns the stretch of a text that fits a small page: around the first place at which something sought stands. */
+/** Returns the part of a text for a small page, around the first match. */
 export function smallPage(text: string, words: readonly Sought[]): Excerpt {
   const first = firstMatch(text, words);
   if (first === undefined || first.end <= PAGE / 2)
@@ -449,7 +445,7 @@ function* matchesIn(text: string, words: readonly Sought[]): Generator<Range, vo
   }
 }
 
-/** Ends at words where they are near; matches that it cuts are left out. */
+/** Ends at nearby word boundaries; omits matches that it would cut. */
 function stretch(text: string, from: number, to: number, found: readonly Range[]): Excerpt {
   const start = wordStart(text, Math.max(0, from));
   const end = wordEnd(text, Math.min(text.length, Math.max(start, to)));

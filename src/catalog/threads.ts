@@ -8,29 +8,28 @@ import { seen, type View } from './resolve-query.ts';
 import { isVisible, type Scope } from './sql.ts';
 
 /**
- * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that
- * messages name; its edges lead from a message to each one it names (References, In-Reply-To), and from a reply
- * that names none to the nearest earlier message of the same base subject, if that came within SUBJECT_REACH.
- * A thread's number is the least of its nodes' hashes. So threads depend on what messages there are and not on
- * the order in which they came, and since hashes know nothing of that order, the number of a growing thread
- * changes rarely (in the mean as often as the logarithm of its size).
+ * Threads are the connected components of a graph. Its nodes are Message-IDs, of messages and of their references. Its
+ * edges lead from a message to each one it references (References, In-Reply-To). A reply without references has an edge
+ * to the nearest earlier message with the same base subject, within SUBJECT_REACH. A thread's number is the least of
+ * its nodes' hashes. So threads depend on which messages exist, not on their order. The number of a growing thread
+ * rarely changes (on average, as often as the logarithm of its size).
  */
 
-/** What threading needs of a message. */
+/** A message as input for threading. */
 interface ThreadedMessage {
   readonly docid: number;
   readonly node: number;
-  /** Nodes of the messages it names, oldest first; its own among them does not count. */
+  /** Nodes of its references, oldest first; its own is ignored. */
   readonly ancestors: readonly number[];
   readonly subject: SubjectLink;
-  /** True for a message that no thread has yet, which spares the search for it. */
+  /** True for a message without a thread yet, which saves the lookup. */
   readonly fresh: boolean;
 }
 
 type MemberRow = Row<'thread_members'>;
 type Member = Omit<MemberRow, 'thread'>;
 
-/** How far back a reply is led by its subject alone: 30 days. */
+/** How far back a reply is matched by subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
 /** 47 bits take 6 bytes in a row. */
 const NODE_BYTES = 6;
@@ -103,7 +102,7 @@ const DROP_NODE = query<{ node: number }>()((db, p) =>
   db.deleteFrom('thread_nodes').where('node', '=', p.node),
 );
 
-/** Puts an indexed message into its thread, again or for the first time, joining threads that it connects. */
+/** Adds an indexed message to its thread, or updates it, and merges threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
   const member = memberOf(message);
   const known = message.fresh ? undefined : connection.get(MEMBER, { docid: member.docid });
@@ -113,21 +112,21 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   }
   const joined = new Set(nodesOf(member));
   const behind = neighbour(connection, member, BEHIND);
-  // Only who joins by subject, this message or the one behind it, asks for the one before.
+  // The preceding message matters only if this one or the next joins by subject.
   const before =
     member.joins === 1 || behind?.joins === 1 ? neighbour(connection, member, BEFORE) : undefined;
   if (before !== undefined && member.joins === 1) joined.add(before.node);
   if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
   const thread = merge(connection, joined);
   connection.run(ADD, { ...member, thread });
-  // The message behind came to the one before by its subject, and comes to this one from now on.
+  // The next message was joined by subject to the preceding one, and now joins this one.
   const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
 }
 
 /**
- * Removes messages that are purged, or change, from their threads, which may split: all at once, since each
- * thread is recomputed as a whole, once however many messages leave it.
+ * Removes purged or changing messages from their threads, which may split. Takes all at once: each thread is then
+ * recomputed only once.
  */
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
@@ -135,7 +134,7 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
     const known = connection.get(MEMBER, { docid });
     if (known === undefined) continue;
     threads.add(known.thread);
-    // What was led here by its subject may be led further back now.
+    // Messages joined to this one by subject may now join an earlier one.
     const before = neighbour(connection, known, BEFORE);
     if (before !== undefined) threads.add(before.thread);
     connection.run(DROP, { docid });
@@ -144,28 +143,28 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
   if (threads.size > 0) settle(connection, threads);
 }
 
-/** The thread that a message is in; undefined before it is indexed. */
+/** Returns the thread of a message. Undefined before it is indexed. */
 export function threadOf(connection: Connection, docid: number): number | undefined {
   return connection.get(MEMBER, { docid })?.thread;
 }
 
-/** Ids of the messages in a message's thread, the oldest first; none before it is indexed. */
+/** Returns the IDs of a message's thread, oldest first; none before it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
 
-/** A part of a thread that hangs together by itself: its docids, ascending, and all Message-IDs that they name. */
+/** A connected part of a thread: its docids, ascending, and all their Message-IDs and references. */
 interface ThreadPart {
   readonly docids: readonly number[];
   readonly nodes: ReadonlySet<number>;
 }
 
-/** What decides how the messages of a thread hang together. */
+/** The data that connects the messages of a thread. */
 type LinkedMember = Member;
 
 /**
- * Returns the parts of a thread that hang together by the messages of a scope alone, each with its docids in ascending
- * order: a message that the reader must not know of connects nothing.
+ * Returns the parts of a thread connected by the messages of a scope alone, each with ascending docids. Messages
+ * outside the scope connect nothing.
  */
 function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
   return partsOf([
@@ -178,7 +177,7 @@ function threadsWithin(connection: Connection, scope: Scope, thread: number): Th
   ]);
 }
 
-/** Returns the parts into which some messages of one thread fall. @param members in the order of their docids */
+/** Returns the connected parts of some messages of one thread. @param members sorted by docid */
 function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
   const parts = new Parts();
   const bySubject = new Map<number, Member>();
@@ -201,7 +200,7 @@ function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids of a message's thread in a scope, ascending; itself alone before it is indexed. */
+/** Returns the docids of a message's thread in a scope, ascending; only itself before it is indexed. */
 export function threadWithin(
   connection: Connection,
   scope: Scope,
@@ -213,7 +212,7 @@ export function threadWithin(
   return parts.find(({ docids }) => docids.includes(docid))?.docids ?? [];
 }
 
-/** Returns the docids of the messages of a scope in whose thread a Message-ID is. */
+/** Returns the docids of a scope's messages in the thread of a Message-ID. */
 export function threadNamingWithin(
   connection: Connection,
   scope: Scope,
@@ -226,7 +225,7 @@ export function threadNamingWithin(
   return parts.find(({ nodes }) => nodes.has(node))?.docids ?? [];
 }
 
-/** The thread that a Message-ID is in, whether or not the archive has its message. */
+/** Returns the thread of a Message-ID, even if the archive lacks its message. */
 export function threadNaming(connection: Connection, messageId: string): number | undefined {
   return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
@@ -254,7 +253,7 @@ function isSame(a: Member, b: Member): boolean {
   );
 }
 
-/** The node of a message and those it names. */
+/** Returns the nodes of a message and its references. */
 function nodesOf({ node, ancestors }: Pick<Member, 'node' | 'ancestors'>): number[] {
   const nodes = [node];
   for (let at = 0; at < (ancestors?.length ?? 0); at += NODE_BYTES)
@@ -262,7 +261,7 @@ function nodesOf({ node, ancestors }: Pick<Member, 'node' | 'ancestors'>): numbe
   return nodes;
 }
 
-/** The next message of the same subject, before or behind, within reach. */
+/** Returns the previous or next message with the same subject, within reach. */
 function neighbour(
   connection: Connection,
   { subject, docid }: Pick<Member, 'subject' | 'docid'>,
@@ -273,7 +272,7 @@ function neighbour(
   return connection.get(side, { subject, docid, reach });
 }
 
-/** Makes one thread of these nodes and all that hangs on them; gives its number. */
+/** Merges the threads of these nodes into one; returns its number. */
 function merge(connection: Connection, nodes: ReadonlySet<number>): number {
   const threads = new Set<number>();
   const fresh: number[] = [];
@@ -297,7 +296,7 @@ function threadAt(connection: Connection, docid: number): number {
   return connection.get(MEMBER, { docid })?.thread ?? 0;
 }
 
-/** Recomputes some threads: every edge of their members leads to another of their members. */
+/** Recomputes some threads, which must include all neighbours of their members. */
 function settle(connection: Connection, threads: ReadonlySet<number>): void {
   const members = [...threads].flatMap((thread) => connection.all(MEMBERS, { thread }));
   for (const member of members)
@@ -315,7 +314,7 @@ function settle(connection: Connection, threads: ReadonlySet<number>): void {
   }
 }
 
-/** Connected parts of a graph, each called by its least node (union-find with path halving). */
+/** Connected components of a graph, named by their least node (union-find with path halving). */
 class Parts {
   readonly #up = new Map<number, number>();
 
@@ -343,15 +342,14 @@ class Parts {
 
 const NONE = Buffer.alloc(0);
 
-/** Messages of one conversation that are counted: a list must not wait for one that never ends. */
+/** Maximum messages counted per conversation: a list must not wait for an endless one. */
 const MOST_OF_CONVERSATION = 1_000;
-/** Messages that are read for a reader of some mailboxes, whose conversations are other ones. */
+/** Maximum messages read for a scope, whose conversations differ. */
 const MOST_READ = 20_000;
 
 /**
- * Returns how many messages the conversations of some messages have in a view: as many as `thread:` finds, with all of
- * them in a statement or two. A conversation of one message, or of more than are counted, has no number; nor has a
- * message that is not indexed.
+ * Returns the sizes of some messages' conversations in a view, equal to the matches of `thread:`, in one or two
+ * statements. Omits conversations of one message or beyond the limit, and unindexed messages.
  */
 export function conversationSizes(
   connection: Connection,
@@ -369,7 +367,7 @@ function sizesOfAll(
   view: View,
 ): Map<number, number> {
   const conditions = seen(view);
-  // Only the past asks about the messages themselves.
+  // Only a past time needs the messages themselves.
   const among =
     conditions.length === 0
       ? 'thread_members t WHERE t.thread = own.thread'
@@ -392,7 +390,7 @@ interface SeenMember extends LinkedMember {
   readonly seen: number;
 }
 
-/** What a reader may not know of connects nothing, so that a thread may fall into several conversations. */
+/** Messages outside the scope connect nothing, so a thread may split into several conversations. */
 function sizesWithin(
   connection: Connection,
   docids: readonly number[],
@@ -413,7 +411,7 @@ function sizesWithin(
   );
   const threads = Map.groupBy(rows, ({ thread }) => thread);
   const read = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
-  // The last one may not have been read to its end.
+  // The last one may be incomplete.
   const last = read < MOST_READ ? undefined : [...threads.keys()].at(-1);
   for (const [thread, members] of threads) {
     if (thread === last) continue;
