@@ -6,9 +6,9 @@ import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**
- * Returns the configuration in force, with the archive that the user named instead of its dataDir. Reports warnings.
+ * Returns the configuration in force; an archive given by the user replaces its dataDir. Reports warnings.
  *
- * @throws config-not-found and the other errors of the configuration
+ * @throws config-not-found and other configuration errors
  */
 export function settingsOf({ globals, surroundings, report }: LocatingContext): Settings {
   const file = locateConfig(globals.config, surroundings);

@@ -10,29 +10,29 @@ import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import { type Builder, query, type Row } from './query.ts';
 
-/** A distinct attachment whose text is not known yet, and a message that has it. */
+/** A distinct attachment without a known text, and a message that contains it. */
 export interface PendingAttachment {
   readonly textId: number;
-  /** SHA-256 of its bytes; of no bytes where the message was cut before their end. */
+  /** SHA-256 of its bytes; of no bytes if the message was cut before their end. */
   readonly hash: BlobHash;
   readonly form: string;
   readonly message: MessageId;
   /** Its number in that message. */
   readonly number: number;
-  /** Its size in that message, decoded, in bytes. */
+  /** Its decoded size in that message, in bytes. */
   readonly size: number;
-  /** How often attachments of that message were given up for taking too long. */
+  /** Timeouts so far among the attachments of that message. */
   readonly strikes: number;
 }
 
-/** What is known of the text of one attachment of a message. */
+/** The state of one attachment's text. */
 export interface AttachmentTextState {
   readonly number: number;
   readonly filename: string | null;
   readonly status: 'pending' | 'done' | 'failed';
   readonly reason: string | null;
   readonly truncated: boolean;
-  /** How often reading it was given up: it is tried again while it is `pending`. */
+  /** Failed attempts; it is retried while `pending`. */
   readonly attempts: number;
 }
 
@@ -68,7 +68,7 @@ const PENDING_AGAIN = query<{ limit: number }>()((db, p) =>
     .orderBy('id')
     .limit(p.limit),
 );
-/** Attempts of the attachments of a message that were given up, all together. */
+/** Total failed attempts for the attachments of a message. */
 const STRIKES = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('attachments as a')
@@ -78,7 +78,7 @@ const STRIKES = query<{ docid: number }>()((db, p) =>
     .where('t.failure', 'is not', null)
     .where('t.version', '<', (eb) => eb.lit(0)),
 );
-/** Pending attachments of a message that no other message has. */
+/** Pending attachments that only this message has. */
 const OWN_PENDING = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('attachments as a')
@@ -149,7 +149,7 @@ const READ_AGAIN = query()((db) =>
     .where((eb) => eb.or([eb('version', '>', 0), eb('failure', 'is not', null)])),
 );
 
-/** The attachments of a message that have text, each with it, in order. */
+/** Yields the attachments of a message that have text, in order. */
 export function* attachmentTexts(
   connection: Connection,
   docid: number,
@@ -159,15 +159,15 @@ export function* attachmentTexts(
   }
 }
 
-/** What is known of the text of a distinct attachment. */
+/** The text of a distinct attachment and its state. */
 export interface KnownText
   extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated' | 'attempts'> {
-  /** Empty where it has none. */
+  /** Empty if it has none. */
   readonly text: string;
 }
 
 /**
- * Returns what is known of a text.
+ * Returns a text and its state.
  *
  * @throws `catalog-damaged`
  */
@@ -191,10 +191,10 @@ function stateOf({
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    /** Distinct attachments to be read for the first time, in the order in which they came, behind `textId` `after`. */
+    /** Lists distinct attachments not read yet, in order of arrival, after `textId` `after`. */
     pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
-    /** Distinct attachments to be read, given up before or not: those of messages with few strikes first. */
+    /** Lists distinct attachments to read, including failed ones: first those of messages with few timeouts. */
     pendingAgain: (limit: number) =>
       connection
         .all(PENDING_AGAIN, { limit })
@@ -225,7 +225,7 @@ function withHolder(
   return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
 }
 
-/** Attempts after which an attachment, and those after which a whole message, is taken for one that takes too long. */
+/** Timeouts after which an attachment, or a whole message, is given up. */
 const MOST_ATTEMPTS = 3;
 const MOST_STRIKES = 6;
 
@@ -233,13 +233,13 @@ export function attachmentWriter(connection: Connection) {
   return {
     ...attachmentQueries(connection),
     /**
-     * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
-     * that have text in any, are due to be indexed again.
+     * Records the result of reading an attachment, in one transaction. Marks messages for reindexing once all their
+     * attachments were tried, if any has text.
      *
-     * An attachment that took too long stays pending for further attempts, until it or its message has had too many; then
-     * what is left of the message fails with it, unless other messages have it too.
+     * An attachment that timed out stays pending until it or its message has too many timeouts. Then the message's
+     * remaining attachments fail as well, unless other messages have them.
      *
-     * @returns how many attachments are read or have failed for good
+     * @returns how many attachments were read or failed permanently
      */
     settle: (textId: number, outcome: AttachmentOutcome): number =>
       connection.transaction(() => {
@@ -267,7 +267,7 @@ function settleFinally(connection: Connection, textId: number, outcome: Attachme
   return 1;
 }
 
-/** Makes a message due once each of its attachments was tried. */
+/** Marks a message for reindexing once each of its attachments was tried. */
 function indexAgain(connection: Connection, docid: number): void {
   const rows = connection.all(OF_MESSAGE, { docid });
   const isTried = rows.every(({ version, failure }) => version > 0 || failure !== null);
@@ -280,7 +280,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MOST_ATTEMPTS) return settleFinally(connection, textId, timeout);
-  // Text of an older version stays until there is one of this version.
+  // Text of an older version stays until this version has one.
   const { truncated, text } = row;
   const kept = { version: -attempts, failure: 'timeout', truncated, packed: text };
   connection.run(SETTLE, { text: textId, ...kept });
@@ -295,7 +295,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   return settled;
 }
 
-/** Marks every attachment as due when reading them has changed since. */
+/** Marks every attachment for reading if the reader's version has changed. */
 export function noticeAttachmentVersion(connection: Connection): void {
   if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {
@@ -304,7 +304,7 @@ export function noticeAttachmentVersion(connection: Connection): void {
   });
 }
 
-/** The text of those attachments of a message that were read already, for the index. */
+/** Returns the known text of a message's attachments, for the index. */
 export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
   let room = CHARS_PER_MESSAGE;
@@ -313,20 +313,20 @@ export function attachmentText(connection: Connection, docid: number): string {
     texts.push(text.slice(0, room));
     room -= text.length;
   }
-  // Apart, so that no phrase spans two attachments by chance of a blank.
+  // A blank line, so that no phrase spans two attachments.
   return texts.join('\n\n');
 }
 
-/** The level of zstd: reading an attachment takes far longer than packing its text well. */
+/** zstd level: reading an attachment takes far longer than packing its text. */
 const LEVEL = 6;
-/** Bytes of the longest text: no UTF-16 unit takes more than three. */
+/** Maximum bytes of a text: a UTF-16 unit takes at most three. */
 const MAX_BYTES = 3 * CHARS_PER_ATTACHMENT;
 
 function pack(text: string): Buffer | null {
   return text === '' ? null : packUtf8(Buffer.from(text, 'utf8'), LEVEL);
 }
 
-/** @throws `catalog-damaged` for what does not unpack or is longer; a rebuild stores it again */
+/** @throws `catalog-damaged` if it does not unpack or is too long; a rebuild stores it again */
 function unpack({ file }: Connection, packed: Buffer): string {
   return unpackUtf8(packed, { maxBytes: MAX_BYTES, file, reason: 'attachment' });
 }

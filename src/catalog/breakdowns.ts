@@ -21,7 +21,6 @@ import {
   term,
 } from './sums.ts';
 
-/** Senders, recipients, or the senders' domains. */
 type PeopleDimension = 'from' | 'to' | 'domain';
 
 interface Contents {
@@ -31,9 +30,9 @@ interface Contents {
 }
 
 /**
- * Returns the types of all attachments with their distinct contents, from the sums that are kept.
+ * Returns the types of all attachments with their distinct contents, from stored sums.
  *
- * @param count how many messages have attachments of a type
+ * @param count returns the number of messages with attachments of a type
  */
 export function keptTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
   const rows = connection.text<Contents>('SELECT type, contents, bytes FROM attachment_types', []);
@@ -49,10 +48,10 @@ export function keptTypes(connection: Connection, count: (type: string) => numbe
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
 }
 
-/** Types that are looked at: senders choose what their attachments are called. */
+/** Maximum types read: senders choose the types of their attachments. */
 const MOST_TYPES = 2_000;
 
-/** Returns types of attachments that begin so, from the sums that are kept. */
+/** Returns attachment types with a prefix, from stored sums. */
 export function typesCalled(
   connection: Connection,
   prefix: string,
@@ -67,7 +66,7 @@ export function typesCalled(
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
 }
 
-/** The same of the messages that a query finds. */
+/** Does the same for a query's messages. */
 export function foundTypes(found: Found): StatsRow[] {
   const types = new Map<
     string,
@@ -90,7 +89,7 @@ export function foundTypes(found: Found): StatsRow[] {
   });
 }
 
-/** Types that a search cannot tell from each other count as one. */
+/** Returns a type's key: types that a search cannot distinguish count as one. */
 function keyOf(type: string): string {
   return mimeTokens(type).at(-1) ?? '';
 }
@@ -99,7 +98,7 @@ function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRo
   return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
 }
 
-/** Addresses that one statement asks about. */
+/** Addresses per statement. */
 const CHUNK = 1_000;
 
 interface Counted {
@@ -109,9 +108,9 @@ interface Counted {
 }
 
 /**
- * Returns who sent or got most messages, or the senders' domains, from the sums that are kept.
+ * Returns the people or senders' domains with the most messages, from stored sums.
  *
- * @param limit rows, at most: an archive may have a million addresses
+ * @param limit maximum rows: an archive may have a million addresses
  */
 export function keptPeople(
   connection: Connection,
@@ -130,7 +129,7 @@ export function keptPeople(
   return [...rows].map((row) => personRow(by, row));
 }
 
-/** The same of the messages that a query finds, and perhaps some with as many messages as the last of them. */
+/** Does the same for a query's messages. May add some with as many messages as the last. */
 export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
   const counted = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';
@@ -146,7 +145,7 @@ export function foundPeople(by: PeopleDimension, found: Found, limit: number): S
   const most = [...counted].sort(([, a], [, b]) => b.messages - a.messages);
   const people: StatsRow[] = [];
   for (let at = 0; at < most.length; at += CHUNK) {
-    // Of those with as many messages, the order of the addresses decides.
+    // Ties are ordered by address.
     const next = most[at]?.[1].messages ?? 0;
     if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
     const chunk = most.slice(at, at + CHUNK);
@@ -170,7 +169,7 @@ function roleOf(by: PeopleDimension): number {
   return by === 'to' ? ROLE.recipient : ROLE.sender;
 }
 
-/** A domain stands among addresses with its @. */
+/** Domains are stored among the addresses, with @. */
 function likeOf(by: PeopleDimension): string {
   return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
 }
@@ -186,18 +185,18 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
   };
 }
 
-/** Somebody with whom mail was exchanged. */
+/** A person with whom mail was exchanged. */
 interface Correspondent {
   readonly address: string;
   /** Messages from the address, and to it. */
   readonly from: number;
   readonly to: number;
-  /** What finds them; null where the language cannot name the address. */
+  /** Queries for them; null if a query cannot express the address. */
   readonly fromQuery: string | null;
   readonly toQuery: string | null;
 }
 
-/** Years, and where they begin and end for the reader. */
+/** Years with their bounds in the reader's time zone. */
 export interface Years {
   readonly first: number;
   readonly last: number;
@@ -206,9 +205,9 @@ export interface Years {
   readonly high: number;
 }
 
-/** Addresses of each role, year and list of mailboxes among which the most frequent ones are sought. */
+/** Candidates for each role, year and mailbox list. */
 const MOST_CANDIDATES = 40;
-/** Lists of mailboxes that are searched. */
+/** Maximum mailbox lists read. */
 const MOST_LISTS = 60;
 
 interface CountedCorrespondent {
@@ -217,8 +216,8 @@ interface CountedCorrespondent {
 }
 
 /**
- * Returns the addresses with the most messages, from the sums that indexing keeps. Numbers are exact; an address that is
- * among the first in no year may be missing.
+ * Returns the addresses with the most messages, from the index's sums. Counts are exact, but an address that is among
+ * the first in no year may be missing.
  *
  * @param years null for all
  */
@@ -248,7 +247,7 @@ export function correspondentsOf(
     }));
 }
 
-/** Lists of mailboxes that messages of the filter have, as JSON. */
+/** Returns the mailbox lists of the filter's messages, as JSON. */
 function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[] {
   const visible = scope === null ? '1' : isAmong('mailboxes', scope);
   return connection
@@ -315,7 +314,9 @@ function add(
   counted.set(id, known);
 }
 
-/** Sums are of UTC years: messages between the turn of the year in UTC and the reader's, and how often they count. */
+/**
+ * Messages between the turn of the year in UTC, as in the sums, and in the reader's zone; `times` corrects their count.
+ */
 interface Edge {
   readonly low: number;
   readonly high: number;
@@ -333,7 +334,7 @@ function edgesOf({ first, last, low, high }: Years): Edge[] {
   ];
 }
 
-/** Adds or takes away the messages of an edge, of those who are counted. */
+/** Adds or subtracts an edge's messages for the counted people. */
 function applyEdge(
   connection: Connection,
   { fits, scope }: ChartFilter,
@@ -363,26 +364,25 @@ function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<nu
   return new Map([...rows].map(({ id, address }) => [id, address]));
 }
 
-/** Somebody whose address or name begins with what was typed. */
+/** A person whose address or name matches a prefix. */
 export interface Person {
   readonly address: string;
-  /** As the newest of their messages gives it; null where none does. */
+  /** From their newest message; null if none has one. */
   readonly name: string | null;
   /** Messages sent to the address, and by it. */
   readonly received: number;
   readonly sent: number;
 }
 
-/** Rows between questions for the time. */
+/** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
-/** People of the newest messages that are counted for one answer. */
+/** Maximum people from the newest messages to count per request. */
 const MOST_NAMED = 64;
 
 /**
- * Returns people whose address begins so, or who are called so in the newest messages; those who were written to most
- * come first.
+ * Returns people whose address starts with `typed`, or whose name in the newest messages does, most written to first.
  *
- * @param mayContinue where it says no, addresses that come later in the alphabet are left out
+ * @param mayContinue if it returns false, later addresses in the alphabet are omitted
  */
 export function peopleCalled(
   connection: Connection,
@@ -410,7 +410,7 @@ export function peopleCalled(
     const sums = { received: 0, sent: 0 };
     for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
       sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
-    // Nothing is recorded of an address whose messages are not indexed, or were forgotten.
+    // Without counts, the address's messages are not indexed or were forgotten.
     if (sums.received + sums.sent > 0) counts.set(address, sums);
   }
   return [...counts]
@@ -434,11 +434,11 @@ const BY_ADDRESS = (scope: Scope | null) =>
   `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
 const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 
-/** Messages whose senders are read for one answer. */
+/** Messages read per request for their senders. */
 const READ = 2_000;
-/** People that are remembered. */
+/** Maximum people kept in memory. */
 const MOST_PEOPLE = 10_000;
-/** Characters of a name, and words, that are looked at: strangers choose its length. */
+/** Maximum characters and words of a name: senders choose its length. */
 const MOST_CHARACTERS = 200;
 const MOST_WORDS = 12;
 
@@ -455,8 +455,8 @@ interface RecentSender {
 }
 
 /**
- * Who sent the newest messages, under which name: nothing else in the catalog knows names by their words. It reads some
- * more messages, further back, with each question.
+ * Names of the newest messages' senders: the catalog has no other index of names by word. Reads some older messages on
+ * each request.
  */
 class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
@@ -478,7 +478,7 @@ class RecentSenders {
     );
     const [first, ...rest] = newer;
     if (first !== undefined) {
-      // So many at once leave a gap that nothing fills.
+      // So many new messages would leave a permanent gap.
       if (this.#newest >= 0 && rest.length === READ - 1) this.#clear();
       for (const sender of [first, ...rest].reverse()) this.#note(sender, true);
     }
@@ -491,7 +491,7 @@ class RecentSenders {
     for (const sender of older) this.#note(sender, false);
   }
 
-  /** Addresses of which a word of the name, or of the address, begins so; with several words, all of them. */
+  /** Returns addresses whose name or address has a word with this prefix; with several words, all must match. */
   called(typed: string): string[] {
     const wanted = wordsOf(typed);
     if (wanted.length === 0 && typed !== '') return [];
@@ -534,7 +534,7 @@ function wordsOf(text: string): string[] {
   );
 }
 
-/** Limits to mailboxes whose senders are remembered. */
+/** Scopes whose senders are kept in memory. */
 const MOST_SCOPES = 16;
 const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
 
@@ -560,7 +560,7 @@ interface Row {
   readonly message_id: string | null;
 }
 
-/** Returns groups of messages with one Message-ID, those with the most bytes first. */
+/** Returns groups of messages with the same Message-ID, most bytes first. */
 export function duplicates(
   connection: Connection,
   { found, scope }: Pick<Asked, 'found' | 'scope'>,
@@ -604,7 +604,7 @@ export function duplicates(
         [JSON.stringify(docids)],
       ),
     ];
-    // What the origin listed may differ from the header, which the index goes by.
+    // The service's listing may differ from the header, which the index uses.
     const listed = rows.find(
       ({ message_id: id }) => id !== null && threadNode(id) === node,
     )?.message_id;
@@ -630,7 +630,7 @@ interface LargestRow {
 
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 
-/** Returns the largest messages that are asked for, the largest first and of equal ones the newest. */
+/** Returns the largest messages, newest first among equals. */
 export function largest(
   connection: Connection,
   { found, scope }: Pick<Asked, 'found' | 'scope'>,
@@ -664,34 +664,33 @@ export function largest(
   }
 }
 
-/** Messages that are counted by what they are, the newest first: each costs some 30 µs. */
+/** Maximum messages counted, newest first: each costs about 30 µs. */
 const MOST = 5_000;
 
-/** What the messages are counted by. */
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
 
 /**
- * A value, and how many messages have it: as many as the query finds with a term for it. A folder counts every message of
- * the result that is there, also where the query asks about a state: `is:unread in:Work` wants it unread in Work itself.
+ * A value, and its number of messages: as many as the query finds with a term for it. A folder counts every message of
+ * the result in it, even for queries about a state: `is:unread in:Work` requires it to be unread in Work itself.
  */
 interface FacetValue {
   readonly key: string;
   readonly messages: number;
 }
 
-/** Years and months are the newest first, all others the largest. */
+/** Years and months are newest first, all others largest first. */
 export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
-  /** How many messages were counted, of those that the query finds the newest. */
+  /** How many of the newest found messages were counted. */
   readonly counted: number;
-  /** Whether that is all of them. */
+  /** True if all were counted. */
   readonly complete: boolean;
 }
 
 /**
- * Counts what a query finds by everything at once, in one walk over its messages. A message in two folders counts in each.
+ * Counts a query's messages by all facets, in one pass over them. A message in two folders counts in both.
  *
- * @param limit values of each facet
- * @param mayContinue ends the walk where it says no
+ * @param limit values per facet
+ * @param mayContinue stops the pass when it returns false
  */
 export function facets(
   connection: Connection,
@@ -741,14 +740,14 @@ function walked(
   return { docids, complete };
 }
 
-/** The folders of each message: where it is, or where it was last. */
+/** Returns the current or last folders of each message. */
 function foldersOf(
   connection: Connection,
   docids: readonly number[],
   found: Found,
   view: View,
 ): (readonly number[])[] {
-  // Sets know where a message is now, and in which folder of all mailboxes it was last.
+  // Place sets hold only the present, and the last folder among all mailboxes.
   if (view.asOf !== null || view.scope !== null)
     return docids.map((docid) => lastOf(shownPlaces(connection, docid, view)));
   const rows = found.rows<{ current: string; last: string }>(
@@ -768,14 +767,14 @@ function lastOf(places: ReturnType<typeof shownPlaces>): number[] {
   return shown.map(({ folder_id: folder }) => folder);
 }
 
-/** Paths of folders, each once: folders of two mailboxes may have the same. */
+/** Returns distinct folder paths: folders of two mailboxes may share one. */
 function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderName>): string[] {
   const paths = folders.flatMap((id) => names.get(id)?.path ?? []);
-  // A query cannot name a folder that is called like everything.
+  // A query cannot express a folder named "anywhere".
   return [...new Set(paths)].filter((path) => path.toLowerCase() !== 'anywhere');
 }
 
-/** The address of each mailbox that a message is or was in, for each message. */
+/** Returns, for each message, the address of each mailbox that it is or was in. */
 function mailboxesOf(
   connection: Connection,
   found: Found,
@@ -791,7 +790,7 @@ function mailboxesOf(
   ]);
 }
 
-/** The month of a message in the zone of this machine, as `2026-03`. */
+/** Returns the month of a message in this machine's zone, as `2026-03`. */
 function periodOf(docid: number): string {
   const { year, month } = wallTime(receivedAt(docid));
   return `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`;

@@ -15,28 +15,28 @@ import {
   term,
 } from './sums.ts';
 
-/** What changed in one period. */
+/** The changes of one period. */
 interface Change {
-  /** Messages that the archive stored for the first time. */
+  /** Messages stored for the first time. */
   readonly stored: number;
-  /** Messages that are deleted, and were so from then on. */
+  /** Messages deleted at the service in this period, and still deleted. */
   readonly ended: number;
 }
 
 interface Changes {
   readonly periods: readonly Change[];
-  /** Periods before this one were not counted: there is more than one chart reads. 0 where all were. */
+  /** The first complete period; earlier ones exceed the limit. 0 if all are complete. */
   readonly since: number;
 }
 
-/** Rows that are read of each kind, the newest first; those of a commit are read together. */
+/** Maximum rows read per kind, newest first, always whole commits. */
 const MOST_STORED = 100_000;
 const MOST_ENDED = 25_000;
 
 /**
- * Returns what was stored and what ended in consecutive periods, by the times of their commits.
+ * Returns the messages stored and deleted in consecutive periods, by commit time.
  *
- * @param bounds milliseconds since the epoch, ascending: the beginning of each period, and the end of the last
+ * @param bounds milliseconds since the epoch, ascending: the start of each period, and the end of the last
  */
 function changesBetween(
   connection: Connection,
@@ -60,7 +60,7 @@ function changesBetween(
   const sets = countedSets(connection, filter);
   let since = 0;
   const periodAt = (commit: number): number => periodOf(bounds, times.get(commit) ?? -1);
-  /** Notes a commit that was not read to its end, nor were those before it. */
+  /** Records a commit that was not read completely; nor were earlier ones. */
   const stopAt = (commit: number): void => {
     since = Math.max(since, periodOf(bounds, times.get(commit) ?? last) + 1);
   };
@@ -104,7 +104,7 @@ function changesBetween(
 type Stored = readonly [commit: number, set: number, messages: number];
 type Ended = readonly [commit: number, docid: number, set: number, hasEnded: 0 | 1];
 
-/** The newest commit first, from the index alone. */
+/** Newest commit first, from the index alone. */
 function storedSql(low: number, high: number, among: string): string {
   return `SELECT first_commit, place_set, count(*) FROM messages INDEXED BY messages_by_commit
     WHERE first_commit >= ${low} AND first_commit <= ${high} AND ${among}
@@ -112,8 +112,8 @@ function storedSql(low: number, high: number, among: string): string {
 }
 
 /**
- * The same for some mailboxes, as if there were no others: what is in others as well may have come there first. Rows of
- * others are not counted among those that one chart reads.
+ * Does the same for some mailboxes, as if there were no others. Messages shared with other mailboxes may have arrived
+ * there first. The limit counts only visible rows.
  */
 function storedWithin(
   connection: Connection,
@@ -139,7 +139,7 @@ function storedWithin(
     .sort((a, b) => b[0] - a[0] || b[1] - a[1]);
 }
 
-/** By the first commit that brought the message to a place in the scope. */
+/** Groups by the first commit that brought the message to a place in the scope. */
 function sharedSql(sets: readonly number[], scope: Scope): string {
   const first = `SELECT min(q.first_commit) FROM places q
     WHERE q.docid = m.docid AND q.folder_id IN ${foldersIn(scope)}`;
@@ -147,7 +147,7 @@ function sharedSql(sets: readonly number[], scope: Scope): string {
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
-/** The same of places that ended. A message ended with the last of its places, if none is open. */
+/** Does the same for ended places. A message ends with its last place, if none is open. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
   const ours = scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
   const isOpen =
@@ -174,25 +174,25 @@ function periodOf(bounds: readonly number[], time: number): number {
   return from - 1;
 }
 
-/** Zones differ by quarters of an hour. */
+/** Time zones differ by quarter hours. */
 const QUARTER_MS = 900_000;
 const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 
-/** Messages that are read: in 50 ms or less. */
+/** Maximum messages read: 50 ms or less. */
 const MOST = 50_000;
 
-/** How many messages were received in each quarter of an hour. */
+/** Messages received per quarter hour. */
 export interface Quarters {
-  /** By the beginning of the quarter, milliseconds since the epoch. */
+  /** By the start of the quarter hour, milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
-  /** The time of the oldest message that was read, where there are more than are read; null otherwise. */
+  /** The time of the oldest message read, if there are more; otherwise null. */
   readonly since: number | null;
 }
 
 /**
- * Counts when messages were received, the newest fifty thousand at most.
+ * Counts received messages by quarter hour, at most the newest 50,000.
  *
- * @param low docid of the first message; `high` is behind the last
+ * @param low docid of the first message; `high` is after the last
  */
 function quartersBetween(
   connection: Connection,
@@ -201,7 +201,7 @@ function quartersBetween(
   high: number,
 ): Quarters {
   const sets = countedSets(connection, filter);
-  // Negative where it does not count: what is read is limited, not what is counted.
+  // Negative if not counted: the limit applies to rows read.
   const docid = `iif(${isCounted(sets, filter)}, docid, -docid)`;
   const docids = connection.column<number>(
     `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
@@ -221,17 +221,17 @@ function quartersBetween(
   };
 }
 
-/** What a folder holds. */
+/** The content of a folder. */
 interface FolderBytes extends Sums {
   readonly address: string;
   readonly path: string;
-  /** What finds exactly these messages; null where the language cannot name the folder. */
+  /** A query for exactly these messages; null if a query cannot express the folder. */
   readonly query: string | null;
 }
 
 /**
- * Returns what the folders hold, from the sums that are kept; those with the most bytes first. A message in two folders
- * counts in each. Undefined where the sums cannot tell: within a scope that a message left while it stayed elsewhere.
+ * Returns the contents of folders from stored sums, most bytes first. A message in two folders counts in both.
+ * Undefined if the sums cannot tell: in a scope that a message left while it stayed elsewhere.
  */
 function folderBytes(
   connection: Connection,
@@ -252,7 +252,7 @@ function folderBytes(
     const query = terms.includes(null) ? null : terms.join(' ');
     folders.set(keyOf(address, path), { address, path, query, messages: 0, bytes: 0, deleted: 0 });
   }
-  // By the exact path and the mailboxes that a message ever was in, as `in:` and `mailbox:` find it.
+  // Matches by exact path and all past mailboxes, like `in:` and `mailbox:`.
   for (const [{ current, last, mailboxes }, sums] of received.bySet()) {
     const paths = new Set([...current, ...last].flatMap((id) => names.get(id)?.path ?? []));
     const boxes = new Set(mailboxes.flatMap((id) => addresses.get(id) ?? []));
@@ -271,7 +271,7 @@ function keyOf(address: string, path: string): string {
   return `${address.toLowerCase()}\0${path}`;
 }
 
-/** Whether a message has no current place in these folders, and does not say which of them it was in last. */
+/** Returns whether a message has no current place in these folders, and its last one among them is unknown. */
 function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean {
   const unplaced = received.all(
     ({ deleted, current, last }) =>
@@ -280,7 +280,7 @@ function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean 
   return unplaced.messages > 0;
 }
 
-/** Contents of a type of attachment, and their bytes. */
+/** Distinct contents of an attachment type, and their bytes. */
 export interface TypeBytes {
   readonly type: string;
   readonly contents: number;
@@ -290,7 +290,7 @@ export interface TypeBytes {
 export function chartQueries(connection: Connection) {
   return {
     /**
-     * Returns a filter that counts what a query finds that names mailboxes and accounts only; undefined for any other.
+     * Returns a filter for a query about mailboxes and accounts only. Undefined for other queries.
      *
      * @param accounts as `SearchRequest.accounts`
      */
@@ -314,11 +314,11 @@ export function chartQueries(connection: Connection) {
       correspondentsOf(connection, filter, years, limit),
     folders: (filter: ChartFilter, received: Received) => folderBytes(connection, filter, received),
     /**
-     * Returns the types of attachments with their distinct contents. Sums are kept for the whole archive only, since
-     * mailboxes share contents: of a part of it they are counted. Undefined where there are too many for that.
+     * Returns the types of attachments with their distinct contents. Sums are stored only for the whole archive, since
+     * mailboxes share contents; for a part, they are counted. Undefined if there are too many.
      */
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
-    /** The first docid of the UTC day on which the oldest message came; undefined where there is none. */
+    /** Returns the first docid of the UTC day of the oldest message. Undefined if there is none. */
     oldest(filter: ChartFilter) {
       const counts = isCounted(countedSets(connection, filter), filter);
       const first = docidAt(null) / DOCIDS_PER_DAY;
@@ -326,16 +326,16 @@ export function chartQueries(connection: Connection) {
       const day = connection.first<number | null>(sql, []) ?? undefined;
       return day === undefined ? undefined : day * DOCIDS_PER_DAY;
     },
-    /** When the first commit was made, milliseconds since the epoch; undefined before it. */
+    /** Returns the time of the first commit, milliseconds since the epoch. Undefined before it. */
     firstCommitAt: () =>
       connection.first<number>('SELECT time FROM commits ORDER BY number LIMIT 1', []),
   };
 }
 
-/** Numbers for charts of the present: from the sums that are kept, and from at most a hundred thousand rows each. */
+/** Numbers for charts of the present: from stored sums, and from at most 100,000 rows each. */
 export type ChartQueries = ReturnType<typeof chartQueries>;
 
-/** Attachments that are counted one by one, of all mailboxes. */
+/** Maximum attachments counted one by one, in all mailboxes. */
 const MOST_ATTACHMENTS = 100_000;
 
 function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
@@ -351,7 +351,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = isCounted(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // One content may be attached with several sizes only by a damaged row: the sums that are kept know one.
+      // Only a damaged row gives one content several sizes; the stored sums use one.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

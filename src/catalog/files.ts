@@ -12,7 +12,7 @@ import { seen, type View, viewOf } from './resolve-query.ts';
 import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } from './search.ts';
 import { isVisible } from './sql.ts';
 
-/** An attachment that has a content. */
+/** An attachment with a given content. */
 interface Carrier {
   readonly docid: number;
   readonly number: number;
@@ -22,14 +22,14 @@ interface CarrierRow extends Carrier {
   readonly isMeant: 0 | 1;
 }
 
-/** Rows between questions for the time. */
+/** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
 
 /**
- * Walks over the attachments with a content, those of the newest (or the oldest) message first: a logo may be in most of
- * an archive, so the walk is asked again and again whether there is time for more. Returns whether it came to the end.
+ * Yields the attachments with a content, newest (or oldest) message first. A logo may be in most of an archive, so the
+ * walk checks regularly whether to continue. Returns whether it reached the end.
  *
- * @param meant SQL about an attachment `a` of a message `m`: the others are passed over, which takes time as well
+ * @param meant SQL condition on an attachment `a` of a message `m`; others are skipped, which also takes time
  */
 function* carriersOf(
   connection: Connection,
@@ -53,7 +53,7 @@ function* carriersOf(
   return true;
 }
 
-/** Types that say nothing, or too little: the ending of the name does. */
+/** Types that are too vague, so that the file extension decides. */
 const UNTOLD =
   /^(?:$|application\/(?:octet-?stream|binary|(?:force-|x-)?download|x-msdownload|unknown|x-unknown|save|file)$|text\/plain$)/;
 const BY_TYPE: readonly (readonly [FileGroup, RegExp])[] = [
@@ -82,7 +82,7 @@ const BY_ENDING: ReadonlyMap<string, FileGroup> = new Map([
 ]);
 
 /**
- * Returns the group of an attachment. Types outrank names, as where text is read.
+ * Returns the group of an attachment. Types outrank names, as in text extraction.
  *
  * @param type in lower case
  */
@@ -92,7 +92,7 @@ export function fileGroup(type: string, filename: string | null): FileGroup {
   return BY_TYPE.find(([, types]) => types.test(type))?.[0] ?? 'other';
 }
 
-/** Types of a group that a query can name. */
+/** Types of a group that a query can express. */
 const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
   pdf: ['application/pdf'],
   pictures: ['image/*'],
@@ -101,7 +101,9 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
   documents: ['application/msword', 'application/rtf'],
 };
 
-/** Returns a filter for messages with attachments of a group, by type or ending; null for what has neither in common. */
+/**
+ * Returns a query for messages with attachments of a group, by type or extension. Null if a query cannot express it.
+ */
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
   if (types === undefined) return null;
@@ -119,21 +121,23 @@ function each(group: FileGroup, endings: string): (readonly [string, FileGroup])
   return endings.split(' ').map((ending) => [ending, group] as const);
 }
 
-/** Which attachments are meant: those of the messages that a query finds. */
+/** Selects the attachments of a query's messages. */
 export interface FilesRequest extends CountRequest {
   /** Only this group. */
   readonly group?: FileGroup | undefined;
-  /** Pictures that stand in the text of their message count as well: mostly logos of signatures. */
+  /** Includes images within message text: mostly logos of signatures. */
   readonly inlinePictures?: boolean | undefined;
 }
 
-/** A place in the list of attachments: an attachment of a message, or with number 0 what is before its first. */
+/**
+ * A position in the list of attachments: an attachment of a message, or with number 0 the position before its first.
+ */
 export interface FilePosition {
   readonly docid: number;
   readonly number: number;
 }
 
-/** A distinct content with the newest message of the result that has it. */
+/** A distinct content with the newest found message that contains it. */
 interface FoundFile extends FilePosition {
   readonly filename: string | null;
   /** In lower case. */
@@ -144,7 +148,7 @@ interface FoundFile extends FilePosition {
   readonly textId: number | null;
 }
 
-/** How far a walk has come. */
+/** Progress of a walk. */
 interface Reached {
   readonly reached: FilePosition;
 }
@@ -153,12 +157,12 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
   readonly text_id: number | null;
 }
 
-/** Messages whose attachments one statement reads: at first, and at most. */
+/** Messages per statement for reading attachments: at first, and at most. */
 const FIRST = 128;
 const MOST = 2_048;
-/** Messages that one search is asked about. */
+/** Messages per search. */
 const AMONG = 16;
-/** Searches of that kind; whoever needs more walks over the result once. */
+/** Maximum such searches; beyond that, one walk over the result is cheaper. */
 const MOST_SEARCHES = 32;
 
 const SPAN = { start: 0, end: 0 };
@@ -172,20 +176,20 @@ const HAS_ANY: SearchNode = {
 };
 
 /**
- * Walks over the distinct contents that a query's messages attach, those of the newest message first. A content counts
- * where the newest message of the result has it, and nowhere else: also where the walk begins behind that message.
+ * Walks the distinct contents attached to a query's messages, newest message first. A content is listed only at the
+ * newest found message that has it, even if the walk starts after that message.
  */
 class FoundFiles {
-  /** Hashes that were met. */
+  /** Hashes already listed. */
   readonly #seen = new Set<string>();
   readonly #request: FilesRequest;
   readonly #rowFilter: string;
-  /** The same of attachments that the reader may know. */
+  /** SQL condition on attachments that the reader may see. */
   readonly #meant: string;
-  /** Whether the query finds every message. */
+  /** True if the query matches every message. */
   readonly #isAll: boolean;
   #searches = 0;
-  /** What the query finds, the newest first, as far as it was walked over. */
+  /** Found docids, newest first, as far as walked. */
   readonly #found: number[] = [];
   #walk: Generator<number, number | null, undefined> | undefined;
 
@@ -202,15 +206,15 @@ class FoundFiles {
     this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
   }
 
-  /** Distinct contents that were met: what the walk holds in memory. */
+  /** Number of distinct contents held in memory. */
   get met(): number {
     return this.#seen.size;
   }
 
   /**
-   * Yields what is behind a position, or everything; and wherever some thousand messages were read, the position that was
-   * reached, so that whoever waits can give up. Ends where `mayContinue` says no. A content is met again behind a position
-   * where there was no time to find the newer message that has it.
+   * Yields contents after a position, or all. Also yields the position reached after every few thousand messages, so
+   * that the caller can stop. Ends when `mayContinue` returns false. A content may repeat after a position if time ran
+   * out while looking for its newer message.
    */
   *behind(
     position: FilePosition | undefined,
@@ -228,14 +232,14 @@ class FoundFiles {
           if (this.#seen.has(key)) continue;
           this.#seen.add(key);
           const its = fileGroup(row.type, row.filename);
-          // Each group has what it would have without the others: the newest message decides the type as well.
+          // Groups are independent: the newest message also decides the type.
           if (group !== undefined && group !== its) continue;
           if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
           const { text_id: textId, ...rest } = row;
           yield { ...rest, textId, group: its };
         }
         if (end === null) return;
-        // Before the first attachment of whatever comes next.
+        // The position before the first attachment of the next message.
         const next = end ?? chunk.at(-1) ?? 0;
         yield { reached: { docid: next - 1, number: 0 } };
         if (end !== undefined) return;
@@ -246,7 +250,7 @@ class FoundFiles {
     }
   }
 
-  /** Returns the newest message of the result that has a content; undefined also where there is no time to find it. */
+  /** Returns the newest found message with a content. Undefined also if time runs out. */
   newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
     this.#walk?.return(null);
@@ -266,7 +270,7 @@ class FoundFiles {
     );
   }
 
-  /** Whether a message of the result at or before a position has a content. */
+  /** Returns whether a found message at or before a position has a content. */
   #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
     const carriers = this.#carriers(hash, mayContinue);
     const earlier = upTo(carriers, position);
@@ -275,13 +279,13 @@ class FoundFiles {
     return first !== undefined;
   }
 
-  /** The attachments with a content, those of the newest message first. */
+  /** Returns the attachments with a content, newest message first. */
   #carriers(hash: Buffer, mayContinue: () => boolean): Iterable<Carrier> {
     const asked = { meant: this.#meant, order: 'newest' } as const;
     return carriersOf(this.connection, hash, asked, mayContinue);
   }
 
-  /** Returns the newest message with one of some attachments that the query finds; these come newest first. */
+  /** Returns the newest found message among some attachments, which are newest first. */
   #newestAmong(carriers: Iterable<Carrier>, mayContinue: () => boolean): number | undefined {
     let among: number[] = [];
     for (const { docid } of carriers) {
@@ -309,7 +313,7 @@ class FoundFiles {
     return among.find((docid) => isAmong(this.#found, docid));
   }
 
-  /** Walks on over what the query finds, from where the last walk ended down to a docid. */
+  /** Continues the walk over the query's result down to a docid. */
   #findDownTo(docid: number, mayContinue: () => boolean): void {
     this.#walk ??= this.search.walkFound(this.#request, mayContinue);
     while ((this.#found.at(-1) ?? Number.POSITIVE_INFINITY) > docid) {
@@ -320,7 +324,7 @@ class FoundFiles {
   }
 }
 
-/** The attachments at or before a position. */
+/** Yields the attachments at or before a position. */
 function* upTo(
   carriers: Iterable<Carrier>,
   position: FilePosition,
@@ -331,7 +335,7 @@ function* upTo(
   }
 }
 
-/** Whether a docid is among others, the highest of which comes first. */
+/** Searches descending docids. */
 function isAmong(docids: readonly number[], docid: number): boolean {
   let [from, to] = [0, docids.length];
   while (from < to) {
@@ -342,12 +346,12 @@ function isAmong(docids: readonly number[], docid: number): boolean {
   return docids[from] === docid;
 }
 
-/** Whether an attachment is at or before a position. */
+/** Returns whether an attachment is at or before a position. */
 function isAt(row: FilePosition, { docid, number }: FilePosition): boolean {
   return row.docid > docid || (row.docid === docid && row.number <= number);
 }
 
-/** The next of a walk; `end` is what it returned, or undefined where there may be more. */
+/** Takes the next items of a walk; `end` is the walk's return value, or undefined if there may be more. */
 function taken(
   docids: Generator<number, number | null, undefined>,
   most: number,
@@ -361,33 +365,33 @@ function taken(
   return { chunk, end: undefined };
 }
 
-/** A message as far as a list of attachments shows it. */
+/** A message in a list of attachments. */
 interface HolderMessage {
   readonly id: string;
   readonly subject: string | null;
   readonly from: Address | null;
-  /** When it was received, milliseconds since the epoch, as are the others. */
+  /** Received time, milliseconds since the epoch, like the others. */
   readonly date: number | null;
-  /** When the service deleted it; null for a message that it still had. */
+  /** Time of deletion at the service; null if the service still had it. */
   readonly endedAt: number | null;
 }
 
-/** A message that has a content, and as which attachment. */
+/** A message with a content, and the attachment's number. */
 export interface Holder extends HolderMessage {
   readonly number: number;
   readonly filename: string | null;
 }
 
-/** The messages that have a content. */
+/** The messages with a content. */
 interface Holders {
-  /** The newest ones, the newest first. */
+  /** The newest ones, newest first. */
   readonly newest: readonly Holder[];
   readonly messages: HitCount;
-  /** When the first of them was received. */
+  /** Received time of the first. */
   readonly first: number | null;
 }
 
-/** Messages with one content that are counted. */
+/** Maximum messages counted per content. */
 const MOST_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -397,7 +401,7 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
     .where('docid', '=', p.docid),
 );
 
-/** Returns what a view shows of a message; undefined for one that went meanwhile. */
+/** Returns a message as shown in a view. Undefined if it has disappeared. */
 function holderMessage(
   connection: Connection,
   docid: number,
@@ -422,7 +426,7 @@ const FILENAME = query<{ docid: number; number: number }>()((db, p) =>
     .where((eb) => eb.and({ docid: p.docid, number: p.number })),
 );
 
-/** Counts the messages of a view that have a content; at least so many where there was no time for more. */
+/** Counts the messages of a view with a content; a lower bound if time runs out. */
 function countHolders(
   connection: Connection,
   hash: Buffer,
@@ -441,7 +445,7 @@ function countHolders(
     : { count: messages, complete: true };
 }
 
-/** Returns the messages of a view that have a content: of the newest ones at most `limit`. */
+/** Returns the messages of a view with a content, the newest `limit` with details. */
 function holdersOf(
   connection: Connection,
   hash: Buffer,
@@ -470,7 +474,7 @@ function holdersOf(
   };
 }
 
-/** The newest messages that have a content, each with its first attachment that has it; and how many there are. */
+/** The newest messages with a content, each with the first such attachment, and the total. */
 interface Walked {
   readonly newest: ReadonlyMap<number, number>;
   readonly messages: number;
@@ -501,7 +505,7 @@ function walked(
       messages += 1;
       last = docid;
     }
-    // The numbers of one message descend: its first attachment comes last.
+    // Numbers within a message descend: its first attachment comes last.
     if (messages <= limit) newest.set(docid, number);
   }
   carriers.return(false);
@@ -512,31 +516,31 @@ function countOf({ messages, complete }: Walked): HitCount {
   return { count: messages, complete };
 }
 
-/** What holds for the messages that a view shows, as SQL. */
+/** Returns a view's conditions as SQL. */
 function meantIn(view: View): string {
   return ['1', ...seen(view)].join(' AND ');
 }
 
-/** A content of the list, with the newest message of the result that has it. */
+/** A listed content, with the newest found message that has it. */
 export interface ListedFile extends FilePosition {
-  /** SHA-256 of its bytes; of an attachment that is cut off, a value of its own. */
+  /** SHA-256 of its bytes; a unique value for a truncated attachment. */
   readonly hash: BlobHash;
   readonly filename: string | null;
   readonly type: string;
   readonly size: number;
   readonly group: FileGroup;
-  /** Its text; null where it has none to be read. */
+  /** Its text; null if it has none. */
   readonly textId: number | null;
-  /** The message ends before the attachment does. */
+  /** True if the message ends before the attachment. */
   readonly isCutOff: boolean;
   readonly message: HolderMessage;
-  /** Messages that have it, whether the query finds them or not. */
+  /** All messages with it, even those outside the query. */
   readonly messages: HitCount;
 }
 
 interface FilesPage {
   readonly files: readonly ListedFile[];
-  /** Where the next page continues; null at the end. A page may be short of its limit where there was no more time. */
+  /** Start of the next page; null at the end. A page may be short if time ran out. */
   readonly next: FilePosition | null;
 }
 
@@ -544,30 +548,30 @@ interface FilesPage {
 interface FilesOfMonth {
   /** `2026-03` */
   readonly key: string;
-  /** Where its list begins. */
+  /** Start of its list. */
   readonly from: FilePosition;
   readonly count: number;
 }
 
-/** How many distinct contents a query's messages have; at least so many where counting was given up. */
+/** Number of distinct contents in a query's messages; a lower bound if not `complete`. */
 export interface FilesSums {
-  /** Of each group, also where the request names one. */
+  /** For each group, even if the request selects one. */
   readonly groups: Readonly<Record<FileGroup, number>>;
-  /** Of the group that is asked for, the newest first; where counting was given up, the last is not complete. */
+  /** For the requested group, newest first; if not `complete`, the last month is incomplete. */
   readonly months: readonly FilesOfMonth[];
   readonly complete: boolean;
 }
 
-/** One content, with the messages that have it. */
+/** One content, with its messages. */
 export interface FileContent extends ListedFile, Pick<Holders, 'newest' | 'first'> {
-  /** Whether the query finds a message that has it. */
+  /** True if the query finds a message with it. */
   readonly isFound: boolean;
 }
 
-/** Contents that are counted: each takes some 100 bytes of memory meanwhile. */
+/** Maximum contents counted: each takes about 100 bytes of memory. */
 const MOST_COUNTED = 200_000;
 
-/** Attachments of one message that are looked for in others: each costs a query. */
+/** Maximum attachments of one message to look up elsewhere: each costs a query. */
 const MOST_OF_MESSAGE = 200;
 
 const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -579,7 +583,7 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
 );
 
-/** Attachments, each content once however many messages have it. What a request's query, moment and scope leave out is not there. */
+/** Attachments, with each content listed once. Excludes everything outside a request's query, time and scope. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const listed = (
     found: FoundFile,
@@ -593,7 +597,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     return { ...found, hash, isCutOff: isCutOff(found), message, messages };
   };
   return {
-    /** Lists contents in the order of the newest message that has them. */
+    /** Lists contents in the order of their newest message. */
     page: (
       {
         limit,
@@ -612,18 +616,18 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         )) {
           if ('reached' in found) reached = found.reached;
           else {
-            // There is more: the page ends behind what it has.
+            // There is more: the page ends after its last content.
             if (files.length >= limit) return { files, next: reached };
             reached = { docid: found.docid, number: found.number };
             const file = listed(found, view, mayContinue);
             if (file !== undefined) files.push(file);
           }
-          // What was looked through in vain is not looked through again.
+          // Skips what this page has already searched.
           if (!mayContinue()) return { files, next: reached };
         }
         return { files, next: null };
       }),
-    /** @param timeZone IANA name of the zone whose months are meant; absent: this machine's */
+    /** @param timeZone IANA name of the months' zone; default this machine's */
     sums: (
       { timeZone, ...request }: FilesRequest & { readonly timeZone?: string | undefined },
       mayContinue: () => boolean,
@@ -646,8 +650,8 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         return { groups: allGroups(groups), months: months.all, complete };
       }),
     /**
-     * Returns a content that a message of the archive has; of the messages at most `limit`. Where there is no time, it may
-     * be missing, or said not to be found by the query.
+     * Returns a content of the archive with at most `limit` messages. If time runs out, it may be missing, or reported
+     * as not found by the query.
      */
     content: (
       request: FilesRequest,
@@ -659,14 +663,14 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         const view = viewOf(connection, request);
         const bytes = Buffer.from(hash, 'hex');
         const holders = holdersOf(connection, bytes, limit, view, mayContinue);
-        // Whoever asks learns of what others have neither by the answer nor by the time it takes.
+        // Neither the result nor its duration may reveal contents of other mailboxes.
         if (holders.messages.count === 0) return undefined;
         const { group: _, ...asked } = request;
         const inTexts: FilesRequest = { ...asked, inlinePictures: true };
         const all: FilesRequest = { ...inTexts, node: { kind: 'all', span: { start: 0, end: 0 } } };
         const newest = (among: FilesRequest) =>
           new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
-        // As the list has it; else where it stands in a text; else where the query does not find it.
+        // As in the list; otherwise inline; otherwise outside the query.
         const found = newest(asked) ?? newest(inTexts);
         const shown = found ?? newest(all);
         const file = shown === undefined ? undefined : listed(shown, view, mayContinue);
@@ -674,7 +678,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
-    /** Returns the first attachments of a message, and in how many messages each is. */
+    /** Returns the first attachments of a message, and the number of messages with each. */
     ofMessage: (
       request: Pick<CountRequest, 'asOf' | 'scope'>,
       docid: number,
@@ -700,10 +704,10 @@ function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, n
   return groups;
 }
 
-/** Counts docids that come newest first by the months of a zone. */
+/** Counts docids, newest first, by month of a zone. */
 class Months {
   readonly all: (FilesOfMonth & { count: number })[] = [];
-  /** The first docid of the month that is counted. */
+  /** The first docid of the current month. */
   #low = Number.POSITIVE_INFINITY;
 
   constructor(private readonly timeZone: string | undefined) {}

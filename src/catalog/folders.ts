@@ -5,7 +5,7 @@ import type { Connection } from './database.ts';
 import { type Builder, query, type Row } from './query.ts';
 import { type FlagSetRow, flagSetRows, MARK, reachedCommit, type Scope } from './sql.ts';
 
-/** How a folder was called at a commit, and whose it is. */
+/** A folder's name at a commit, and its mailbox. */
 export interface FolderName {
   readonly id: number;
   readonly host: string;
@@ -17,7 +17,7 @@ export interface FolderName {
   readonly name: string;
   readonly delimiter: string;
   readonly specialUse: string | null;
-  /** How many folders that were met before had this path as well: 0 for the first, and nearly always. */
+  /** Number of earlier folders with this path: nearly always 0. */
   readonly namesake: number;
 }
 
@@ -29,7 +29,7 @@ const CURRENT = query()((db) =>
     .select(['f.special_use as specialUse', 'f.delimiter'])
     .orderBy('f.id'),
 );
-/** The span in force at the commit, else the one before it: a folder that had gone is still named. */
+/** The span in force at the commit, otherwise the one before it: a removed folder keeps its name. */
 const AT = query<{ commit: number }>()((db, p) =>
   db
     .selectFrom('folder_spans as s')
@@ -56,7 +56,7 @@ const MAILBOX_NAMES = query()((db) =>
   db.selectFrom('mailboxes').select(['id', 'host', 'address', 'mailbox']).orderBy('id'),
 );
 
-/** What folders and mailboxes of the archive were ever called, whatever became of them. */
+/** All past and present names of folders and mailboxes. */
 export interface EverNamed {
   readonly folders: readonly Pick<
     FolderName,
@@ -65,7 +65,7 @@ export interface EverNamed {
   readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
 }
 
-/** Returns every name a folder ever had, and every mailbox, also one without folders; or those in a scope. */
+/** Returns every name that a folder ever had, and every mailbox, even without folders; limited to a scope if given. */
 export function everNamed(connection: Connection, scope?: Scope | null): EverNamed {
   const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
   const folders = connection
@@ -84,7 +84,7 @@ export function namesWithin(
   return new Map([...names].filter(([, { mailboxId }]) => scope.mailboxes.includes(mailboxId)));
 }
 
-/** Every folder ever seen by its number, under its last path, or under the path it had at a commit. */
+/** Returns every folder ever seen by number, with its last path, or its path at a commit. */
 export function folderNames(
   connection: Connection,
   commit?: number,
@@ -92,7 +92,7 @@ export function folderNames(
   const rows = commit === undefined ? connection.all(CURRENT, {}) : connection.all(AT, { commit });
   const met = new Map<string, number>();
   const names = new Map<number, FolderName>();
-  // Of several spans of a folder, the last holds.
+  // The last span of a folder wins.
   for (const row of new Map(rows.map((one) => [one.id, one])).values()) {
     const name = lastPart(row);
     const key = `${row.mailboxId}\0${row.path}`;
@@ -108,12 +108,12 @@ function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): 
   return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
-/** Names of which any may match; undefined and an empty list match everything. */
+/** Alternative names; undefined and an empty list match everything. */
 export type AnyOf = string | readonly string[] | undefined;
 
-/** The mailboxes and folders to read: a folder matches if it is in a listed mailbox and under a listed name. */
+/** The mailboxes and folders to read: a folder matches if it is in a listed mailbox and has a listed name. */
 export interface FolderFilter {
-  /** Addresses or resource ids, in any case. */
+  /** Addresses or resource IDs, in any case. */
   readonly mailbox?: AnyOf;
   /** Paths, patterns or special uses: `foldersMeant` resolves each name in each mailbox separately. */
   readonly folder?: AnyOf;
@@ -124,7 +124,7 @@ export function namesIn(names: AnyOf): readonly string[] {
   return typeof names === 'string' ? [names] : (names ?? []);
 }
 
-/** Returns the folders that a filter means, by the mailboxes that they are in. */
+/** Returns the folders that match a filter, grouped by mailbox. */
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
@@ -144,7 +144,7 @@ export function matchingFolders<
   return [...new Set(matches)];
 }
 
-/** Returns whether a mailbox has one of these addresses or resource ids. */
+/** Returns whether a mailbox has one of these addresses or resource IDs. */
 export function isMailbox(
   { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
   wanted: AnyOf,
@@ -159,7 +159,7 @@ export function isMailbox(
 
 type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'mailboxId'>;
 
-/** Returns the mailboxes that `mailbox:` means: by address, resource id, or what stands before the @. */
+/** Returns the mailboxes of `mailbox:`: by address, resource ID, or the part before the @. */
 export function mailboxesCalled(value: string, folders: readonly Named[]): ReadonlySet<number> {
   return new Set(
     folders.filter((one) => isMailboxCalled(value, one)).map(({ mailboxId }) => mailboxId),
@@ -176,9 +176,9 @@ export function isMailboxCalled(
 }
 
 /**
- * Returns the mailboxes that `account:` means: by its name in the configuration, or by the host that they are at.
+ * Returns the mailboxes of `account:`: by the account's name in the configuration, or by host.
  *
- * @param accounts hosts by the names of accounts in lower case
+ * @param accounts hosts by lower-case account name
  */
 export function mailboxesOfAccount(
   value: string,
@@ -197,7 +197,7 @@ export interface KnownMailbox extends MailboxKey {
   readonly address: string;
 }
 
-/** A folder as the archive knows it. `id` stays through renames; facts and users speak of paths. */
+/** A known folder. `id` survives renames; facts and users refer to paths. */
 export interface KnownFolder extends FolderKey {
   readonly id: number;
   readonly address: string;
@@ -205,7 +205,7 @@ export interface KnownFolder extends FolderKey {
   readonly delimiter: string;
   readonly specialUse: string | null;
   readonly generation: number;
-  /** True when it went at the origin; its ended places are still there. */
+  /** True if it was deleted at the service; its ended places remain. */
   readonly gone: boolean;
 }
 
@@ -356,7 +356,7 @@ interface FoldersAsked {
   readonly gone?: boolean;
 }
 
-/** @param scope limits all answers to its mailboxes, as if there were no others */
+/** @param scope limits all results to its mailboxes, as if there were no others */
 export function folderQueries(connection: Connection, scope: Scope | null = null) {
   const isOurs = (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
   const ownMailbox = ({ host, mailbox }: MailboxKey): KnownMailbox | undefined => {
@@ -376,7 +376,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     own ??= new Set(all({ gone: true }).map(({ id }) => id));
     return own.has(folder);
   };
-  // Flags change with commits only, and a large folder takes its time.
+  // Flags change only with commits, and counting a large folder takes time.
   let counted = { commit: -1, unread: new Map<number, number>() };
   const unread = (folder: number): number => {
     const commit = reachedCommit(connection);
@@ -387,25 +387,25 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
-    /** Returns one of them without reading the others: there may be a thousand, and a caller asks for each. */
+    /** Returns one mailbox without reading the others: there may be a thousand. */
     mailbox: ownMailbox,
-    /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
+    /** Lists all folders by mailbox and path; deleted ones only with `gone`. */
     all,
     /**
-     * What each folder was called and when, by folder and in the order of time: commits with their times in milliseconds
-     * since the epoch. `to` is null while a name is in force; else the commit that changed it, or found the folder gone.
+     * Lists each folder's names over time, by folder and time: commits with their times in milliseconds since the
+     * epoch. `to` is null while a name is in force; otherwise, the commit that changed it or found the folder deleted.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
-    /** What folders and mailboxes were ever called. */
     everNamed: () => everNamed(connection, scope),
-    /** The live folder at a path. */
+    /** Returns the live folder at a path. */
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, path: folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
     },
     /**
-     * Places of a folder, all generations together. `open` counts the assumed and the held ones too; `quarantined` those that
-     * the user acknowledged as well; `forgotten` those at which the origin still shows a purged message.
+     * Counts the places of a folder, over all generations. `open` includes places matched without download and held
+     * ones; `quarantined` includes acknowledged ones; `forgotten` are places where the service still has a purged
+     * message.
      */
     counts(folder: number) {
       if (!isOwn(folder)) return NO_PLACES;
@@ -420,24 +420,24 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
         forgotten: connection.get(FORGOTTEN, { folder })?.n ?? 0,
       };
     },
-    /** Open places without `\\Seen`. */
+    /** Returns the number of open places without `\\Seen`. */
     unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
-    /** The highest uid any fact of this generation named; 0 for none. */
+    /** Returns the highest UID in any fact of this generation; 0 for none. */
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
-    /** The highest generation number the folder has had; 0 for none. */
+    /** Returns the highest generation number of the folder; 0 for none. */
     highestGeneration: (folder: number) =>
       connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     latestCertificate(folder: number): StoredCertificate | undefined {
       const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;
       return row && { ...row, complete: row.complete === 1 };
     },
-    /** When a folder was found gone at the origin, milliseconds since the epoch; null where it is there. */
+    /** Returns when a folder was found deleted at the service, milliseconds since the epoch; null if it exists. */
     goneAt: (folder: number) =>
       isOwn(folder) ? (connection.get(GONE, { folder })?.time ?? null) : null,
   };
 }
 
-/** Returns the highest uid that any fact of a generation named; 0 for none. */
+/** Returns the highest UID in any fact of a generation; 0 for none. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
   return connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0;
 }
@@ -455,16 +455,16 @@ const NO_PLACES = {
   ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
 };
 
-/** What names in a query can stand for. */
+/** Names for resolving a query. */
 interface ArchiveNames {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
 }
 
-/** The names of each connection at the commit it last saw: they change with commits only. */
+/** Names per connection at the commit it last saw: they change only with commits. */
 const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names: ArchiveNames }>();
 
-/** Folders and flag sets as they are now, read once a commit; or with the folders' names at a commit. */
+/** Returns current folders and flag sets, cached per commit; or with the folders' names at a past commit. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
   if (asOf !== null) return read(connection, asOf);
   const commit = reachedCommit(connection);

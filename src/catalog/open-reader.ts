@@ -24,13 +24,13 @@ import type { UnknownName } from './resolve-query.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Whether the user takes the risk of a network file system. */
+/** Returns whether the user accepts the risk of a network file system. */
 export function allowsNetwork(env: Environment): boolean {
   return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
 }
 
 /**
- * Refuses to write to an archive that is reached over a network.
+ * Refuses to write to an archive on a network file system.
  *
  * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
  */
@@ -43,9 +43,9 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
 }
 
 /**
- * Holds the one writer's lock of an archive for as long as `act` takes.
+ * Runs `act` with the writer's lock of an archive.
  *
- * @throws archive-in-use, and what `act` throws
+ * @throws archive-in-use, and errors of `act`
  */
 export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promise<T> {
   const lock = acquireLock(dataDir);
@@ -56,14 +56,14 @@ export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promi
   }
 }
 
-/** Of these the system says that there is nothing at a path, or that there cannot be. */
+/** Errors that mean that a path does not exist. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
- * Returns whether a folder holds an archive.
+ * Returns whether a directory holds an archive.
  *
- * @param damaged whether a log without its FORMAT counts
- * @throws archive-unreadable where the system does not let us look
+ * @param damaged accept a log without its FORMAT
+ * @throws archive-unreadable if the system denies access
  */
 export function holdsArchive(dataDir: string, damaged = false): boolean {
   const exists = (file: string): boolean => {
@@ -86,7 +86,7 @@ export function requireArchive(dataDir: string, damaged = false): void {
 }
 
 /**
- * Refuses a query that names a folder, mailbox or account that never was: an empty answer would look like a finding.
+ * Refuses a query for a folder, mailbox or account that never existed: an empty result would look meaningful.
  *
  * @throws usage-unknown-name
  */
@@ -97,15 +97,15 @@ export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
   }
 }
 
-/** Mailboxes and folders to read, and whether only what is at the service now counts. */
+/** Mailboxes and folders to read, and whether only the present counts. */
 interface Choice extends FolderFilter {
   readonly deleted?: boolean | undefined;
   readonly asOf?: unknown;
 }
 
 /**
- * Refuses a mailbox or a folder that never was, and a folder that is gone where only what is at the service now is
- * asked for. With several mailboxes, a folder that one of them has is enough.
+ * Refuses a mailbox or folder that never existed, and a deleted folder if only the present counts. With several
+ * mailboxes, one with the folder is enough.
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -135,8 +135,8 @@ export function refuseUnknownChoice(
 }
 
 /**
- * Returns a reader whose `streamMessage` waits for segments that are elsewhere. Its other methods throw `segment-elsewhere`,
- * as those of the reader do that it is made of.
+ * Returns a reader whose `streamMessage` waits for remote segments. Its other methods throw `segment-elsewhere`, like
+ * those of the given reader.
  */
 function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   return {
@@ -161,7 +161,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
           }
           return;
         } catch (error) {
-          // A message refers to parts that may be in any segment: it is begun again, as far as it came.
+          // A message's parts may be in any segment: it is restarted, and skips the bytes already yielded.
           if (!hasCode(error, 'segment-elsewhere')) throw error;
           const segment = Number(error.facts.segment);
           await segments.fetch([segment]);
@@ -172,7 +172,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   };
 }
 
-/** What is left of a message that was purged, if that is what an id, or the beginning of one, names. */
+/** Returns the record of a purged message, if an ID or prefix identifies exactly one. */
 export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
   const [purged, other] = catalog.messages.purgedByPrefix(typed);
@@ -188,10 +188,10 @@ export interface CatalogLag {
 }
 
 /**
- * Returns how far the catalog of an archive is behind its log, or null where it is not, or where a writer is about to
- * bring it along. A damaged log is no reason here: a verification reports it.
+ * Returns how far an archive's catalog is behind its log. Null if it is not, or a writer will update it. Ignores a
+ * damaged log: verification reports that.
  *
- * @param reachedNow returns the number of the commit that the catalog has reached
+ * @param reachedNow returns the number of the catalog's last commit
  */
 export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLag | null {
   const last = lastCommitNumber(dataDir, realFiles);
@@ -201,7 +201,7 @@ export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLa
   return last > reached ? { reached, last } : null;
 }
 
-/** The lock is only tried where the catalog is behind. */
+/** Tries the lock, which happens only if the catalog is behind. */
 function hasWriter(dataDir: string): boolean {
   try {
     tryLock(dataDir);
@@ -213,15 +213,15 @@ function hasWriter(dataDir: string): boolean {
   }
 }
 
-/** The archive, opened for reading only: with or without a concurrent writer, without configuration or network. */
+/** An archive opened read-only: with or without a concurrent writer, without configuration or network. */
 export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;
-  /** Null where the catalog has all that the log has, or a writer is about to bring it along. */
+  /** Null if the catalog is up to date, or a writer will update it. */
   readonly catalogBehind: CatalogLag | null;
-  /** Opened when first asked for. */
+  /** Opened on first use. */
   sources(): LogReader;
-  /** Lets go of segments that are held open: they may have been replaced. */
+  /** Closes open segments, which may have been replaced. */
   refresh(): void;
   close(): void;
 }
@@ -237,9 +237,9 @@ export function openReader({ globals, surroundings, report, only }: LocatingCont
 }
 
 /**
- * The same for a folder that is known.
+ * Does the same for a known directory.
  *
- * @param segments where segments are that are not in the folder; without it, all are
+ * @param segments source of remote segments; by default, all are local
  */
 export function openReaderOf(
   dataDir: string,
@@ -272,14 +272,14 @@ function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined)
   return fetchingReader(openLogReader({ ...options, segments }), segments);
 }
 
-/** What the engine reports while it works. A front end puts it into words, or drops it. */
+/** Events of the engine's work. A front end displays or drops them. */
 export type EngineEvent =
-  /** The file of the configuration that was read. */
+  /** The configuration file that was read. */
   | { readonly event: 'config-located'; readonly file: string }
   | { readonly event: 'config-warning'; readonly warning: ConfigWarning }
-  /** The folder of the archive that was chosen. */
+  /** The archive's directory. */
   | { readonly event: 'archive-located'; readonly dataDir: string }
-  /** A reader found the catalog at commit `reached` of `last`, with no writer to bring it up to date. */
+  /** The catalog is at commit `reached` of `last`, and no writer will update it. */
   | {
       readonly event: 'catalog-behind';
       readonly dataDir: string;
@@ -288,37 +288,37 @@ export type EngineEvent =
     }
   /** A writer folded commits that the catalog lacked. */
   | { readonly event: 'catalog-caught-up'; readonly commits: number }
-  /** `bytes` behind the last commit were moved to a file: the previous writer was cut off. */
+  /** `bytes` after the last commit were moved to a file: the previous writer was interrupted. */
   | { readonly event: 'tail-put-aside'; readonly file: string; readonly bytes: number }
   /** A damaged state.sqlite was moved to `file`. */
   | { readonly event: 'state-put-aside'; readonly file: string }
-  /** The archive's state could not be written; the command's result stands all the same. */
+  /** The archive's state could not be written; the command's result is still valid. */
   | { readonly event: 'state-not-written'; readonly what: Remembered; readonly error: unknown }
-  /** A purge that was decided is being carried out. */
+  /** A decided purge is being completed. */
   | { readonly event: 'purging'; readonly messages: number }
   | { readonly event: 'rebuilding-catalog'; readonly because: 'purge' | 'repair' | 'version' }
   /** A message could not be fetched again during a repair. */
   | { readonly event: 'not-fetched'; readonly place: Place; readonly error: unknown };
 
-/** What could not be written to the state. */
+/** State that could not be written. */
 export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
-/** What finding the configuration and the archive takes. */
+/** Context for locating the configuration and the archive. */
 export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report' | 'only'>;
 
-/** What the engine works with: nothing of the process is reached in other ways. */
+/** The engine's only access to the process. */
 export interface EngineContext {
-  /** The configuration file and the archive that the user named, if any. */
+  /** The configuration file and archive given by the user, if any. */
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly surroundings: Surroundings;
-  /** The one archive that may be read, and what brings its segments: no configuration is looked for. */
+  /** The only archive to read, and its segments; no configuration is located. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
-  /** Aborted when the work is to stop. */
+  /** Aborted to stop the work. */
   readonly signal: AbortSignal;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;
   readonly report: (event: EngineEvent) => void;
-  /** The front end's words, for what is kept as text: in the state, or within the facts of another error. */
+  /** The front end's texts, for storage in the state or in the facts of another error. */
   readonly words: {
     readonly finding: (finding: Finding) => string;
     readonly error: (error: unknown) => string;

@@ -22,31 +22,32 @@ import { createIndexer, readAttachments } from './indexer.ts';
 import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
 import { catchUp, rebuild, withExtractors } from './rebuild.ts';
 
-/** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
+/** The archive opened by its only writer. Always close it, to free the lock. */
 export interface Writer {
   readonly dataDir: string;
   readonly log: LogWriter;
   readonly sources: LogReader;
   readonly catalog: WritableCatalog;
   readonly state: StateFile;
-  /** What sealed records are compressed with, as the configuration says. */
+  /** Compression of sealed records, from the configuration. */
   readonly codec: ArchiveCodec;
-  /** Rewrites segments, on a thread that starts when it is first needed, also after it was closed. */
+  /** Rewrites segments on a thread that starts on demand, even after it was closed. */
   readonly sealer: Sealer;
-  /** Where the files of segments are. */
+  /** The store of segment files. */
   readonly segments: SegmentStore;
-  /** Where a purge that was decided is written down until it is done; a file next to the log if not said. */
+  /** The journal of purges; default a file next to the log. */
   readonly purges?: PurgeJournal;
-  /** Where large sources wait on their way into the log. */
+  /** Directory for large sources before they are in the log. */
   readonly spoolDir: string;
   close(): Promise<void>;
 }
 
 /**
- * Takes the lock, opens log, catalog and state, and brings the catalog level with the log.
+ * Takes the lock, opens log, catalog and state, and updates the catalog from the log.
  *
- * @param configuredCodec `archive.codec` of a configuration that the command has loaded; otherwise it is located
- * @throws network-file-system, archive-in-use, and those of `locateCodec`; family `damage` when the log is not what was written: nothing was changed then
+ * @param configuredCodec `archive.codec` of a loaded configuration; otherwise, it is located
+ * @throws network-file-system, archive-in-use, and errors of `locateCodec`; family `damage` if the log is damaged:
+ * nothing was changed then
  */
 export async function openWriter(
   context: Pick<EngineContext, 'globals' | 'surroundings' | 'signal' | 'now' | 'report'>,
@@ -64,7 +65,7 @@ export async function openWriter(
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');
-    // What a killed process left there belongs to nobody.
+    // Left by a killed process, so unused.
     rmSync(spoolDir, { recursive: true, force: true });
     makeFolders(spoolDir, FOLDER_MODE);
     const catalog = await openCurrentCatalog(dataDir, context);
@@ -97,10 +98,10 @@ export async function openWriter(
 }
 
 /**
- * Opens a catalog for writing. One of an earlier version is first rebuilt from the log, as long as the log is whole and
- * has the commit that the catalog has reached. The caller holds the archive's lock.
+ * Opens a catalog for writing. Rebuilds one of an earlier version from the log first, if the log is intact and has the
+ * catalog's last commit. The caller holds the archive's lock.
  *
- * @throws those of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is as it was
+ * @throws errors of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is unchanged
  */
 async function openCurrentCatalog(
   dir: string,
@@ -117,23 +118,23 @@ async function openCurrentCatalog(
 }
 
 /**
- * Removes the catalog of a folder for good, with its write-ahead log, unfinished rebuilds, and those that repairs put
- * aside: all of them have the text of messages. True when there was one. The caller holds the folder's lock.
+ * Deletes a directory's catalog with its write-ahead log, unfinished rebuilds, and catalogs put aside by repairs: all
+ * contain message text. Returns whether there was one. The caller holds the directory's lock.
  */
 export async function removeCatalogs(dataDir: string): Promise<boolean> {
   const file = catalogFile(dataDir);
   const folder = dirname(file);
   if (!existsSync(folder)) return false;
   const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
-  // The database before its log: SQLite would replay a log that is left next to another database.
+  // The database before its log: SQLite would replay a leftover log into another database.
   for (const name of names.sort()) rmSync(join(folder, name), { force: true });
   if (names.length > 0) await realFiles.syncFolder(folder);
   return names.length > 0;
 }
 
 /**
- * Brings the catalog of a copy to the copy's last commit, texts included. One that cannot be brought there is removed:
- * a search in it would find old mail only, without an error. The caller holds the copy's lock.
+ * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated: a search
+ * would silently find only old mail. The caller holds the copy's lock.
  *
  * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
  */
@@ -163,7 +164,7 @@ export async function updateCatalog(
   }
 }
 
-/** Returns whether an error says that a catalog is of another version, damaged, or does not belong to the log. */
+/** Returns whether an error means that a catalog has another version, is damaged, or belongs to another log. */
 export function isOfNoUse({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }

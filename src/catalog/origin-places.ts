@@ -7,11 +7,11 @@ import { query } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
 /**
- * What the origin showed: the folders of a mailbox and the messages in them by uid, now or at a commit. Only the
- * generation of a folder that was in force then counts; quarantined messages are among them, forgotten ones are not.
+ * The service's folders and messages by UID, now or at a commit. Only the folder's generation in force then counts.
+ * Includes incomplete messages, not forgotten ones.
  */
 
-/** A folder as the origin showed it. */
+/** A folder at the service. */
 export interface OriginFolder {
   readonly id: number;
   readonly path: string;
@@ -21,26 +21,26 @@ export interface OriginFolder {
   readonly generation: number;
 }
 
-/** The messages of a folder in the order of their uids: equal indexes belong together. */
+/** The messages of a folder by UID; arrays correspond by index. */
 export interface OriginUids {
   readonly uids: Float64Array;
   /** The number of the place's row, or minus the number of the quarantine's row. */
   readonly rows: Float64Array;
   /** Numbers for `PlaceQueries.flags`. */
   readonly flagSets: Uint32Array;
-  /** How many are unread. */
+  /** Number of unread messages. */
   readonly unread: number;
 }
 
-/** What the catalog knows of a message in a folder, and where the log tells the rest of it. */
+/** A message in a folder, with references into the log. */
 export interface OriginPlace {
-  /** Null in quarantine. */
+  /** Null for an incomplete message. */
   readonly id: string | null;
-  /** The number of its folder. */
+  /** Folder number. */
   readonly folder: number;
   readonly generation: number;
   readonly uid: number;
-  /** The commit in which it came. */
+  /** The commit of its arrival. */
   readonly commit: number;
   readonly docid: number;
   readonly size: number;
@@ -50,15 +50,15 @@ export interface OriginPlace {
   readonly messageId: string | null;
 }
 
-/** What messages can be sorted and narrowed by. */
+/** Sort and filter keys of messages. */
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
-  /** When it was received, milliseconds since the epoch; minus infinity for a message without a date. */
+  /** Received time, milliseconds since the epoch; minus infinity without a date. */
   readonly date: number;
 }
 
-/** The time of messages without a date: before every other. */
+/** Messages without a date sort first. */
 const NO_DATE = Number.NEGATIVE_INFINITY;
 const FOLDER = ['f.id', 's.path', 'f.name', 'f.delimiter', 's.special_use as specialUse'] as const;
 const FOLDERS_NOW = query<MailboxKey>()((db, p) =>
@@ -211,7 +211,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
   const unreadSets = () => new Set(connection.all(UNREAD_SETS, {}).map(({ id }) => id));
   return {
     flags,
-    /** The folders of a mailbox, by path; null asks for those that are there now. */
+    /** Returns the folders of a mailbox, by path; null for the present. */
     folders: ({ host, mailbox }: MailboxKey, commit: number | null) =>
       commit === null
         ? connection.all(FOLDERS_NOW, { host, mailbox })
@@ -236,7 +236,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       });
       return { uids, rows, flagSets, unread: count };
     },
-    /** Messages of a folder now, and how many of them are unread, without reading their uids. */
+    /** Counts a folder's messages, and the unread ones, without reading UIDs. */
     counts({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>) {
       const stored = connection.get(COUNTS, { id, generation });
       const kept = connection.all(QUARANTINED, { id, generation });
@@ -256,37 +256,40 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const date = found.date ?? (isDated(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
-    /** @param row of `OriginUids`. After another commit it may be another message's: rows that a purge freed are reused. */
+    /**
+     * @param row of `OriginUids`. After another commit, it may belong to another message: rows freed by a purge are
+     * reused.
+     */
     place(row: number) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
       if (found === undefined) return undefined;
       return { ...found, id: stored === undefined ? null : stored.id.toString('hex') };
     },
-    /** Returns the path that a folder had at a commit. */
+    /** Returns a folder's path at a commit. */
     pathAt: (folder: number, commit: number) => connection.get(PATH_AT, { folder, commit })?.path,
   };
 }
 
 export type OriginQueries = ReturnType<typeof originQueries>;
 
-/** A folder's path at a commit may have another last part than now. */
+/** Returns the last part of the path, which may differ from the present name. */
 function leafOf({ path, delimiter }: Pick<OriginFolder, 'path' | 'delimiter'>): string {
   const cut = delimiter === '' ? -1 : path.lastIndexOf(delimiter);
   return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
-/** An open place with what a new place needs to take its bytes over. */
+/** An open place with the data that a new place needs to reuse its bytes. */
 export interface PlacedMessage {
   readonly uid: number;
   readonly docid: number;
   readonly id: MessageId;
-  /** Bytes of the raw source. */
+  /** Size of the raw source in bytes. */
   readonly size: number;
   readonly fingerprint: string;
-  /** From the message's first listing: shows whether a uid still names the same message. */
+  /** From the message's first listing: shows whether a UID still belongs to the same message. */
   readonly messageId: string | null;
-  /** Received date, milliseconds since the epoch; null where the listing's could not be read. */
+  /** Received date, milliseconds since the epoch; null if the listing's is invalid. */
   readonly date: number | null;
 }
 
@@ -301,7 +304,7 @@ const PLACED = query<{ folder: number; generation: number; uid: number }>()((db,
       'm.size',
       'p.fingerprint',
       'm.message_id as messageId',
-      // A place keeps a date of its own only where it differs from the message's.
+      // A place has its own date only if it differs from the message's.
       eb.fn.coalesce('p.date', 'm.date').as('date'),
     ])
     .where((eb) =>
@@ -327,7 +330,7 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-/** Rows read at a time: a folder of a million messages is a million numbers, and never as many rows. */
+/** Rows read at a time: a folder of a million messages needs a million numbers, but not as many row objects. */
 const CHUNK = 5_000;
 type Stretch = InGeneration & { readonly after: number; readonly limit: number };
 
@@ -382,7 +385,7 @@ const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
     .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 
-/** What a pass asks about places that may have moved. */
+/** Queries of a sync run about places that may have moved. */
 export function relinkQueries(connection: Connection) {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
     connection.all(which, { folder, generation }).map(({ uid }) => uid);
@@ -397,14 +400,14 @@ export function relinkQueries(connection: Connection) {
   const openUids = (folder: number, generation: number): number[] =>
     inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
   return {
-    /** The open place of a uid with its message; undefined where none is open. */
+    /** Returns the open place of a UID with its message. Undefined if none is open. */
     placed(folder: number, generation: number, uid: number) {
       const row = connection.get(PLACED, { folder, generation, uid });
       return (
         row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
       );
     },
-    /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
+    /** Returns whether the mailbox has an open place, older than commit `before`, with this fingerprint. */
     isOpenSomewhere: ({ host, mailbox }: MailboxKey, fingerprint: string, before: number) =>
       connection.get(OPEN_ALIKE, {
         fingerprint: Buffer.from(fingerprint, 'hex'),
@@ -412,24 +415,24 @@ export function relinkQueries(connection: Connection) {
         mailbox,
         before,
       }) !== undefined,
-    /** Open places without `\\Seen`. */
+    /** Returns the number of open places without `\\Seen`. */
     unread: (folder: number, generation: number) =>
       connection.get(UNREAD, { folder, generation })?.n ?? 0,
-    /** Uids of open places that carry a flag, ascending. */
+    /** Returns UIDs of open places with a flag, ascending. */
     uidsFlagged: (folder: number, generation: number, flag: CountedFlag) =>
       inChunks((stretch) =>
         connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),
       ),
-    /** Uids of open places, ascending. */
+    /** Returns UIDs of open places, ascending. */
     openUids,
-    /** Uids in quarantine, ascending. */
+    /** Returns UIDs of incomplete messages, ascending. */
     quarantinedUids: (folder: number, generation: number) =>
       uids(QUARANTINED_UIDS, folder, generation),
-    /** Uids at which the origin showed what was forgotten, in no order. */
+    /** Returns UIDs of forgotten messages at the service, unordered. */
     forgottenUids: (folder: number, generation: number) => uids(FORGOTTEN_UIDS, folder, generation),
-    /** Uids that the brake holds, in no order. */
+    /** Returns UIDs held by the deletion guard, unordered. */
     heldUids: (folder: number, generation: number) => uids(HELD_UIDS, folder, generation),
-    /** Uids that the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
+    /** Returns the UIDs expected at the service: open and not held, incomplete, forgotten. Ascending. */
     expectedUids(folder: number, generation: number) {
       const open = openUids(folder, generation);
       const held = new Set(uids(HELD_UIDS, folder, generation));

@@ -10,12 +10,12 @@ import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf
 import { Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
-/** Scopes of one connection whose commits are kept. */
+/** Scopes per connection whose commits are cached. */
 const MOST_SCOPES = 64;
 
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
 
-/** Returns the commits of a scope, which are kept from one question to the next. */
+/** Returns the cached commits of a scope. */
 function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   const known = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
   KNOWN.set(connection, known);
@@ -27,11 +27,11 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
 }
 
 /**
- * The commits with a fact about some mailboxes, numbered from 1. The archive's own numbers count what happens in all
- * mailboxes, so whoever reads only some of them is shown these instead.
+ * The commits with a fact about some mailboxes, numbered from 1. The archive's numbers count events in all mailboxes,
+ * so readers of some mailboxes get these instead.
  */
 class OwnCommits {
-  /** Numbers of the archive, ascending: the position of each is its own number. */
+  /** The archive's commit numbers, ascending: the index of each gives its scoped number. */
   #numbers: number[] = [];
   #read: Read = { commit: 0, span: 0, event: 0 };
   #purged = 0;
@@ -41,13 +41,13 @@ class OwnCommits {
     private readonly scope: Scope,
   ) {}
 
-  /** Returns the own number of the last of them; 0 before the first. */
+  /** Returns the scoped number of the last commit; 0 before the first. */
   last(): number {
     this.#catchUp();
     return this.#numbers.length;
   }
 
-  /** Returns the own number of a commit of the archive, or of the last one before it; 0 before the first. */
+  /** Returns the scoped number of a commit, or of the last one before it; 0 before the first. */
   numberOf(commit: number): number {
     this.#catchUp();
     let [from, to] = [0, this.#numbers.length];
@@ -59,14 +59,17 @@ class OwnCommits {
     return from;
   }
 
-  /** Returns the one in force at a time, and when it was made, both in milliseconds since the epoch; null before the first. */
+  /**
+   * Returns the commit in force at a time, with its own time, both in milliseconds since the epoch; null before the
+   * first.
+   */
   at(time: number): { readonly number: number; readonly time: number } | null {
     const number = this.numberOf(commitAt(this.connection, time));
     const made = this.timeOf(number);
     return made === undefined ? null : { number, time: made };
   }
 
-  /** Returns when a commit was made, by its own number. */
+  /** Returns the time of a commit by its scoped number. */
   timeOf(number: number): number | undefined {
     this.#catchUp();
     const commit = this.#numbers[number - 1];
@@ -77,7 +80,7 @@ class OwnCommits {
     const { connection } = this;
     const reached = reachedCommit(connection);
     if (reached === this.#read.commit) return;
-    // A purge takes rows away, and the numbers of rows are given again.
+    // A purge removes rows, and row numbers are reused.
     const purged = connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
     if (purged !== this.#purged || reached < this.#read.commit) {
       this.#numbers = [];
@@ -94,14 +97,14 @@ class OwnCommits {
   }
 }
 
-/** How far the tables were read: to a commit, and to rows of the tables that have no index by commit. */
+/** The position read so far: a commit, and rows of the tables without an index by commit. */
 interface Read {
   readonly commit: number;
   readonly span: number;
   readonly event: number;
 }
 
-/** What is behind the last reading: commits come in order, and rows of spans and events are only added. */
+/** Returns SQL for unread commits: commits arrive in order, and rows of spans and events are only added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
   const own = `folder_id IN ${foldersIn(scope)}`;
   const sources = [
@@ -120,8 +123,8 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
 }
 
 /**
- * Returns a catalog that answers as if the archive held some mailboxes only. What cannot be answered so throws: a new
- * query of the catalog has to decide here what a reader of some mailboxes learns from it.
+ * Returns a catalog that behaves as if the archive held only some mailboxes. Queries that cannot be limited throw. Each
+ * new catalog query must decide here what a reader of some mailboxes may see.
  */
 export function scopedCatalog(
   connection: Connection,
@@ -133,7 +136,7 @@ export function scopedCatalog(
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && sees(connection, scope, docid);
   const count = (condition: string) => countWhere(connection, scope, condition);
-  /** The same query, limited by the scope of its request. */
+  /** Returns the same query, limited by the scope of its request. */
   const limited =
     <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
       ask: (request: R, ...more: More) => T,
@@ -144,7 +147,7 @@ export function scopedCatalog(
   const { highestUid, highestGeneration } = whole.folders;
   return {
     ...{ version: whole.version, snapshot: whole.snapshot },
-    // The number, the time and the hash of a commit say what happened in other mailboxes.
+    // The number, time and hash of a commit reveal activity in other mailboxes.
     reached() {
       const number = own.last();
       return { number, hash: '', time: own.timeOf(number) ?? 0, orphans: 0 };
@@ -175,7 +178,7 @@ export function scopedCatalog(
     },
     countHits: limited(whole.countHits),
     countHitsWhile: limited(whole.countHitsWhile),
-    // The sums are those of all mailboxes.
+    // The sums cover all mailboxes.
     sumUnread: () => false,
     foundDocids: limited(whole.foundDocids),
     foundIds: limited(whole.foundIds),
@@ -206,14 +209,14 @@ export function scopedCatalog(
       rows: (by, request, limit) => stats.rows(by, { ...request, scope }, limit),
       facets: limited(stats.facets),
       people: (typed, limit, _, mayContinue) => stats.people(typed, limit, scope, mayContinue),
-      // The sums are those of all mailboxes.
+      // The sums cover all mailboxes.
       types: () => [],
       largest: limited(stats.largest),
       duplicates: limited(stats.duplicates),
     },
     charts: {
       ...whole.charts,
-      // What else charts are asked for has the scope in its filter.
+      // Other chart queries have the scope in their filter.
       filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
       firstCommitAt: () => own.timeOf(1),
     },
@@ -239,7 +242,7 @@ export function scopedCatalog(
   };
 }
 
-/** Returns the same queries, each of which throws: no reader of some mailboxes needs them, and they obey no limit. */
+/** Replaces queries by functions that throw: readers of some mailboxes do not need them, and they have no limit. */
 function withheld<Q extends object>(queries: Q): Q {
   const refusals = Object.keys(queries).map((name) => [
     name,
@@ -251,7 +254,7 @@ function withheld<Q extends object>(queries: Q): Q {
   return Object.fromEntries(refusals) as Q;
 }
 
-/** Which of the messages of its second a message is counts those of all mailboxes. */
+/** Removes a docid's rank within its second, which counts messages of all mailboxes. */
 function withoutRank(hit: SearchHit): SearchHit {
   return { ...hit, docid: docidBaseOf(hit.docid) };
 }
@@ -269,14 +272,14 @@ function countWhere(connection: Connection, scope: Scope, condition: string): nu
   return connection.first<number>(sql, []) ?? 0;
 }
 
-/** Whether a message in a scope has a text. */
+/** Returns whether a message in a scope has a text. */
 function hasText(connection: Connection, scope: Scope, textId: number): boolean {
   const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
     WHERE a.text_id = ? AND ${isVisible(scope)}`;
   return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
 }
 
-/** Distinct attachments with text of messages in a scope. */
+/** Counts distinct attachments with text in a scope. */
 function attachmentCounts(
   connection: Connection,
   scope: Scope,

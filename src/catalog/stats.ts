@@ -40,10 +40,10 @@ interface Period {
 }
 
 /**
- * Returns the years or months of a zone that a stretch of time touches, the oldest first.
+ * Returns the years or months of a zone that overlap a time range, oldest first.
  *
- * @param from milliseconds since the epoch, as is `to`
- * @param timeZone IANA name; absent: this machine's
+ * @param from milliseconds since the epoch, like `to`
+ * @param timeZone IANA name; default this machine's
  */
 function periodsBetween(
   unit: 'year' | 'month',
@@ -70,25 +70,25 @@ function periodsBetween(
   return periods;
 }
 
-/** Which messages are counted. */
+/** Selects the messages to count. */
 export interface StatsRequest extends Omit<CountRequest, 'node'> {
-  /** Only what this finds; everything where it is not given. */
+  /** Only matches of this query; default everything. */
   readonly node?: CountRequest['node'] | undefined;
-  /** IANA name of the zone whose years and months are meant; absent: this machine's. */
+  /** IANA name of the zone for years and months; default this machine's. */
   readonly timeZone?: string | undefined;
 }
 
-/** Messages without a date come before this docid. */
+/** Messages without a date have lower docids. */
 const FIRST = docidAt(null);
 
-/** A row for messages without a date, if there are any. */
+/** Returns a row for messages without a date, if any. */
 function undatedRows(sums: Sums): StatsRow[] {
   return sums.messages === 0 ? [] : [{ key: 'no date', ...sums, query: '-after:1971-01-01' }];
 }
 
-/** One question about the archive. */
+/** One statistics request. */
 export class Asked {
-  /** What the query finds; undefined where there is none, and sums may answer. */
+  /** The query's matches; undefined without a query, when sums can be used. */
   readonly found: Found | undefined;
   readonly scope: Scope | null;
   readonly #all: Found;
@@ -101,7 +101,7 @@ export class Asked {
     const { node = everything() } = request;
     this.scope = request.scope ?? null;
     this.#all = new Found(connection, search, { ...request, node });
-    // Sums are those of now.
+    // Sums cover only the present.
     const isKept = request.node === undefined && request.asOf === undefined;
     this.found = isKept ? undefined : this.#all;
   }
@@ -110,7 +110,7 @@ export class Asked {
     return this.found?.sums() ?? this.#received([]).all(() => true);
   }
 
-  /** @param limit rows of people that are needed, at least */
+  /** @param limit minimum rows needed for people */
   rows(by: Dimension, limit: number): StatsRow[] {
     switch (by) {
       case 'year':
@@ -163,7 +163,7 @@ export class Asked {
     const undated = undatedRows(sumsOf(all.slice(messages.length)));
     const [newest, oldest] = [messages[0], messages.at(-1)];
     if (newest === undefined || oldest === undefined) return undated;
-    // Both are in order: one walk over the messages, however many periods there are.
+    // Both are sorted: one pass over the messages suffices for any number of periods.
     let at = messages.length;
     const rows = between(oldest.docid, newest.docid).map(({ key, high }) => {
       const end = at;
@@ -187,7 +187,7 @@ export class Asked {
   }
 
   #folders(): StatsRow[] {
-    // A set does not say where a message was last within a scope that it left.
+    // A set does not record a message's last place within a scope that it left.
     const kept = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
     const byPath = new Map<string, Set<number>>();
     for (const { path, id } of this.#names().values())
@@ -210,18 +210,18 @@ export class Asked {
   }
 }
 
-/** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
+/** Statistics of the archive: from stored sums, or by counting a query's matches. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
   const asked = (request: StatsRequest) => new Asked(connection, search, request);
   const within = <T>(act: () => T): T => connection.snapshot(act);
   return {
-    /** Messages, bytes and deleted ones in all. */
+    /** Returns total messages, bytes and deleted messages. */
     totals: (request: StatsRequest) => within(() => asked(request).totals()),
     /**
-     * Rows that have messages: years and months in their order, all others with the most messages first. A message in two
-     * folders, mailboxes, or with two recipients counts in each.
+     * Returns rows with messages: years and months in order, all others with the most messages first. A message in two
+     * folders or mailboxes, or with two recipients, counts in each.
      *
-     * @param limit at most so many; all where it is not given
+     * @param limit maximum rows; default all
      */
     rows: (
       by: Dimension,
@@ -236,26 +236,26 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
-    /** See `facets`: all dimensions of the newest messages that a query finds, in one walk. */
+    /** See `facets`: all dimensions of a query's newest matches, in one pass. */
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       within(() => facets(connection, search, request, limit, mayContinue)),
-    /** People by the beginning of their address or name: see `peopleCalled`. */
+    /** Returns people by a prefix of their address or name: see `peopleCalled`. */
     people: (
       typed: string,
       limit: number,
       scope?: Scope,
       mayContinue: () => boolean = () => true,
     ): Person[] => within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
-    /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
+    /** Returns attachment types by prefix, with their distinct contents, most common first; none in a scope. */
     types: (
       prefix: string,
       limit: number,
     ): { readonly type: string; readonly contents: number }[] =>
       typesCalled(connection, prefix, limit),
-    /** The largest messages, at most `limit`, the largest first. */
+    /** Returns the largest messages, at most `limit`, largest first. */
     largest: (request: StatsRequest, limit: number) =>
       within(() => largest(connection, asked(request), limit)),
-    /** Messages that share a Message-ID, at most `limit` groups, the largest first. */
+    /** Returns groups of messages with one Message-ID, at most `limit`, largest first. */
     duplicates: (request: StatsRequest, limit: number) =>
       within(() => duplicates(connection, asked(request), limit)),
   };

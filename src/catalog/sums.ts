@@ -5,7 +5,6 @@ import type { SearchNode } from './query-ast.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
 import { foldersIn, numberList, placeSetsIn, reachedCommit, type Scope } from './sql.ts';
 
-/** What messages are counted by. */
 export const DIMENSIONS = [
   'year',
   'month',
@@ -18,7 +17,7 @@ export const DIMENSIONS = [
 ] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-/** Messages, their bytes, and how many of them are deleted. */
+/** Total messages, their bytes, and the number of deleted ones. */
 export interface Sums {
   readonly messages: number;
   readonly bytes: number;
@@ -38,19 +37,18 @@ export interface StatsRow {
   /** `2026`, `2026-03`, an address, a path, a type, or a domain. */
   readonly key: string;
   readonly messages: number;
-  /** Bytes of the messages; of a type, those of its distinct contents; null where they are not counted. */
+  /** Bytes of the messages; for a type, of its distinct contents; null if not counted. */
   readonly bytes: number | null;
-  /** Null where they are not counted. */
+  /** Null if not counted. */
   readonly deleted: number | null;
-  /** Of a type: distinct contents. */
+  /** Only for a type: distinct contents. */
   readonly contents?: number;
-  /** Of an address or domain: when the last message was received, ISO 8601. */
+  /** Only for an address or domain: received time of the last message, ISO 8601. */
   readonly last?: string | null;
-  /** What a search takes to find exactly these messages; null where the language cannot name them. */
+  /** A query for exactly these messages; null if a query cannot express them. */
   readonly query: string | null;
 }
 
-/** A message among the largest. */
 export interface LargeMessage {
   readonly id: string;
   readonly size: number;
@@ -68,26 +66,25 @@ export interface DuplicateRow {
   readonly query: string | null;
 }
 
-/** What no quotation marks can hold in a query. */
+/** Characters that a quoted value in a query cannot contain. */
 const UNQUOTABLE = /["“”„]/u;
 
-/** Returns a term of a query with its value in quotation marks; null for a value that has some itself. */
+/** Returns a query term with its value in quotation marks; null for a value that contains some. */
 export function term(operator: string, value: string): string | null {
   return UNQUOTABLE.test(value) || value === '' ? null : `${operator}:"${value}"`;
 }
 
-/** A message that a query finds. */
 interface FoundMessage {
   readonly docid: number;
   readonly size: number;
   readonly deleted: boolean;
 }
 
-/** Docids that one statement asks about. */
+/** Docids per statement. */
 const CHUNK = 5_000;
 const SPAN = { start: 0, end: 0 };
 
-/** What a query finds, counted message by message. */
+/** A query's matches, counted message by message. */
 export class Found {
   #docids: readonly number[] | undefined;
 
@@ -97,7 +94,7 @@ export class Found {
     private readonly request: CountRequest,
   ) {}
 
-  /** Returns the messages that the query finds, or those of them that another term finds as well, newest first. */
+  /** Returns the query's matches, or those that also match `term`, newest first. */
   messages(term?: SearchNode): FoundMessage[] {
     const docids = term === undefined ? this.#all() : this.#docidsOf(term);
     const state: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
@@ -119,7 +116,7 @@ export class Found {
     return sumsOf(this.messages(term));
   }
 
-  /** All rows that a statement gives of the messages; it ends before the list of their docids. */
+  /** Returns all rows of a statement for the messages; its SQL ends before the list of docids. */
   rows<R>(sql: string): R[] {
     return this.rowsOf<R>(this.#all(), sql);
   }
@@ -153,28 +150,28 @@ export function sumsOf(messages: readonly FoundMessage[]): Sums {
   };
 }
 
-/** Returns a term that names a folder, mailbox or type. */
+/** Returns a term for a folder, mailbox or type. */
 export function named(kind: 'folder' | 'mailbox' | 'mime', value: string): SearchNode {
   return { kind, value, span: SPAN };
 }
 
-/** Returns a query that finds everything. */
+/** Returns a query that matches everything. */
 export function everything(): SearchNode {
   return { kind: 'all', span: SPAN };
 }
 
-/** Which messages a chart counts. */
+/** Selects the messages of a chart. */
 export interface ChartFilter {
-  /** What the reader may know; null for all. */
+  /** The reader's scope; null for all. */
   readonly scope: Scope | null;
-  /** Whether a message counts that is or was in these mailboxes, by their numbers; null where all do. */
+  /** Returns whether to count a message with these present and past mailboxes, by number; null for all. */
   readonly fits: ((mailboxes: readonly number[]) => boolean) | null;
 }
 
-/** A set of places that a chart counts. */
+/** A place set that a chart counts. */
 export interface CountedSet extends PlaceSet {
   readonly id: number;
-  /** Without a current place, within the scope. */
+  /** True without a current place in the scope. */
   readonly deleted: boolean;
 }
 
@@ -185,7 +182,7 @@ interface Row {
   readonly mailboxes: string;
 }
 
-/** Returns the sets of places that a filter lets through, by their numbers. */
+/** Returns the place sets that pass a filter, by number. */
 export function countedSets(
   connection: Connection,
   { scope, fits }: ChartFilter,
@@ -213,36 +210,36 @@ export function countedSets(
   return sets;
 }
 
-/** Returns SQL that holds for a row whose set of places counts; sets are few, and their numbers are literals. */
+/** Returns an SQL condition for rows whose place set counts; sets are few, so their numbers are literals. */
 export function isCounted(sets: ReadonlyMap<number, CountedSet>, filter: ChartFilter): string {
   if (filter.scope === null && filter.fits === null) return '1';
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
-/** What was received in one set of places. The arrays have an entry for each of its days. */
+/** Received messages of one place set. The arrays have one entry per day. */
 interface SetDays {
   /** The number of the set. */
   readonly id: number;
-  /** Positions in `ReceivedDays.days`, ascending. */
+  /** Indexes into `ReceivedDays.days`, ascending. */
   readonly at: Uint32Array;
   readonly messages: Float64Array;
   readonly bytes: Float64Array;
 }
 
-/** The sums that the fold keeps: messages and bytes by UTC day and set of places. */
+/** The fold's sums: messages and bytes by UTC day and place set. */
 interface ReceivedDays {
-  /** Days on which anything was received, in days since the epoch, ascending. */
+  /** Days with received messages, in days since the epoch, ascending. */
   readonly days: Float64Array;
   readonly sets: readonly SetDays[];
 }
 
-/** Sums change with commits only. */
+/** Sums change only with commits. */
 const DAYS = new WeakMap<
   Connection,
   { readonly commit: number; readonly received: ReceivedDays }
 >();
 
-/** Sums that are kept from one question to the next, each of 20 bytes; more are read again. */
+/** Maximum sums cached, 20 bytes each; more are read again. */
 const MOST_KEPT = 200_000;
 
 interface ReceivedDayRow {
@@ -253,8 +250,8 @@ interface ReceivedDayRow {
 }
 
 /**
- * Returns the sums of the reached commit. There may be a hundred thousand, which as rows are 10 MB and take 100 ms: each
- * question reads them as columns, which are made once for a commit.
+ * Returns the sums of the last commit. There may be 100,000, which take 10 MB and 100 ms as rows. So they are cached as
+ * columns, built once per commit.
  *
  * @throws catalog-damaged
  */
@@ -273,7 +270,7 @@ function receivedDays(connection: Connection): ReceivedDays {
 
 function read(connection: Connection): ReceivedDays {
   const { file } = connection;
-  // A text for each column of a set: rows by themselves take twice as long, and become garbage.
+  // One text per column of a set: single rows take twice as long, and create garbage.
   const rows = connection.text<ReceivedDayRow>(
     `SELECT place_set AS id, json_group_array(day) AS days, json_group_array(messages) AS messages,
        json_group_array(bytes) AS bytes
@@ -295,7 +292,7 @@ function read(connection: Connection): ReceivedDays {
   return { days, sets };
 }
 
-/** Messages and bytes of one set of places: before the first bound, in each period, and from the last bound on. */
+/** Messages and bytes of one place set: before the first bound, in each period, and from the last bound on. */
 interface SetCounts {
   readonly messages: Float64Array;
   readonly bytes: Float64Array;
@@ -304,8 +301,8 @@ interface SetCounts {
 type Count = readonly [set: number, messages: number, bytes: number];
 
 /**
- * What was received in consecutive periods, from the sums that the fold keeps. These are of UTC days; where a period
- * begins within a day, the messages of that day are counted by docid.
+ * Received messages in consecutive periods, from the fold's sums. Sums are by UTC day; if a period starts within a day,
+ * that day's messages are counted by docid.
  */
 export class Received {
   readonly sets: ReadonlyMap<number, CountedSet>;
@@ -313,25 +310,25 @@ export class Received {
   readonly #periods: number;
   #bySet: (readonly [CountedSet, Sums])[] | undefined;
 
-  /** @param bounds docids, ascending: the first of each period, and behind the last period */
+  /** @param bounds docids, ascending: the first of each period, and the one after the last period */
   constructor(
     private readonly connection: Connection,
     private readonly filter: ChartFilter,
     private readonly bounds: readonly number[],
   ) {
     this.sets = countedSets(connection, filter);
-    // One before the first bound, one behind each.
+    // One before the first bound, and one after each.
     this.#periods = bounds.length + 1;
     this.#addDays();
     this.#split();
   }
 
-  /** Returns the sums of each period, of the sets that `fits`. */
+  /** Returns the sums of each period, for the sets that pass `fits`. */
   of(fits: (set: CountedSet) => boolean): Sums[] {
     return this.#sums(fits).slice(1, -1);
   }
 
-  /** Returns the sums of everything before the first period. */
+  /** Returns the sums before the first period. */
   before(fits: (set: CountedSet) => boolean): Sums {
     return this.#sums(fits)[0] ?? NONE;
   }
@@ -343,7 +340,7 @@ export class Received {
     return sums;
   }
 
-  /** Returns the sums of all times, set by set. */
+  /** Returns the sums of all times, by set. */
   bySet(): readonly (readonly [set: CountedSet, sums: Sums])[] {
     this.#bySet ??= [...this.#counts].flatMap(([id, counts]) => {
       const set = this.sets.get(id);
@@ -368,7 +365,7 @@ export class Received {
     }
   }
 
-  /** Days whose messages belong to several periods: what the day's sum gave to the first moves to the others. */
+  /** Distributes days that overlap several periods: moves messages from the first period to the others. */
   #split(): void {
     for (const [at, low] of this.bounds.entries()) {
       const dayStart = Math.floor(low / DOCIDS_PER_DAY) * DOCIDS_PER_DAY;
@@ -440,12 +437,11 @@ function total(numbers: Float64Array): number {
 
 const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 
-/** Everything that the archive holds. */
 const EVERYWHERE: ChartFilter = { scope: null, fits: null };
 
 const WHOLE = new WeakMap<Connection, { readonly commit: number; readonly received: Received }>();
 
-/** Returns the sums of everything, of all times, which are kept until the next commit. */
+/** Returns the sums of everything, of all times, cached until the next commit. */
 export function receivedInAll(connection: Connection): Received {
   const commit = reachedCommit(connection);
   const kept = WHOLE.get(connection);
@@ -456,7 +452,7 @@ export function receivedInAll(connection: Connection): Received {
   return received;
 }
 
-/** Returns the UTC days on which messages of some sets were received, ascending; messages without a date are of none. */
+/** Returns the UTC days on which messages of some sets were received, ascending, without undated messages. */
 export function daysReceived(
   connection: Connection,
   filter: ChartFilter,

@@ -9,10 +9,10 @@ import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, foldersIn, type Scope } from './sql.ts';
 import { daysReceived, Received } from './sums.ts';
 
-/** What a bar of the spine stands for. */
+/** The unit of a timeline's bars. */
 export type SpineUnit = 'month' | 'week' | 'day';
 
-/** A month, week or day of a zone; weeks begin on Mondays. */
+/** A month, week or day of a zone; weeks start on Mondays. */
 interface CalendarPeriod {
   /** Its first day: `2026-03-01`. */
   readonly key: string;
@@ -23,26 +23,26 @@ interface CalendarPeriod {
 
 /** Milliseconds. */
 const DAY = 86_400_000;
-/** Up to here bars are days, and up to there weeks. */
+/** Maximum ranges for bars of days and of weeks. */
 const DAYS_UP_TO = 62 * DAY;
 const WEEKS_UP_TO = 731 * DAY;
 
-/** Returns what bars over a stretch of time stand for. */
+/** Returns the unit of bars over a range of docids. */
 export function unitFor(low: number, high: number): SpineUnit {
   const length = timeOf(high) - timeOf(low);
   if (length <= DAYS_UP_TO) return 'day';
   return length <= WEEKS_UP_TO ? 'week' : 'month';
 }
 
-/** Returns when the messages of a docid's second were received: milliseconds since the epoch. */
+/** Returns the received time of a docid: milliseconds since the epoch. */
 function timeOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
 /**
- * Returns the period that a docid lies in.
+ * Returns the period that contains a docid.
  *
- * @param timeZone IANA name; absent: this machine's
+ * @param timeZone IANA name; default this machine's
  */
 export function periodOf(
   unit: SpineUnit,
@@ -57,7 +57,7 @@ export function periodOf(
       ? { year, month: month + count, day: 1 }
       : { year, month, day: first + count * (unit === 'week' ? 7 : 1) };
   const docidOf = (count: number) => docidAt(localMoment(begin(count), timeZone));
-  // Where clocks are set back at midnight, a day's last hour comes after the next day has begun.
+  // If clocks are set back at midnight, a day's last hour follows the start of the next day.
   const later = docid >= docidOf(1) ? 1 : 0;
   const { year: y, month: m, day: d } = begin(later);
   return {
@@ -67,36 +67,36 @@ export function periodOf(
   };
 }
 
-/** What is asked of the messages that a query finds. */
+/** A request about the received times of a query's matches. */
 export interface SpineRequest extends CountRequest {
-  /** IANA name of the zone whose months, weeks and days are meant; absent: this machine's. */
+  /** IANA name of the zone for months, weeks and days; default this machine's. */
   readonly timeZone?: string | undefined;
-  /** What bars stand for; absent: what suits the time that they span. */
+  /** The bars' unit; default one that suits their time range. */
   readonly unit?: SpineUnit | undefined;
-  /** Milliseconds since the epoch: where the time that the bars are to suit ends, if not with the messages. */
+  /** End of the time range for choosing the unit, if not the last message; milliseconds since the epoch. */
   readonly until?: number | undefined;
 }
 
-/** A month, week or day that has messages. Times are milliseconds since the epoch. */
+/** A month, week or day with messages. Times are milliseconds since the epoch. */
 export interface SpineBar {
   /** Its first day in the zone: `2026-03-01`. */
   readonly key: string;
   readonly from: number;
   readonly to: number;
   readonly messages: number;
-  /** Deleted at the service; null where there was no time to count them. */
+  /** Messages deleted at the service; null if time ran out. */
   readonly ended: number | null;
 }
 
-/** When the messages that a query finds were received, apart from those without a date. */
+/** Received times of a query's matches, without undated messages. */
 export interface Spine {
   readonly unit: SpineUnit;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly bars: readonly SpineBar[];
   readonly messages: number;
-  /** False where there was no time to count all. */
+  /** False if time ran out. */
   readonly complete: boolean;
-  /** Where it is not complete: what was received from here on is counted; null where nothing is. */
+  /** If incomplete, the time from which messages are counted; null if none are. */
   readonly countedFrom: number | null;
 }
 
@@ -104,10 +104,10 @@ const SPAN = { start: 0, end: 0 };
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 
 /**
- * Counts the messages that a query finds by month, by week where they are of less than two years, by day where they are
- * of less than two months. Everything, folders and mailboxes are counted by sums that are kept; else each message.
+ * Counts a query's matches by month; by week below two years, by day below two months. Uses stored sums for everything,
+ * folders and mailboxes; otherwise, counts each message.
  *
- * @param mayContinue is asked after some hundred messages; where it says no, the rest is not counted
+ * @param mayContinue called every few hundred messages; false ends the count
  */
 export function spine(
   connection: Connection,
@@ -125,7 +125,7 @@ interface Bar extends CalendarPeriod {
   ended: number | null;
 }
 
-/** Undefined where sums do not answer the query. */
+/** Undefined if sums cannot evaluate the query. */
 function keptSpine(
   connection: Connection,
   search: Pick<SearchQueries, 'sumsFilter'>,
@@ -143,7 +143,7 @@ function keptSpine(
   const periods: CalendarPeriod[] = [];
   for (const day of days) {
     const end = Math.min(high, (day + 1) * DOCIDS_PER_DAY);
-    // A day may lie in two periods of another zone.
+    // A UTC day may overlap two periods of another zone.
     let at = Math.max(low, day * DOCIDS_PER_DAY, periods.at(-1)?.high ?? 0);
     while (at < end) {
       const period = periodOf(unit, at, request.timeZone);
@@ -163,7 +163,7 @@ function keptSpine(
   return spineOf(unit, bars, { complete: true, last: null });
 }
 
-/** What bars stand for that hold messages from one docid up to another. */
+/** Returns the unit for bars from one docid to another. */
 function unitOf({ unit, until }: SpineRequest, low: number, high: number): SpineUnit {
   return unit ?? unitFor(low, until === undefined ? high : Math.max(high, docidAt(until)));
 }
@@ -210,13 +210,13 @@ function firstDated(docids: Iterable<number>): number {
   return 0;
 }
 
-/** Messages between questions for the time. */
+/** Messages between checks of `mayContinue`. */
 const ASKED_AFTER = 512;
 
-/** A walk over what a query finds, the newest first, that ends when its time is over. */
+/** A walk over a query's matches, newest first, that ends when its time is over. */
 class Counting {
   complete = true;
-  /** The last docid that was seen; null for none. */
+  /** The last docid seen; null for none. */
   last: number | null = null;
 
   constructor(private readonly mayContinue: () => boolean) {}
@@ -231,7 +231,7 @@ class Counting {
     };
     let seen = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
-      // The newest come first: what follows has no date.
+      // Newest first: the rest has no date.
       if (!isDated(docid)) return;
       yield docid;
       this.last = docid;
@@ -261,7 +261,7 @@ function spineOf(
   };
 }
 
-/** What became of a message that the service had at a moment: it was deleted since, or is in another folder. */
+/** The change to a message since a past time: deleted, or moved to another folder. */
 export type Afterwards =
   /** Milliseconds since the epoch. */
   | { readonly kind: 'deleted'; readonly at: number }
@@ -273,13 +273,13 @@ interface Interval {
 }
 
 interface LastPlace extends Interval {
-  /** When it ended; null for a current place. */
+  /** Time of its end; null for a current place. */
   readonly ended: number | null;
 }
 
 /**
- * Returns what became of messages since the moment of a view, for those of which anything did: with all of them in two
- * statements. A message moved where none of the folders that it was in then has it now; folders have the names of now.
+ * Returns the changes to messages since a view's time, in two statements; omits unchanged ones. A message counts as
+ * moved if none of its folders then has it now. Folders have their present names.
  */
 export function afterwards(
   connection: Connection,
@@ -336,7 +336,7 @@ function becameOf(
   return { kind: 'moved', mailbox: name.address, folder: name.path };
 }
 
-/** A stretch of the archive's own time, cut into equal columns. Milliseconds since the epoch. */
+/** A range of observation times, divided into equal columns. Milliseconds since the epoch. */
 interface ChangesRequest {
   readonly from: number;
   /** Included. */
@@ -345,27 +345,27 @@ interface ChangesRequest {
   readonly scope?: Scope | undefined;
 }
 
-/** Places that came, and that ended: a message that moved counts in both. */
+/** Places that appeared and ended: a moved message counts in both. */
 interface ChangeSums {
   readonly came: number;
   readonly ended: number;
 }
 
 interface ChangeColumns {
-  /** In the order of time. */
+  /** In time order. */
   readonly columns: readonly ChangeSums[];
-  /** False where there was no time for the oldest of them, which are empty then. */
+  /** False if time ran out before the oldest columns, which are then empty. */
   readonly complete: boolean;
 }
 
-/** A commit that places came or ended with. */
+/** A commit in which places appeared or ended. */
 export interface ChangedCommit extends ChangeSums {
   readonly commit: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
 }
 
-/** What the archive observed, and when. */
+/** Queries of the archive's observed changes over time. */
 export function changeQueries(connection: Connection) {
   const one = (sql: string, params: readonly unknown[]) => {
     const [row] = connection.text<ChangedCommit>(sql, params);
@@ -388,7 +388,7 @@ export function changeQueries(connection: Connection) {
     return sums ?? { came: 0, ended: 0 };
   };
   return {
-    /** The first commit and the last; undefined before the first. */
+    /** Returns the first and last commit. Undefined before the first. */
     span() {
       const times = connection.column<number>(
         `SELECT time FROM (SELECT * FROM commits ORDER BY number LIMIT 1)
@@ -398,7 +398,7 @@ export function changeQueries(connection: Connection) {
       const [first, last] = times;
       return first === undefined || last === undefined ? undefined : { first, last };
     },
-    /** What came and ended in each column. `mayContinue` is asked after each. */
+    /** Returns the places that appeared and ended per column. Calls `mayContinue` after each. */
     columns: (
       { from, to, columns, scope }: ChangesRequest,
       mayContinue: () => boolean,
@@ -407,7 +407,7 @@ export function changeQueries(connection: Connection) {
         const found: ChangeSums[] = [];
         const begin = (column: number) => from + ((to - from + 1) * column) / columns;
         let upTo = commitAt(connection, to);
-        // The newest first: where time is over, it is the past that is missing.
+        // Newest first: if time runs out, the oldest columns are missing.
         for (let column = columns - 1; column >= 0; column -= 1) {
           const after = commitAt(connection, Math.ceil(begin(column)) - 1);
           found.push(after < upTo ? between(after, upTo, scope) : { came: 0, ended: 0 });
@@ -418,11 +418,11 @@ export function changeQueries(connection: Connection) {
         while (found.length < columns) found.push({ came: 0, ended: 0 });
         return { columns: found.reverse(), complete };
       }),
-    /** The first commit with changes after a time, or the last one before it. */
+    /** Return the first commit with changes after a time, or the last one before it. */
     next: (time: number, scope?: Scope) => near('>', 'ASC', commitAt(connection, time), scope),
     previous: (time: number, scope?: Scope) =>
       near('<=', 'DESC', commitAt(connection, time - 1), scope),
-    /** What came and ended after a time. */
+    /** Returns the places that appeared and ended after a time. */
     since: (time: number, scope?: Scope) =>
       between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
   };
