@@ -246,7 +246,6 @@ interface SerializedBatch {
 /** Memory for serialising a batch; a larger batch gets temporary memory. */
 export const MEMORY_BYTES = 9 * 1024 * 1024;
 
-/** Serialises a batch and its commit for the log. */
 export function serializeBatch(
   batch: LocalBatch,
   place: BatchPlace,

@@ -6,7 +6,6 @@ import type { HotFile } from './hot-segment.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** The commit of a batch, with the previous commit's hash. */
 export interface AppendedCommit extends Commit {
   readonly previousHash: string;
 }
@@ -16,7 +15,6 @@ export interface AppendPlace {
   readonly segment: number;
   /** Offset of its first record in generation 1 of the segment. */
   readonly offset: number;
-  /** Ordinal of its first record. */
   readonly ordinal: number;
   /** Ordinal of the record after its commit. */
   readonly nextOrdinal: number;
@@ -73,10 +71,7 @@ export async function writeDurably(
   await syncing(path, () => file().datasync());
 }
 
-/**
- * Durability elsewhere; the local log is a copy, written afterwards without a sync. If the copy cannot be written, the
- * writer ends, since reads of committed data would fail.
- */
+/** Durability elsewhere, with the local log as an unsynced copy. If the copy cannot be written, the writer ends. */
 export class DurabilityElsewhere implements Durability {
   constructor(
     private readonly hot: HotFile,

@@ -190,10 +190,7 @@ export const archiveError = defineErrors({
     ],
   },
   origin: {
-    /**
-     * A segment's file is not local but can be fetched. The family is `origin` because it concerns one archive: a disk
-     * error pauses all accounts.
-     */
+    /** A segment must be fetched first. Family `origin`: it concerns one archive; `disk` would pause all accounts. */
     'segment-elsewhere': ({ segment }: { segment: number }) => [
       `Segment ${segment} of the log is not on this disk yet.`,
       'Try again in a moment: it can be fetched.',
@@ -243,10 +240,7 @@ export function logSyncFailed(file: string, cause: unknown) {
   return archiveError('log-sync-failed', { file, errno: errnoName(cause) }, cause);
 }
 
-/**
- * The log thread ended during a write, so it is unknown how much of the batch is in the log. The process must exit, as
- * after a failed sync; reopening the log finds its end.
- */
+/** The log thread ended during a write. The batch's fate is unknown, so the process must exit and reopen the log. */
 export function logThreadEnded(file: string, cause: unknown) {
   const { reason, detail } = cause instanceof MailkeepError ? cause.facts : {};
   const facts = { file, reason: String(reason), detail: String(detail) };
@@ -254,8 +248,7 @@ export function logThreadEnded(file: string, cause: unknown) {
 }
 
 /**
- * A commit is durable elsewhere, but the local copy of the log could not be written. This writer accepts no further
- * commits; reopening the archive completes the copy.
+ * A commit is durable elsewhere, but not in the local copy. Writing stops; reopening the archive completes the copy.
  */
 export function logCopyFailed(file: string, cause: unknown) {
   const errno = cause instanceof MailkeepError ? cause.facts.errno : undefined;

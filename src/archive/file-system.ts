@@ -35,10 +35,7 @@ export async function freeBytes(dir: string): Promise<number> {
  * Failures are Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
  */
 export interface FileLayer {
-  /**
-   * `read`: must exist. `write`: must exist, opened for read and write. `create`: must not exist (`EEXIST`), opened for
-   * read and write, mode 0600.
-   */
+  /** `read`, `write`: must exist. `create`: must not exist (`EEXIST`), mode 0600. `write` and `create` also read. */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
   /** Lists the names in a directory, in no particular order. */
   list(folder: string): string[];
@@ -53,7 +50,6 @@ export interface FileLayer {
   modifiedAt(path: string): number;
 }
 
-/** A file's methods for reading. */
 export interface ReadFile {
   /** May read less than requested. Returns 0 only at the end of the file, or for an empty target. */
   read(target: Uint8Array, position: number): number;
@@ -226,7 +222,6 @@ function nearestExisting(folder: string): string {
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
-/** The real disk. */
 export const realFiles: FileLayer = {
   // A foreign archive or export may contain a pipe instead of a file: opening it must not block.
   open: (path, access) =>

@@ -84,9 +84,7 @@ export type Fact =
   | ({ readonly fact: 'reopened'; readonly flags: FlagSet; readonly reason: string } & Place)
   /** The deletion guard holds a missing place open, or releases it. */
   | ({ readonly fact: 'held'; readonly held: boolean } & Place)
-  /**
-   * A place matched without download was downloaded and hashed. `message` is its real content, possibly a correction.
-   */
+  /** A place matched without download was verified. `message` is its real content, possibly a correction. */
   | ({
       readonly fact: 'verified';
       readonly message: MessageId;
@@ -119,10 +117,7 @@ export type Fact =
       /** Time since which every UID is accounted for, ISO 8601. */
       readonly since: string;
     } & FolderKey)
-  /**
-   * Bytes that a repair could not find here, at the service, or in another copy. If they reappear, they are stored
-   * again in a record after this fact.
-   */
+  /** Bytes that a repair found nowhere. If they reappear, they are stored again in a record after this fact. */
   | {
       readonly fact: 'missing';
       readonly kind: 'message' | 'blob';
@@ -170,10 +165,7 @@ export type QuarantineReason =
 /** The names of facts, for exhaustive switches and documentation. */
 export type FactName = Fact['fact'];
 
-/**
- * Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. Equal facts
- * give equal bytes, so a batch's hash covers its content.
- */
+/** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   // Plain loops: every message adds a fact, and this is most of a fact's cost.
@@ -322,10 +314,7 @@ const CHECKS: ReadonlyMap<string, Check> = new Map(
   Object.entries(FACTS).map(([name, checks]) => [name, fields(checks)]),
 );
 
-/**
- * Returns true for a fact with all fields that its name requires. Accepts names and fields of newer versions, so a
- * switch over names must handle unknown ones.
- */
+/** Checks the fields of a fact. Accepts names and fields of newer versions, so switches must handle unknown ones. */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
   return CHECKS.get(value.fact)?.(value) ?? true;
@@ -380,7 +369,6 @@ const IDENTITY_BYTES = 37;
 
 const DOMAIN = Buffer.from('mailkeep commit 1\n', 'latin1');
 
-/** The content of a commit record. */
 export interface CommitRecord extends Commit {
   readonly previous: string;
   /** Number of records in the batch, without the commit. */
@@ -516,10 +504,7 @@ export const RECORD_HEADER_BYTES = 64;
 /** All kinds of records in a file; blocks and footers occur only in sealed files. */
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
-/**
- * How a payload is stored. 2 is reserved for encryption and reported as unreadable. 3 occurs only in archives with
- * FORMAT 2.
- */
+/** How a payload is stored. 2 is reserved for encryption and unreadable; 3 occurs only with FORMAT 2. */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
 /** Marks a record whose payload was removed on purpose: its identity stays, so the chain remains valid. */
@@ -666,10 +651,7 @@ export function parseTailName(name: string): number | undefined {
   return match === null ? undefined : Number(match[1]);
 }
 
-/**
- * Returns a SHA-256 as 32 bytes of a pool. `hash` with the encoding `buffer` allocates memory for each digest: twice as
- * slow for small records, with more garbage collection.
- */
+/** Returns a SHA-256 as 32 pooled bytes: twice as fast for small records as `hash` with the encoding `buffer`. */
 export function sha256(bytes: Buffer): Buffer {
   return Buffer.from(hash('sha256', bytes, 'binary'), 'binary');
 }

@@ -21,10 +21,7 @@ export interface HotSegment {
   readonly ordinal: number;
 }
 
-/**
- * Creates a segment. Its header and name are durable before any other write. The file is renamed only when complete, so
- * a segment cannot have a torn header.
- */
+/** Creates a segment durably. It is renamed only when complete, so a segment cannot have a torn header. */
 export async function createSegment(
   files: FileLayer,
   dir: string,
@@ -162,7 +159,6 @@ export class HotFile {
     await syncing(this.#path, () => this.#file.datasync());
   }
 
-  /** Truncates the file at an offset. */
   async cut(offset: number): Promise<void> {
     await writing(this.#path, 0, () => this.#file.truncate(offset));
   }

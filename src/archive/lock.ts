@@ -72,10 +72,7 @@ function dropHolder(dir: string): void {
   }
 }
 
-/**
- * Returns the process in the note. Null if there is no note or its process has ended: a killed process leaves its note,
- * and the next holder may not have written one.
- */
+/** Returns the process in the note. Null if there is no note, or its process was killed. */
 export function noteOfHolder(dir: string): LockHolder | null {
   const note = readNote(holderPath(dir));
   if (note === null) return null;
@@ -123,10 +120,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/**
- * Returns the boot and clock tick at which a process started (proc_pid_stat(5), field 22), on Linux. Null on other
- * systems and for an unknown process.
- */
+/** Returns the boot and clock tick of a process's start on Linux (proc_pid_stat(5), field 22); otherwise null. */
 export function startOf(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

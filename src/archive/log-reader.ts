@@ -54,15 +54,10 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/**
- * Returns the positions of the facts of a segment's n-th commit, from 0. Undefined if the segment has fewer commits.
- */
+/** Returns the positions of the facts of a segment's n-th commit, from 0. Undefined if there is none. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
-/**
- * Finds the facts of a commit: the records right before it. Only record kinds are needed. A sealed file lists them in
- * its footer; an unsealed file is walked, each part once.
- */
+/** Finds the facts of a commit: the records right before it. Walks each part of an unsealed file once. */
 class CommitFacts {
   readonly #known = new WeakMap<OpenSegment, CommitsOf>();
 
@@ -231,10 +226,7 @@ export interface LogReader {
 
 /** A reader for callers that also scan the log. */
 interface OwnLogReader extends LogReader {
-  /**
-   * Caches a block that a scan of the same log has just inflated. Most messages of a block are read soon after their
-   * batch. Keeps a few blocks at a time.
-   */
+  /** Caches one of the last inflated blocks of a scan: most messages of a block are read soon after their batch. */
   keepBlock(path: string, offset: number, block: Buffer): void;
 }
 
@@ -398,7 +390,6 @@ export interface LogDamage {
   readonly hash?: string;
 }
 
-/** An event of a scan, in log order. */
 export type ScanEvent =
   /** `sound`: every hash and the chain were verified. Otherwise, damage events precede it. */
   | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
@@ -671,10 +662,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/**
- * Returns the commit whose record ends at the end of the file. A header is valid at one offset only, so the search
- * cannot match another.
- */
+/** Returns the commit that ends with the file. A header is valid at one offset only, so the match is certain. */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);

@@ -75,7 +75,6 @@ class Tray {
 /** Bytes in a tray. The thread splits a `source`; a `payload` is already a message's record. */
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
-  /** Hash of the message or blob. */
   readonly hash: string;
   /** Size of the message's source or of the blob, in bytes. */
   readonly size: number;

@@ -68,10 +68,7 @@ interface WriterSettings {
   readonly durability?: Durability | undefined;
   /** Starts a thread for writing; without it, the current thread writes. */
   readonly startThread?: (() => LogThread) | undefined;
-  /**
-   * Start the thread after two consecutive batches of at least this many messages; default 64. With 0, it starts at
-   * once.
-   */
+  /** Start the thread after two batches in a row of this many messages; default 64. With 0, start at once. */
   readonly threadFrom?: number | undefined;
 }
 
@@ -154,9 +151,7 @@ export class LogWriter {
     }
   }
 
-  /**
-   * Starts a new segment if the current one has at least this many bytes; returns whether it did. Throws like `commit`.
-   */
+  /** Starts a new segment if the current one has this many bytes; returns whether it did. Throws like `commit`. */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;

@@ -40,9 +40,7 @@ import {
 /** Returns a payload by SHA-256, from any source. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/**
- * Returns whether a record of the batch with this commit number was forgotten on purpose. Its payload is not rewritten.
- */
+/** Returns whether a record of a batch was forgotten on purpose: its payload is not rewritten. */
 export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
 
 /** Trust level of a file from another directory. */

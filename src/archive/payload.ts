@@ -76,10 +76,7 @@ export class LineEncoder {
     return characters + breaks * this.#eolBytes;
   }
 
-  /**
-   * Writes the text at the end of its target range, then moves each line left. This takes a third of the time of
-   * joining lines as strings.
-   */
+  /** Writes the text at the end of its range, then moves each line left: three times as fast as joining strings. */
   #broken(text: string, target: Buffer, at: number): number {
     const length = this.#lineLength;
     const end = at + this.#lengthOf(text.length);
@@ -292,7 +289,7 @@ export const DEFAULT_CODEC: ArchiveCodec = 'zstd';
 const LEAST_SAVING = 0.03;
 
 /**
- * Measured over 5,708 messages (103 MB raw) in blocks of 64 KiB: level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353
+ * Measured on 5,708 messages (103 MB) in blocks of 64 KiB: level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353
  * at 51, 6: 0.340 at 41, 9: 0.339 at 35.
  */
 const ZLIB_LEVEL = 6;
@@ -306,10 +303,7 @@ const ZSTD_HASH_LOG = 17;
 const deflateAsync = promisify(deflate);
 const zstdAsync = promisify(zstdCompress);
 
-/**
- * Compresses a payload on a pool thread. Returns it unchanged, with codec 0, if compression does not help. `raw` must
- * not change until the promise has resolved.
- */
+/** Compresses a payload on a pool thread, or returns it with codec 0. `raw` must not change until then. */
 export async function compressPayload(
   codec: ArchiveCodec,
   raw: Buffer,
@@ -478,10 +472,7 @@ function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | 
   return zstdDecompressSync(stored, { maxOutputLength, chunkSize });
 }
 
-/**
- * Frees the memory of an inflated payload unless it is shared. The payload and all its views become empty, so none may
- * be in use.
- */
+/** Frees the memory of an inflated payload unless it is shared. All its views become empty: none may be in use. */
 export function releasePayload(bytes: Buffer | undefined): void {
   const memory = bytes?.buffer;
   if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;

@@ -5,10 +5,7 @@ import { canonicalJson, isCount, isHash, isObject, parseJson, temporaryPath } fr
 import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/**
- * A purge that was decided: durable before the log records it, and removed once complete. Contains only numbers and
- * hashes.
- */
+/** A decided purge: durable before the log records it, removed once complete. Only numbers and hashes. */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
@@ -79,7 +76,6 @@ async function endPurge(files: FileLayer, dir: string): Promise<void> {
   await syncing(path, () => files.syncFolder(dir));
 }
 
-/** Returns a purge as canonical JSON. */
 export function purgeWorkText(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }

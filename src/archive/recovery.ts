@@ -196,10 +196,7 @@ export function checkExpected(
   });
 }
 
-/**
- * Moves bytes after `end` out of the segment, which the caller has open for writing: first durably into a new file,
- * then cut. Undefined if there are none.
- */
+/** Moves bytes after `end` to a new file: durable there before the segment is cut. Undefined if there are none. */
 export async function putTailAside(
   files: FileLayer,
   dir: string,
@@ -304,7 +301,6 @@ export async function writeFormat(files: FileLayer, dir: string): Promise<void> 
   await write(files, dir, FIRST_FORMAT);
 }
 
-/** Returns whether FORMAT allows zstd in this archive. */
 export function allowsZstd(files: FileLayer, dir: string): boolean {
   return checkFormat(files, dir) >= ZSTD_FORMAT;
 }

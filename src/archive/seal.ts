@@ -54,7 +54,6 @@ export async function dropOldGenerations(options: {
   readonly keepMs: number;
   /** Publishes sealed segments; by default, nothing is published. */
   readonly segments?: SegmentStore;
-  /** Segments to leave unchanged. */
   readonly except?: ReadonlySet<number>;
 }): Promise<string[]> {
   const { dir, now, files = realFiles, keepMs, segments = localSegments, except } = options;
@@ -96,7 +95,6 @@ function sealedInForce(
 /** A sealed segment with records of another codec than requested. */
 export interface Compactable {
   readonly segment: number;
-  /** Size of its file in bytes. */
   readonly bytes: number;
 }
 
@@ -196,8 +194,8 @@ interface Layout {
 }
 
 /**
- * Larger blocks compress better but take longer to read. zstd inflates 512 KiB in about half a millisecond, zlib 64 KiB
- * in about 0.15 ms. See docs/performance.md.
+ * Larger blocks compress better but read more slowly: 512 KiB of zstd in 0.5 ms, 64 KiB of zlib in 0.15 ms. See
+ * docs/performance.md.
  */
 const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zlib: { blockBytes: 64 * 1024, standaloneBytes: 64 * 1024 },

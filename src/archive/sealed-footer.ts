@@ -16,10 +16,7 @@ import type { Problem } from './segment-reader.ts';
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
-/**
- * A record within a block. Its hash is not stored, since the block's hash covers it. A purged record has its hash in
- * place of its payload.
- */
+/** A record within a block. The block's hash covers it; only a purged record has its hash, in place of its payload. */
 interface InnerRecord {
   readonly kind: number;
   readonly flags: number;

@@ -48,10 +48,7 @@ export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
   };
 }
 
-/**
- * Returns the numbers of the log's segments in order. A local log has the listed ones; with remote segments, all
- * numbers up to the last exist.
- */
+/** Returns the numbers of the log's segments. With remote segments, all numbers up to the last local one exist. */
 export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
   const here = [...listing.keys()];
   if (store === localSegments) return here;
@@ -67,7 +64,6 @@ export interface OpenSegment {
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
-/** Returns the error for damaged bytes of a segment. */
 export function damageIn({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
   return archiveError('log-damaged', { file: path, segment: name.segment, offset, reason });
 }
@@ -133,10 +129,7 @@ export function withSegment<T>(
   }
 }
 
-/**
- * Opens a segment's file. Undefined if its header is damaged or belongs to another file, or the name is not a file. The
- * caller closes the file.
- */
+/** Opens a segment's file; the caller closes it. Undefined for a damaged or foreign header, or if it is not a file. */
 export function openSegment(
   files: FileLayer,
   dir: string,
@@ -171,15 +164,9 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
 export interface SegmentStore {
   /** Returns false if the file in force of a segment must be fetched first. */
   present(segment: number): boolean;
-  /**
-   * Fetches intact files into the log directory under their own names. Resolves when all are there; some may already
-   * be.
-   */
+  /** Fetches intact files into the log directory. Resolves when all are there; some may already be. */
   fetch(segments: readonly number[]): Promise<void>;
-  /**
-   * Publishes the sealed file of a segment. Earlier generations are removed once this resolves, and kept if it fails.
-   * After an interruption, a file may be published again.
-   */
+  /** Publishes a sealed file, possibly again. Earlier generations are removed only once this resolves. */
   publish(sealed: SegmentFile): Promise<void>;
 }
 

@@ -164,10 +164,7 @@ export interface RecordReading {
    * would let them grow to about 64 MB. Touching fresh memory costs a third of the time of inflating a block.
    */
   readonly releases?: boolean;
-  /**
-   * Receives each intact inflated block and its record's offset once the next record is requested. The receiver then
-   * owns the memory, and no other view of it may be in use.
-   */
+  /** Receives each intact block and its record's offset at the next record. The receiver then owns the memory. */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
@@ -491,17 +488,13 @@ const FIRST_READ_BYTES = 16 * 1024;
 /** Bytes of reused memory for compressed records; a compressed block fits. */
 const SCRATCH_BYTES = 512 * 1024;
 
-/** A record fetched by position. */
 type FetchedRecord =
   | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
   | { readonly state: 'purged' }
   /** The bytes there are not a record, or do not match its CRC. */
   | { readonly state: 'damaged' };
 
-/**
- * Reads records by position from the generation in force of each segment. Caches open files and inflated blocks, within
- * limits. `forget` drops both, and the directory listing.
- */
+/** Reads records by position from the generation in force. Caches files, blocks and the directory listing. */
 export class SegmentCache {
   #listing: SegmentListing | undefined;
   readonly #open = new Recent<number, OpenSegment>(

@@ -28,10 +28,7 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
   IS_BASE64[character.charCodeAt(0)] = 1;
 }
 
-/**
- * Distance between probes for a run. A run is longer than a step and a probe, so none is missed: 1,024 bytes are 1,368
- * characters, without line ends.
- */
+/** Distance between probes. A run is longer than a step and a probe: 1,024 bytes are 1,368 characters. */
 const STEP_BYTES = 1024;
 const PROBE_BYTES = 64;
 /** Bytes at the end of a window in which a run may start that no probe has reached. */
@@ -108,10 +105,7 @@ interface FirstLine extends LineShape {
   readonly end: number;
 }
 
-/**
- * Reads the line at `start` as the first of a run. Undefined if it cannot be one; `'more'` if a non-final window ends
- * before the line does.
- */
+/** Reads a run's first line. Undefined if it is not one; `'more'` if a non-final window ends before the line. */
 function firstLine(window: Buffer, start: number, final: boolean): FirstLine | 'more' | undefined {
   // Nearly every line of text fails within its first bytes: at a space, dash or colon.
   const probe = Math.min(start + 24, window.length);
@@ -132,7 +126,6 @@ function firstLine(window: Buffer, start: number, final: boolean): FirstLine | '
 
 /** The part of a run read so far. */
 interface ReadRun {
-  /** The decoded bytes, in order. */
   readonly pieces: readonly Buffer[];
   /** Total decoded bytes. */
   readonly length: number;
@@ -454,7 +447,6 @@ export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
 }
 
-/** Returns the record's payload from a builder. */
 function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Buffer {
   const { parts, literal } = builder.finish();
   const line = Buffer.from(recipeLine({ parts, sha256: id, size }), 'latin1');

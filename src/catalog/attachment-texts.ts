@@ -159,7 +159,6 @@ export function* attachmentTexts(
   }
 }
 
-/** The text of a distinct attachment and its state. */
 export interface KnownText
   extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated' | 'attempts'> {
   /** Empty if it has none. */

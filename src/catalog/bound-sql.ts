@@ -8,7 +8,6 @@ export interface BoundSql<P> {
   readonly bind: (values: P) => unknown[];
 }
 
-/** Returns SQL that binds its slots by name. */
 export function boundSql<P extends object>({
   sql,
   slots,

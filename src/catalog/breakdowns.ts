@@ -207,7 +207,6 @@ export interface Years {
 
 /** Candidates for each role, year and mailbox list. */
 const MOST_CANDIDATES = 40;
-/** Maximum mailbox lists read. */
 const MOST_LISTS = 60;
 
 interface CountedCorrespondent {
@@ -314,9 +313,7 @@ function add(
   counted.set(id, known);
 }
 
-/**
- * Messages between the turn of the year in UTC, as in the sums, and in the reader's zone; `times` corrects their count.
- */
+/** Messages between the turn of the year in UTC and in the reader's zone; `times` corrects the sums in UTC. */
 interface Edge {
   readonly low: number;
   readonly high: number;
@@ -454,10 +451,7 @@ interface RecentSender {
   messages: number;
 }
 
-/**
- * Names of the newest messages' senders: the catalog has no other index of names by word. Reads some older messages on
- * each request.
- */
+/** Names of the newest messages' senders: the catalog has no index of names. Each request reads some older ones. */
 class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
   #newest = -1;
@@ -682,7 +676,6 @@ interface FacetValue {
 export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
   /** How many of the newest found messages were counted. */
   readonly counted: number;
-  /** True if all were counted. */
   readonly complete: boolean;
 }
 

@@ -60,7 +60,6 @@ const CHUNK = 256;
 /** Bases whose next docid is remembered: thousands of imported messages may share one second. */
 const REMEMBERED = 1_000;
 
-/** Allocates docids for new messages. */
 class Docids {
   /** Allocated, but not in the catalog yet. */
   readonly #handed = new Set<number>();
@@ -113,10 +112,7 @@ class Docids {
   }
 }
 
-/**
- * See `WritableCatalog.makeDurable`. Readers may block a checkpoint, but a synced commit includes the whole write-ahead
- * log.
- */
+/** See `WritableCatalog.makeDurable`. Unlike a checkpoint, a synced commit is not blocked by readers. */
 function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');
@@ -237,10 +233,8 @@ export async function openCatalog(
   };
 }
 
-/** The catalog for the only writer. */
 export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
-/** Records the hashes and docid of a record. */
 function note(known: KnownHashes, record: FoldedRecord): void {
   if (record.kind === 'blob') known.add(record.hash);
   else if (record.kind === 'message') known.add(record.id);
@@ -273,10 +267,7 @@ function unlimited(connection: Connection, known?: KnownHashes) {
   return {
     /** Returns the last folded commit; number 0 and an empty hash before the first. */
     reached: () => reached(connection),
-    /**
-     * Changes with each commit of the archive and each row of its index, so results can be cached by it. Reveals
-     * changes of all mailboxes: do not return it to clients.
-     */
+    /** Changes with each commit and index row. Reveals changes of all mailboxes: do not return it to clients. */
     version: () => connection.version(),
     /** Number of facts about unknown places; non-zero only for a damaged log. */
     orphans: () => reached(connection).orphans,
@@ -301,9 +292,7 @@ function unlimited(connection: Connection, known?: KnownHashes) {
     snapshot: <T>(act: () => T) => connection.snapshot(act),
     /** The stand-ins for docids in URLs. */
     positions: ALL_POSITIONS,
-    /**
-     * Returns the commit in force at a time (milliseconds since the epoch), with its own time; null before the first.
-     */
+    /** Returns the commit in force at a time and its own time, milliseconds since the epoch; null before the first. */
     commitAt(time: number) {
       const number = commitAt(connection, time);
       const made = timeOf(connection, number);

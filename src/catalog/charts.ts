@@ -15,7 +15,6 @@ import {
   term,
 } from './sums.ts';
 
-/** The changes of one period. */
 interface Change {
   /** Messages stored for the first time. */
   readonly stored: number;
@@ -111,10 +110,7 @@ function storedSql(low: number, high: number, among: string): string {
     GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
 }
 
-/**
- * Does the same for some mailboxes, as if there were no others. Messages shared with other mailboxes may have arrived
- * there first. The limit counts only visible rows.
- */
+/** Does the same for some mailboxes, where shared messages may have arrived later. Limits only visible rows. */
 function storedWithin(
   connection: Connection,
   scope: Scope,
@@ -181,7 +177,6 @@ const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 /** Maximum messages read: 50 ms or less. */
 const MOST = 50_000;
 
-/** Messages received per quarter hour. */
 export interface Quarters {
   /** By the start of the quarter hour, milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
@@ -221,7 +216,6 @@ function quartersBetween(
   };
 }
 
-/** The content of a folder. */
 interface FolderBytes extends Sums {
   readonly address: string;
   readonly path: string;

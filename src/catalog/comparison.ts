@@ -152,10 +152,7 @@ function select(
   };
 }
 
-/**
- * Returns SQL for a column of bytes in hex. A flipped bit can turn a value's type into text, and a lookup by bytes then
- * misses the row. Plain hex would hide that.
- */
+/** Returns SQL for bytes in hex. Marks text: a flipped bit can change a value's type, which plain hex would hide. */
 function bytes(_: string, column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
 }
@@ -338,7 +335,6 @@ function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
 
-/** A message as shown to people. */
 export interface ConcernedMessage {
   /** Null if only the place is known. */
   readonly id: MessageId | null;
@@ -479,10 +475,7 @@ interface OwnPlace {
   readonly to_commit: number | null;
 }
 
-/**
- * Recounts the rows of a catalog, and yields differences from its sums: messages with a wrong place set, and days with
- * a wrong number of messages or bytes.
- */
+/** Recounts a catalog's rows, and yields messages with a wrong place set and days with wrong sums. */
 export function* miscounted(grown: Connection): Generator<RowDifference | Turn, void, undefined> {
   const sets = new Map(
     [

@@ -239,8 +239,7 @@ export interface CatalogTables {
     hash: Buffer;
     form: string;
     /**
-     * The version that read it; 0 if unread, negative if a newer version must read it. With a `failure`, a negative
-     * number counts failed attempts, and it is retried.
+     * The reader's version; 0 if unread, negative if due again. With a `failure`, minus the number of failed attempts.
      */
     version: number;
     /** Why it has no text; null if it has one or is untried. */
@@ -339,7 +338,6 @@ interface Statement<P, R> {
 /** Unused one-off statements to keep: preparing one takes as long as running it. */
 const IDLE_STATEMENTS = 64;
 
-/** An open database with its prepared statements. */
 export class Connection {
   static #opened = 0;
   readonly #number = ++Connection.#opened;
@@ -369,20 +367,15 @@ export class Connection {
     return this.statement(query).run(params);
   }
 
-  /** Returns the first row of a query. */
   get<P, R>(query: Query<P, R>, params: NoInfer<P>): R | undefined {
     return this.statement(query).get(params);
   }
 
-  /** Returns all rows of a query. */
   all<P, R>(query: Query<P, R>, params: NoInfer<P>): R[] {
     return this.statement(query).all(params);
   }
 
-  /**
-   * Yields a query's rows with a separate statement, so that several walks can be open at once. Return it if not
-   * drained.
-   */
+  /** Yields a query's rows with a separate statement, so that several walks can be open. Return it if not drained. */
   rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
     return this.#prepare<P, R>(query.compiled()).iterate(params);
   }
@@ -497,10 +490,7 @@ export class Connection {
     };
   }
 
-  /**
-   * Returns a number that changes with every change of the database, by any connection. Numbers of different
-   * connections differ.
-   */
+  /** Returns a number that changes with every change of the database; it differs between connections. */
   version(): number {
     const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
     return (
@@ -693,10 +683,7 @@ function connect(file: string, readonly: boolean): Connection {
   }
 }
 
-/**
- * Returns the system's reason for an unreadable file, which SQLite does not report. Does not open the file: closing it
- * would release the locks of this process's connections.
- */
+/** Returns why a file is unreadable, which SQLite omits. Opening it here would drop this process's locks. */
 function whyNot(file: string): string | undefined {
   try {
     accessSync(file, constants.R_OK);

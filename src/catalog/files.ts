@@ -101,9 +101,7 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
   documents: ['application/msword', 'application/rtf'],
 };
 
-/**
- * Returns a query for messages with attachments of a group, by type or extension. Null if a query cannot express it.
- */
+/** Returns a query for attachments of a group, by type or extension. Null if a query cannot express it. */
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
   if (types === undefined) return null;
@@ -123,15 +121,12 @@ function each(group: FileGroup, endings: string): (readonly [string, FileGroup])
 
 /** Selects the attachments of a query's messages. */
 export interface FilesRequest extends CountRequest {
-  /** Only this group. */
   readonly group?: FileGroup | undefined;
   /** Includes images within message text: mostly logos of signatures. */
   readonly inlinePictures?: boolean | undefined;
 }
 
-/**
- * A position in the list of attachments: an attachment of a message, or with number 0 the position before its first.
- */
+/** A position in the list of attachments; number 0 is the position before a message's first. */
 export interface FilePosition {
   readonly docid: number;
   readonly number: number;
@@ -148,7 +143,6 @@ interface FoundFile extends FilePosition {
   readonly textId: number | null;
 }
 
-/** Progress of a walk. */
 interface Reached {
   readonly reached: FilePosition;
 }
@@ -324,7 +318,6 @@ class FoundFiles {
   }
 }
 
-/** Yields the attachments at or before a position. */
 function* upTo(
   carriers: Iterable<Carrier>,
   position: FilePosition,
@@ -365,7 +358,6 @@ function taken(
   return { chunk, end: undefined };
 }
 
-/** A message in a list of attachments. */
 interface HolderMessage {
   readonly id: string;
   readonly subject: string | null;
@@ -382,7 +374,6 @@ export interface Holder extends HolderMessage {
   readonly filename: string | null;
 }
 
-/** The messages with a content. */
 interface Holders {
   /** The newest ones, newest first. */
   readonly newest: readonly Holder[];
@@ -391,7 +382,6 @@ interface Holders {
   readonly first: number | null;
 }
 
-/** Maximum messages counted per content. */
 const MOST_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -562,7 +552,6 @@ export interface FilesSums {
   readonly complete: boolean;
 }
 
-/** One content, with its messages. */
 export interface FileContent extends ListedFile, Pick<Holders, 'newest' | 'first'> {
   /** True if the query finds a message with it. */
   readonly isFound: boolean;
@@ -650,8 +639,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         return { groups: allGroups(groups), months: months.all, complete };
       }),
     /**
-     * Returns a content of the archive with at most `limit` messages. If time runs out, it may be missing, or reported
-     * as not found by the query.
+     * Returns a content with at most `limit` messages. If time runs out, it may be missing or reported as not found.
      */
     content: (
       request: FilesRequest,

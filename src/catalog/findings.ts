@@ -40,7 +40,6 @@ export type Finding =
       readonly hash: string;
       readonly message: ConcernedMessage | null;
     }
-  /** The catalog contradicts the log. */
   | {
       readonly what: 'catalog';
       readonly table: string;
@@ -51,7 +50,7 @@ export type Finding =
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
-  /** The state's file is damaged; the next sync replaces it. User data in it is lost. */
+  /** The state's file is damaged; the next sync replaces it. It also holds user data. */
   | { readonly what: 'state-file'; readonly detail: string }
   /** The log lacks a commit that the catalog or a checkpoint recorded: it ends earlier or has another one. */
   | {
@@ -124,7 +123,6 @@ function spanOf({
   return generation === 1 ? { segment, from: offset, end } : undefined;
 }
 
-/** Returns the finding for an unreadable message. */
 export function messageFinding(error: MailkeepError, id: MessageId, asked: Asked): Finding {
   const message = asked
     .map((concerns) => concerns?.byId(id))

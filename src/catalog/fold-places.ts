@@ -129,10 +129,7 @@ const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
     .values(named(p, 'commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail')),
 );
 
-/**
- * Places in the fold. Each method returns false for a fact about an unknown place, which only a damaged log has; the
- * caller counts these.
- */
+/** Places in the fold. Methods return false for an unknown place, which only a damaged log has. */
 export class FoldedPlaces {
   constructor(
     private readonly connection: Connection,
@@ -512,10 +509,7 @@ export class FoldedFolders {
     return { folder_id: folder.id, generation: place.generation, uid: place.uid };
   }
 
-  /**
-   * Returns the folder of a place, and records its UID as seen. `first` means that the UID is above all seen ones, so
-   * it has no row yet.
-   */
+  /** Records a UID as seen, and returns its folder. `first`: the UID is above all seen ones, so it has no row yet. */
   ofArrival(
     key: PlaceKey,
     commit: number,
@@ -531,7 +525,6 @@ export class FoldedFolders {
     return { folder, first };
   }
 
-  /** Writes the batch's highest UIDs. */
   finish(): void {
     for (const folder of this.#touched)
       for (const [generation, uid] of folder.generations)
@@ -742,7 +735,6 @@ export class FoldedPlaceSets {
     this.#touched.clear();
   }
 
-  /** Writes the counts of the transaction. */
   write(): void {
     for (const counted of this.#counts.values()) {
       if (counted.messages === 0 && counted.bytes === 0) continue;

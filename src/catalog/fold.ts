@@ -92,7 +92,6 @@ export class FoldedChanges {
     }
   }
 
-  /** Writes the counts of a batch. */
   finish(): void {
     for (const counted of this.#counts.values()) {
       if (counted.came === 0 && counted.ended === 0) continue;
@@ -549,7 +548,7 @@ const ACKNOWLEDGE = query<{ id: number }>()((db, p) =>
   db.updateTable('quarantine').set({ acknowledged: 1 }).where('id', '=', p.id),
 );
 
-/** Incomplete places in the fold; as with places, false means an unknown place. */
+/** Incomplete messages in the fold; as with places, false means an unknown place. */
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,

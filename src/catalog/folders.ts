@@ -76,7 +76,6 @@ export function everNamed(connection: Connection, scope?: Scope | null): EverNam
   return { folders, mailboxes: mailboxes.map(({ id: _, ...mailbox }) => mailbox) };
 }
 
-/** Returns the folders of a scope. */
 export function namesWithin(
   names: ReadonlyMap<number, FolderName>,
   scope: Scope,
@@ -119,12 +118,11 @@ export interface FolderFilter {
   readonly folder?: AnyOf;
 }
 
-/** Returns the names of a filter as a list. */
 export function namesIn(names: AnyOf): readonly string[] {
   return typeof names === 'string' ? [names] : (names ?? []);
 }
 
-/** Returns the folders that match a filter, grouped by mailbox. */
+/** Returns the folders that match a filter, resolving names in each mailbox separately. */
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
@@ -397,7 +395,6 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
     everNamed: () => everNamed(connection, scope),
-    /** Returns the live folder at a path. */
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, path: folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);

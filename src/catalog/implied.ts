@@ -187,10 +187,7 @@ export function openCompared(dataDir: string) {
 /** An archive's catalog, read as of one moment. */
 export type ComparedCatalog = ReturnType<typeof openCompared>;
 
-/**
- * Returns the last commit of an archive's catalog, even of an earlier version. An unreadable catalog gives undefined:
- * the log is then the only source.
- */
+/** Returns the last commit of an archive's catalog, even of an earlier version. Undefined if it is unreadable. */
 export function reachedBy(dir: string): Reached | undefined {
   try {
     const connection = openForReading(catalogFile(dir), { mayBeOlder: true });

@@ -31,7 +31,6 @@ export interface RoundOptions {
   readonly leaveDamaged?: boolean;
 }
 
-/** Progress of a round. */
 interface RoundCounts {
   /** Messages indexed in this round, including unparsed ones. */
   readonly indexed: number;
@@ -40,19 +39,14 @@ interface RoundCounts {
   readonly damaged: readonly MessageId[];
 }
 
-/** Maximum documents per transaction. */
 const MAX_DOCUMENTS = 500;
-/** Messages between progress reports. */
 const REPORT_EVERY = 20;
 /** Approximate bytes of bodies per transaction. */
 const MAX_TEXT = 4 * 1024 * 1024;
 /** Maximum bytes of sources extracted at a time, except for a single larger message. */
 const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
-/**
- * Extracts and indexes messages, in transactions of some hundred documents. Memory is bounded by the sources being
- * extracted and one transaction's texts.
- */
+/** Extracts and indexes messages. Memory is bounded by the sources in progress and one transaction's texts. */
 export class IndexingRound {
   #documents: IndexedDocument[] = [];
   #textSize = 0;
@@ -242,7 +236,6 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
   return { ...round.counts(), remaining: store.pendingCount() };
 }
 
-/** Yields pending messages once each, newest first. */
 function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterable<PendingMessage> {
   let left = most;
   let before = Number.MAX_SAFE_INTEGER;
@@ -268,10 +261,7 @@ export interface Indexer {
   totals(): Omit<IndexingResult, 'remaining'>;
 }
 
-/**
- * Creates a catalog's indexer. Its rounds run one at a time, so that no message is extracted twice. It does not close
- * the catalog or the extractor.
- */
+/** Creates a catalog's only indexer: rounds run one at a time. It does not close the catalog or the extractor. */
 export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'limit'>): Indexer {
   let previous: Promise<unknown> = Promise.resolve();
   let indexed = 0;
@@ -320,7 +310,6 @@ interface AttachmentReadingOptions {
   readonly goOn?: (lostMs: number) => boolean;
 }
 
-/** Attachments per query. */
 const TEXTS_PER_PAGE = 64;
 /** Maximum attachments retried with their full limit per run. */
 const MOST_AGAIN = 1000;
@@ -379,7 +368,6 @@ export async function readAttachments(
   return { read: run.settled, remaining: store.counts().pending };
 }
 
-/** Progress of one run. */
 class Run {
   /** Attachments read, or failed permanently. */
   settled = 0;

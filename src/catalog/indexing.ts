@@ -215,14 +215,12 @@ interface Listed {
   readonly node: number;
 }
 
-/** A document whose message is in the catalog. */
 interface KnownDocument extends IndexedDocument {
   /** True for a message never indexed: only `messages` has a row of it. */
   readonly fresh: boolean;
   readonly listed: Listed;
 }
 
-/** SQL for the values of a JSON list. */
 const valuesOf = (json: string) => sql<number>`(SELECT value FROM json_each(${json}))`;
 
 const PENDING = query<{ before: number; limit: number }>()((db, p) =>
@@ -337,10 +335,7 @@ export function indexWriter(connection: Connection) {
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
-    /**
-     * Indexes up to about 500 documents in one transaction: terms and cached text. Skips docids purged meanwhile. The
-     * same extraction always gives the same rows.
-     */
+    /** Indexes up to about 500 documents in one transaction, deterministically. Skips docids purged meanwhile. */
     index: (documents: readonly IndexedDocument[]): void => {
       try {
         connection.transaction(() => indexAll(connection, documents));

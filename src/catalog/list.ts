@@ -46,10 +46,7 @@ const OF_PLACE_AND_MESSAGE = [
   'seen.time as first_seen',
 ] as const;
 
-/**
- * Selects places with their messages. CROSS joins make SQLite walk the places' index in docid order, instead of
- * starting from the messages and sorting.
- */
+/** Selects places with messages. CROSS joins make SQLite follow the places' index in docid order without sorting. */
 function placesArm(db: Builder) {
   return (
     db
@@ -306,7 +303,6 @@ function* rows(
   for (const row of open(everywhere, 0)) if (wanted.has(row.folder_id)) yield row;
 }
 
-/** Merges sorted walks into one. */
 function* merged(
   walks: readonly IterableIterator<ListRow>[],
   sort: ListOrder,
@@ -330,10 +326,7 @@ function* merged(
   }
 }
 
-/**
- * Sorts the rows of one docid: an index returns them by row number, which is arbitrary and differs between the arms of
- * an as-of query.
- */
+/** Sorts the rows of one docid, which an index returns by row number; that differs between as-of arms. */
 function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
   let same: ListRow[] = [];
   for (const row of source) {
@@ -545,10 +538,7 @@ export function placeQueries(connection: Connection) {
     since: row.from_commit,
   });
   return {
-    /**
-     * Yields the open places of a folder's generation with UIDs from `from` (default 1) to `to` (default no end),
-     * ascending.
-     */
+    /** Yields the open places of a folder's generation with UIDs from `from` to `to`, ascending. */
     *open({
       folder,
       generation,
@@ -606,12 +596,10 @@ export function placeQueries(connection: Connection) {
 
 export type PlaceQueries = ReturnType<typeof placeQueries>;
 
-/** Docids per day. */
 export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;
 
 /** A message's places, as ascending numbers of folders and mailboxes. */
 export interface PlaceSet {
-  /** Folders of its current places. */
   readonly current: readonly number[];
   /** Without current places: the folders of the last ended ones. */
   readonly last: readonly number[];

@@ -90,7 +90,6 @@ const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
  * @param scope limits all results to its messages; the mailbox of a removed message is unknown
  */
 export function messageQueries(connection: Connection, known?: KnownHashes, scope?: Scope) {
-  /** Looks up a hash unless it is known to be new. */
   const unlessNew = <R>(hex: string, find: (hash: Buffer) => R | undefined): R | undefined => {
     const hash = Buffer.from(hex, 'hex');
     if (known?.lacks(hash) === true) return undefined;
@@ -115,10 +114,7 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
       .flatMap(({ hash, docid }) => (docid === null ? [] : { id: hash.toString('hex'), docid }));
   };
   return {
-    /**
-     * Returns a message whose bytes the archive has. A known message without bytes (damaged log) is not found, so that
-     * it is stored again if the service still has it.
-     */
+    /** Returns a message with bytes. One that lost its bytes (damaged log) is not found, so it is stored again. */
     find(id: MessageId): FoundMessage | undefined {
       const found = record(RECORD_MESSAGE, id);
       if (found === undefined || found.docid === null || found.segment === null) return undefined;
@@ -149,10 +145,7 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
     /** Returns the reason of a message's purge. Undefined if it was not purged. */
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
-    /**
-     * Returns up to ten purged messages by ID prefix, except those stored again. `time` is milliseconds since the
-     * epoch; null if the commit is unknown.
-     */
+    /** Returns up to ten purged messages by ID prefix. `time` is milliseconds since the epoch; null if unknown. */
     purgedByPrefix(prefix: string) {
       const bounds = idBounds(prefix);
       if (bounds === undefined || scope !== undefined) return [];
@@ -163,7 +156,6 @@ export function messageQueries(connection: Connection, known?: KnownHashes, scop
     },
     /** Returns the docids of the first ten messages with an ID prefix. */
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
-    /** Returns the number of messages with an ID prefix. */
     countByPrefix(prefix: string) {
       if (scope !== undefined) return beginning(prefix).length;
       const bounds = idBounds(prefix);
@@ -514,10 +506,7 @@ export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'u
   readonly seen: number;
 }
 
-/**
- * Returns, for each end of a message's place, when it was last known to be there. Only a full sync in the log proves
- * that, so ends without one are omitted.
- */
+/** Returns when a message was last known to be in each ended place. Omits ends without a full sync as proof. */
 export function lastSeen(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -703,7 +692,6 @@ export function endedQueries(connection: Connection) {
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
-    /** Returns the effect of removing places of mailboxes. */
     removable: (chosen: readonly Chosen[]) => removable(connection, chosen),
     /** Returns every present and past place of a message. */
     placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
@@ -726,7 +714,6 @@ type FolderRow = ReturnType<typeof foldersOf>[number];
 
 interface FolderRows {
   readonly byId: ReadonlyMap<number, FolderRow>;
-  /** Number of folders per path. */
   readonly perPath: ReadonlyMap<string, number>;
 }
 
@@ -800,7 +787,6 @@ export function quarantineQueries(connection: Connection) {
   };
 }
 
-/** Positions of blobs in an archive's catalog. */
 export interface BlobPositions {
   /** Returns undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
   readonly of: (hash: BlobHash) => Position | undefined;
@@ -837,7 +823,6 @@ const LISTED = query<{ docid: number }>()((db, p) =>
     .orderBy('number'),
 );
 
-/** Returns the attachments of a message, in order. */
 export function attachmentsOf(connection: Connection, docid: number): AttachmentLine[] {
   return connection.all(LISTED, { docid }).map(({ number, filename, type, size, inline }) => ({
     number,

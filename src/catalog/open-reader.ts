@@ -134,10 +134,7 @@ export function refuseUnknownChoice(
   }
 }
 
-/**
- * Returns a reader whose `streamMessage` waits for remote segments. Its other methods throw `segment-elsewhere`, like
- * those of the given reader.
- */
+/** Returns a reader whose `streamMessage` waits for remote segments; other methods throw `segment-elsewhere`. */
 function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   return {
     readMessage: (id) => reader.readMessage(id),
@@ -274,10 +271,8 @@ function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined)
 
 /** Events of the engine's work. A front end displays or drops them. */
 export type EngineEvent =
-  /** The configuration file that was read. */
   | { readonly event: 'config-located'; readonly file: string }
   | { readonly event: 'config-warning'; readonly warning: ConfigWarning }
-  /** The archive's directory. */
   | { readonly event: 'archive-located'; readonly dataDir: string }
   /** The catalog is at commit `reached` of `last`, and no writer will update it. */
   | {
@@ -303,7 +298,6 @@ export type EngineEvent =
 /** State that could not be written. */
 export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
-/** Context for locating the configuration and the archive. */
 export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report' | 'only'>;
 
 /** The engine's only access to the process. */
@@ -313,7 +307,6 @@ export interface EngineContext {
   readonly surroundings: Surroundings;
   /** The only archive to read, and its segments; no configuration is located. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
-  /** Aborted to stop the work. */
   readonly signal: AbortSignal;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;

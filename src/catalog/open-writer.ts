@@ -33,7 +33,6 @@ export interface Writer {
   readonly codec: ArchiveCodec;
   /** Rewrites segments on a thread that starts on demand, even after it was closed. */
   readonly sealer: Sealer;
-  /** The store of segment files. */
   readonly segments: SegmentStore;
   /** The journal of purges; default a file next to the log. */
   readonly purges?: PurgeJournal;

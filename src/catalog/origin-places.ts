@@ -6,12 +6,8 @@ import type { PlaceQueries } from './list.ts';
 import { query } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
-/**
- * The service's folders and messages by UID, now or at a commit. Only the folder's generation in force then counts.
- * Includes incomplete messages, not forgotten ones.
- */
+/** The service's messages by UID, now or at a commit: the generation in force, with incomplete messages. */
 
-/** A folder at the service. */
 export interface OriginFolder {
   readonly id: number;
   readonly path: string;
@@ -36,7 +32,6 @@ export interface OriginUids {
 export interface OriginPlace {
   /** Null for an incomplete message. */
   readonly id: string | null;
-  /** Folder number. */
   readonly folder: number;
   readonly generation: number;
   readonly uid: number;

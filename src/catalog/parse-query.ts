@@ -104,10 +104,7 @@ const TERM_LIMIT = 50;
 const PREFIX_LIMIT = 6;
 /** Minimum characters before a star; one suffices in a script without spaces. */
 const PREFIX_LEAST = 2;
-/**
- * Maximum words in a phrase, or in a word with punctuation (`a*a*a` is the phrase "a a a"), as the index counts them:
- * it opens a list for each.
- */
+/** Maximum words of a phrase (`a*a*a` is the phrase "a a a") as the index counts them: it opens a list for each. */
 const PHRASE_LIMIT = 100;
 /** Maximum words and phrases joined by one NEAR. */
 const NEAR_LIMIT = 5;
@@ -443,10 +440,7 @@ function hasWord(text: string): boolean {
     : LETTER().test(foldLetters(text.replaceAll(EMOJI(), ' ')));
 }
 
-/**
- * Returns a character in a word or phrase that was meant as a wildcard, but would silently split it. In quotation
- * marks, only a star next to a letter counts.
- */
+/** Returns a character meant as a wildcard that would silently split a word. In quotes, only a star at a letter. */
 function misplacedSign(
   { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },
   isValue: boolean,

@@ -122,9 +122,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
   dropUnused(connection);
 }
 
-/**
- * Removes the senders and recipients of a message, and addresses that no other message has. Call within a transaction.
- */
+/** Removes a message's people, and addresses that no other message has. Call within a transaction. */
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;
@@ -139,7 +137,6 @@ export function forgetPeople(connection: Connection): void {
   UNUSED.delete(connection);
 }
 
-/** Returns the UTC year of a docid. */
 export function yearOf(docid: number): number {
   return new Date(Math.floor(docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
 }

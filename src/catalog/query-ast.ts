@@ -49,10 +49,7 @@ export interface TextNode {
   readonly span: Span;
 }
 
-/**
- * A parsed query. Times are milliseconds since the epoch, intervals half-open; sizes are bytes of the raw source, both
- * ends included.
- */
+/** A parsed query. Times are milliseconds since the epoch, half-open; sizes are raw bytes, both ends included. */
 export type SearchNode =
   | TextNode
   | { readonly kind: 'and' | 'or'; readonly nodes: readonly SearchNode[]; readonly span: Span }
@@ -94,7 +91,6 @@ export type SearchNode =
 /** Filters by a name that is resolved in the archive. */
 type NamedKind = 'list' | 'mime' | 'id' | 'thread' | 'folder' | 'mailbox' | 'account' | 'flag';
 
-/** A whole query. */
 export interface SearchQuery {
   readonly node: SearchNode;
   /** From `asof:`, milliseconds since the epoch. */

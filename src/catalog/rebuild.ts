@@ -37,27 +37,22 @@ import type { FreshMessage, IndexWriter, LogPosition } from './indexing.ts';
 export interface FoldProgress {
   /** Commits folded so far. */
   readonly commits: number;
-  /** Message records in them. */
   readonly messages: number;
 }
 
 interface FoldLogOptions {
-  /** The data directory. */
   readonly dir: string;
   readonly target: Pick<WritableCatalog, 'foldBatches'> & {
     reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
   };
   /** See `ScanOptions`. */
   readonly segments?: ScanOptions['segments'];
-  /**
-   * A commit that the log must contain: errors up to it, another commit in its place, and an earlier end are damage.
-   */
+  /** A commit that the log must contain: errors up to it, a different commit or an earlier end are damage. */
   readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
   /** Records after which a transaction takes no more batches; default `RECORDS`. */
   readonly records?: number | undefined;
-  /** Called before batches are folded. */
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
   /** Called after each transaction; the next one waits for it. */
   readonly folded?: (() => Promise<void>) | undefined;
@@ -67,7 +62,6 @@ interface FoldLogOptions {
   readonly onDamage: (damage: LogDamage) => void;
 }
 
-/** Maximum batches and records per transaction. */
 const BATCHES = 64;
 const RECORDS = 20_000;
 
@@ -231,7 +225,6 @@ export interface RebuildResult extends FoldProgress {
   readonly attachments: number;
   /** Damaged parts of the log; their records are missing from the catalog. */
   readonly damage: readonly LogDamage[];
-  /** Messages with damaged bytes. */
   readonly damagedMessages: readonly MessageId[];
   /** Why the old catalog could not be copied to `keepAs` and was moved instead: an errno or `not a file`. */
   readonly unread: string | null;
@@ -416,7 +409,6 @@ function removeDatabase(file: string): void {
   for (const name of [file, `${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
 }
 
-/** Runs `act` with extractors of messages and attachments. */
 export async function withExtractors<T>(
   act: (extractor: Extractor, attachments: AttachmentExtractor) => Promise<T>,
 ): Promise<T> {

@@ -25,7 +25,6 @@ import { commitAt, type FlagSetRow, foldersIn, isVisible, MARK, type Scope } fro
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
-  /** Returns the docids of messages with an ID prefix. */
   byIdPrefix(prefix: string): readonly number[];
   /** Return the messages in a message's thread, or in the thread of a Message-ID. Undefined if there are none. */
   threadOf(docid: number): Members | undefined;
@@ -250,10 +249,7 @@ function folder(
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
 }
 
-/**
- * Matches the full path; otherwise the path in any case, the special use, or the path's last part. `X*` is every path
- * that starts with X.
- */
+/** Matches the full path, otherwise the path in any case, the special use or the last part. `X*` is a path prefix. */
 function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
   value: string,
   all: readonly F[],
@@ -344,10 +340,7 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
   ];
 }
 
-/**
- * Merges conditions on places, which must hold for the same place: `in:INBOX is:unread` is unread in INBOX. Two folders
- * require a place in each, with the requested states.
- */
+/** Merges conditions on one place: `in:INBOX is:unread` is unread in INBOX. Two folders need a place in each. */
 export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
@@ -518,10 +511,7 @@ export type Predicate =
   | { readonly op: 'deleted' }
   | { readonly op: 'always' | 'never' };
 
-/**
- * One alternative of a query: all its parts must hold. The index evaluates the expressions and docid bounds; the rest
- * is checked for each candidate.
- */
+/** One alternative of a query. The index evaluates expressions and docid bounds; the rest is checked per candidate. */
 export interface Conjunct {
   /** FTS5 expressions that must match, and that must not. */
   readonly has: readonly string[];
@@ -545,15 +535,11 @@ export const EVERYTHING = 'meta : "zall"';
 /** Maximum alternatives of an expanded query. */
 const CONJUNCT_LIMIT = 32;
 
-/**
- * Maximum words with a star in all alternatives together: for each, the index merges the lists of all words with that
- * prefix.
- */
+/** Maximum words with a star in all alternatives: the index merges the lists of all words with the prefix. */
 const STAR_LIMIT = 6;
 /** One of our strings with a star after it: a string never contains a quote. */
 const STARS = /" \*/g;
 
-/** Returns whether an expression has a word with a star. */
 export function hasStar(expression: string): boolean {
   return starsIn(expression) > 0;
 }
@@ -755,10 +741,7 @@ export class ObservedCommits {
     private readonly view: View,
   ) {}
 
-  /**
-   * Returns the commits from one time (included) to another (excluded), milliseconds since the epoch, null for no
-   * bound. Undefined if there are none.
-   */
+  /** Returns the commits in a half-open range, milliseconds since the epoch, null for no bound. Undefined if none. */
   between(from: number | null, to: number | null): Omit<Observed, 'what'> | undefined {
     const isWithin = [
       ...(from === null ? [] : [`time >= ${from}`]),
@@ -775,10 +758,7 @@ export class ObservedCommits {
     return { low, high, except };
   }
 
-  /**
-   * Returns the docid range of the messages, from `low` (included) to `high` (excluded): most mail of a day is received
-   * that day. Null if they may be anywhere.
-   */
+  /** Returns the half-open docid range of the messages, mostly received that day. Null if they may be anywhere. */
   docidsOf({ what, low, high }: Observed): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
     // A mailbox may get an earlier message later, and a message deleted then may be back.

@@ -15,7 +15,6 @@ const MOST_SCOPES = 64;
 
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
 
-/** Returns the cached commits of a scope. */
 function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   const known = KNOWN.get(connection) ?? new Map<string, OwnCommits>();
   KNOWN.set(connection, known);
@@ -26,10 +25,7 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   return own;
 }
 
-/**
- * The commits with a fact about some mailboxes, numbered from 1. The archive's numbers count events in all mailboxes,
- * so readers of some mailboxes get these instead.
- */
+/** The commits about some mailboxes, numbered from 1. The archive's numbers would reveal activity in others. */
 class OwnCommits {
   /** The archive's commit numbers, ascending: the index of each gives its scoped number. */
   #numbers: number[] = [];
@@ -59,10 +55,7 @@ class OwnCommits {
     return from;
   }
 
-  /**
-   * Returns the commit in force at a time, with its own time, both in milliseconds since the epoch; null before the
-   * first.
-   */
+  /** Returns the commit in force at a time and its time, milliseconds since the epoch; null before the first. */
   at(time: number): { readonly number: number; readonly time: number } | null {
     const number = this.numberOf(commitAt(this.connection, time));
     const made = this.timeOf(number);
@@ -136,7 +129,6 @@ export function scopedCatalog(
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && sees(connection, scope, docid);
   const count = (condition: string) => countWhere(connection, scope, condition);
-  /** Returns the same query, limited by the scope of its request. */
   const limited =
     <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
       ask: (request: R, ...more: More) => T,

@@ -63,9 +63,7 @@ export class Stretch {
     return found;
   }
 
-  /**
-   * Returns the position of the first docid at or after a given one. Searches in growing steps: usually it is the next.
-   */
+  /** Returns the position of the first docid at or after a given one, usually the next: searches in growing steps. */
   #positionOf(docid: number, from: number): number {
     const docids = this.#docids;
     let low = from;
@@ -196,7 +194,6 @@ function listObserved(change: Observed, range: Range, view: View): Sql {
   return listAsked(wasObserved(change, view), range);
 }
 
-/** Lists the messages of a view. */
 function listSeen(range: Range, view: View): Sql {
   return listAsked(seen(view).join(' AND '), range);
 }
@@ -235,9 +232,7 @@ export class SetSearch {
     };
   }
 
-  /**
-   * Returns the number of messages that match any alternative, or of those found before `mayContinue` returned false.
-   */
+  /** Returns the number of matches of any alternative, up to where `mayContinue` returned false. */
   countWhile(mayContinue: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
     for (const sets of this.#stretches('newest', this.#longest)) {

@@ -20,10 +20,7 @@ export interface Sql {
 
 export type Direction = 'newest' | 'oldest';
 
-/**
- * The index that a walk over candidates follows, always in docid order. Each candidate is checked against the rest of
- * the conjunct, so the choice affects only speed.
- */
+/** The index that a walk follows in docid order. The rest is checked per candidate: only the speed differs. */
 type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
 
 /** Candidates in docid order from an index other than full text. */
@@ -128,9 +125,7 @@ export function unionOf(parts: readonly Sql[]): Sql {
   };
 }
 
-/**
- * Returns the first `limit` candidates of each source of a driver, unsorted overall: a sample where its walk starts.
- */
+/** Returns the first `limit` candidates of each source, unsorted overall: a sample where the walk starts. */
 function newestOf(
   conjunct: Conjunct,
   driver: { readonly by: 'match' } | Side,
@@ -193,10 +188,7 @@ interface Source {
   readonly where: readonly string[];
 }
 
-/**
- * Returns candidates of a driver. A message without a current place counts by its last one, so ended places are walked
- * too.
- */
+/** Returns a driver's candidates. Without a current place, a message counts by its last one, so ended ones too. */
 function sources(driver: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
@@ -297,7 +289,6 @@ export interface Drive {
 const TEXT_ALONE = 16;
 /** If the text has this many times more hits, each candidate is checked in the index. */
 const SIDE_ALONE = 64;
-/** Candidates sampled per side for the choice. */
 const SAMPLE = 32;
 /** Maximum candidates of a side in one list. */
 const LISTED = 100_000;
@@ -372,10 +363,7 @@ export function chooseAccessPath(
 /** Checking a candidate in a walk takes about twenty times as long as a set operation. */
 const SPARSE = 16;
 
-/**
- * Returns whether the drives have so few candidates that walks finish before sets would be built. Words with a star
- * would be merged once per alternative.
- */
+/** Returns whether walks finish before sets would be built. Words with a star are merged per alternative. */
 export function isSparse(
   connection: Connection,
   drives: readonly Drive[],
@@ -404,10 +392,7 @@ function rateOf(
   return density(connection, conjunct, side, direction, rangeOf(connection, conjunct)).rate;
 }
 
-/**
- * Before the first hit of a word with a star, FTS5 merges the lists of all words with that prefix. So such a search
- * runs once over everything, never per message.
- */
+/** FTS5 merges all words with a prefix before the first hit, so such a search runs once over everything. */
 function inOneGo(
   connection: Connection,
   conjunct: Conjunct,
@@ -573,10 +558,7 @@ function* stretches(
 /** Messages per part of a long walk: checking each as of a time takes about 10 µs. */
 const PART = 4_096;
 
-/**
- * Returns whether a walk may be split: if each candidate is checked, and no lists of words with a star are merged per
- * part.
- */
+/** Returns whether a walk may be split: candidates are checked one by one, and no prefix is merged per part. */
 function isCuttable({ conjunct }: Drive, view: View): boolean {
   const { has, lacks } = conjunct;
   return filtersOf(conjunct, view).length > 0 && ![...has, ...lacks].some(hasStar);

@@ -146,10 +146,7 @@ const HAS_ANY = query<{ docid: number }>()((db, p) =>
 const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
-/**
- * Finds the attachments of a message that match a query. Unpacks texts only if the index reports a match in one of
- * them.
- */
+/** Finds a message's attachments that match. Unpacks texts only if the index reports a match in one of them. */
 function attachmentMatcher(
   connection: Connection,
   node: SearchNode,
@@ -413,13 +410,11 @@ interface PartRequest extends CountRequest {
   readonly sort?: SearchRequest['sort'] | undefined;
 }
 
-/** Does the same among some messages. */
 interface WalkRequest extends PartRequest {
   /** Indexed messages: some dozens at most. */
   readonly among?: readonly number[] | undefined;
 }
 
-/** The plan of a search, for `--explain`. */
 export interface SearchPlan {
   readonly drives: readonly { readonly driver: string; readonly sql: readonly string[] }[];
   readonly unknown: readonly UnknownName[];
@@ -482,12 +477,8 @@ export function searchQueries(
         }
         return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
       }),
-    /** Returns the total number of matches. */
     countHits: (request: CountRequest) => countHitsWhile(request, () => true).count,
-    /**
-     * Counts a query's matches until `mayContinue` returns false. Calls it after some ten thousand messages, or after
-     * each hit if candidates are few.
-     */
+    /** Counts matches until `mayContinue` returns false: called every ten thousand messages or so, or at each hit. */
     countHitsWhile,
     /**
      * Computes the sums for fast counts of unread messages in folders and mailboxes, valid until the next commit. If
@@ -534,7 +525,6 @@ export function searchQueries(
         yield row.id.toString('hex');
       }
     },
-    /** Returns a search's plan. */
     explainSearch(request: SearchRequest): SearchPlan {
       const { drives, unknown, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';

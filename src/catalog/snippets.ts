@@ -17,10 +17,7 @@ const WORD = once(
     new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
 );
 
-/**
- * Returns the words and phrases of a query that a text may contain, if the query searches one of `fields`: by default,
- * those of a message's body. Omits excluded ones.
- */
+/** Returns the words and phrases that a query searches in `fields`, by default in bodies; omits excluded ones. */
 export function soughtWords(
   node: SearchNode,
   fields: readonly TextField[] = ['any', 'body'],
@@ -45,7 +42,6 @@ export interface Range {
   readonly end: number;
 }
 
-/** Returns the first match in a text. Undefined if there is none. */
 function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
   if (words.length === 0) return undefined;
   return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);

@@ -6,16 +6,11 @@ import { named } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { query, type Row } from './query.ts';
 
-/**
- * The mailboxes that a reader may see: messages that are or were in them, with their places there. Results with a scope
- * are as if the archive held only these mailboxes.
- */
+/** The mailboxes that a reader may see. Results are as if the archive held only these mailboxes. */
 export interface Scope {
-  /** Mailbox numbers in the catalog. */
   readonly mailboxes: readonly number[];
 }
 
-/** Returns SQL for the folder numbers in a scope. */
 export function foldersIn({ mailboxes }: Scope): string {
   return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
 }

@@ -300,10 +300,7 @@ interface SetCounts {
 
 type Count = readonly [set: number, messages: number, bytes: number];
 
-/**
- * Received messages in consecutive periods, from the fold's sums. Sums are by UTC day; if a period starts within a day,
- * that day's messages are counted by docid.
- */
+/** Received messages in consecutive periods. Uses the fold's daily sums in UTC; days that overlap are counted. */
 export class Received {
   readonly sets: ReadonlyMap<number, CountedSet>;
   readonly #counts = new Map<number, SetCounts>();

@@ -124,10 +124,7 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
 }
 
-/**
- * Removes purged or changing messages from their threads, which may split. Takes all at once: each thread is then
- * recomputed only once.
- */
+/** Removes purged or changing messages from their threads, which may split; recomputes each thread once. */
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
   for (const docid of docids) {
@@ -162,10 +159,7 @@ interface ThreadPart {
 /** The data that connects the messages of a thread. */
 type LinkedMember = Member;
 
-/**
- * Returns the parts of a thread connected by the messages of a scope alone, each with ascending docids. Messages
- * outside the scope connect nothing.
- */
+/** Returns the parts of a thread that messages of a scope connect, each with ascending docids. */
 function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
   return partsOf([
     ...connection.text<Member>(

@@ -231,10 +231,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/**
- * Returns the manifest that the target should have: the newest one there, or the local one if newer. The latter case is
- * also a finding.
- */
+/** Returns the manifest to check: the newest at the target, or the local one if newer, which is a finding. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,

@@ -358,9 +358,7 @@ export const objectError = defineErrors({
     ],
   },
   config: {
-    /**
-     * The bucket is elsewhere; redirects are never followed. `region` is the bucket's region if the server reports it.
-     */
+    /** The bucket is elsewhere; redirects are not followed. `region` is the bucket's if the server reports it. */
     'store-redirects': (
       f: OfStore & { operation: string; status: number; region: string | null },
     ) => [

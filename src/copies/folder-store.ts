@@ -21,9 +21,7 @@ const FILE_MODE = 0o600;
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/**
- * Errors of file systems that cannot sync a directory (network shares; Windows always). The rename must then suffice.
- */
+/** Errors of file systems that cannot sync a directory (network shares; Windows): the rename must suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 /** Runs a read, and converts system errors to `store-unreadable`. */
@@ -118,10 +116,7 @@ interface FolderStoreOptions {
   readonly now?: () => number;
 }
 
-/**
- * Returns a store in a directory, created with the first object. Files are renamed only once durable. Links in the
- * directory are not followed.
- */
+/** Returns a store in a directory, created on demand. Files are renamed once durable; links are not followed. */
 export function folderStore(dir: string, { now = Date.now }: FolderStoreOptions = {}): ObjectStore {
   return new FolderStore(path.resolve(dir), now);
 }

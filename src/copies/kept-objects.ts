@@ -53,11 +53,9 @@ export interface MendedFinding extends CopyFinding {
 /** Differences at the target among the objects that open and describe a copy. */
 interface Compared {
   readonly findings: readonly CopyFinding[];
-  /** Objects to store again. */
   readonly missing: readonly KeyObject[];
   /** Names that hold the bytes of another object, and should not exist. */
   readonly displaced: readonly string[];
-  /** The objects to keep from now on. */
   readonly kept: readonly KeptObject[];
 }
 
@@ -113,7 +111,7 @@ export async function refuseDamaged(
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  // A missing one may have been removed by another machine, and nobody relies on it.
+  // A missing one may have been removed by another machine and is not relied on.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
     .map(({ name }) => name)
@@ -156,10 +154,7 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
   return { findings, missing, kept, displaced: others.displaced };
 }
 
-/**
- * Finds unknown objects among the recipients: another machine may have added a valid one. Anyone can add signers, but
- * they are not trusted.
- */
+/** Finds unknown recipients: another machine may have added a valid one. Signers of strangers are not trusted. */
 async function strangers(
   comparing: Comparing,
   kept: readonly KeptObject[],

@@ -48,10 +48,7 @@ export interface LocalKeyParts {
   readonly next?: NextKey | undefined;
   /** IDs of recipients that the last rotation replaced and that may still be at the target. */
   readonly replaced?: readonly string[];
-  /**
-   * The description, recipients and later signers of the copy, for comparison and repair. Undefined until the first
-   * copy or `adopt` has read them, and during `init`.
-   */
+  /** The objects that open and describe the copy, for comparison and repair. Undefined until first read. */
   readonly kept?: readonly KeptObject[] | undefined;
 }
 

@@ -170,9 +170,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
         if (listed) forgetUploaded();
       }),
     seen: (): SeenManifest | undefined => state?.get('copy-seen', copyId),
-    /**
-     * Whether objects at the target hold mail that was purged here: set before they are replaced, until they are gone.
-     */
+    /** Set before objects with mail purged here are replaced at the target, until they are gone. */
     purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
     purge(isDue: boolean): void {
       isPurging = isDue;

@@ -95,10 +95,7 @@ export function isObjectName(name: string): boolean {
   return name.length <= MOST_CHARACTERS && DOTTED.test(name);
 }
 
-/**
- * Returns whether a name in a directory or bucket listing could be ours. Names with a dot are left alone, since listed
- * but unknown objects may be removed.
- */
+/** Returns whether a listed name could be ours. Excludes dots: unknown objects that look like ours may be removed. */
 export function isPlainName(name: string): boolean {
   return name.length <= MOST_CHARACTERS && PLAIN.test(name);
 }
@@ -204,7 +201,6 @@ export interface ObjectStore {
   /** Returns the store's abilities, tested at the first call. */
   abilities(signal: AbortSignal): Promise<Abilities>;
 
-  /** Closes connections. */
   close(): Promise<void>;
 }
 

@@ -189,7 +189,6 @@ const MOST_OBJECTS = 1_000;
 
 interface FoundRecipients {
   readonly recipients: readonly WrappedKeys[];
-  /** Errors of foreign or damaged objects. */
   readonly damaged: readonly MailkeepError[];
 }
 

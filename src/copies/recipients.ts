@@ -42,7 +42,6 @@ import {
 
 const RECIPIENT_TYPES = ['recovery', 'passphrase', 'age'] as const;
 
-/** Additional recipients of a copy. */
 interface Additions {
   readonly recovery?: Buffer | undefined;
   readonly passphrase?: string | undefined;

@@ -82,10 +82,7 @@ class ChosenVersions {
     return this.#chosen.get(name);
   }
 
-  /**
-   * Chooses the next version of a damaged object. Returns false if there is none, or the error reports no damage of an
-   * object.
-   */
+  /** Chooses the next version of a damaged object. Returns false if there is none, or for other errors. */
   async another(error: unknown): Promise<boolean> {
     const name = damagedObject(error);
     if (name === undefined) return false;
@@ -421,12 +418,8 @@ function readText(file: string): string | undefined {
 const LARGEST_MARK = 4096;
 
 export interface SegmentsForRepair extends FetchedForRepair {
-  /** A copy of the archive with gaps. */
   readonly folder: string;
-  /**
-   * The manifest's commit if a key of this archive signed it. Undefined for a signer added by another reader of the
-   * copy.
-   */
+  /** The manifest's commit if this archive or the copy's creator signed it; undefined for later signers. */
   readonly commit: ChainState | undefined;
 }
 

@@ -35,10 +35,7 @@ interface Growing {
   readonly children: Growing[];
 }
 
-/**
- * Returns the root of an XML document. Undefined if it is invalid, incomplete or nested too deep. Supports only XML's
- * own entities, and opens no external ones.
- */
+/** Returns the root of a complete XML document. Undefined if invalid or nested too deep. Opens no entities. */
 export function parseXml(bytes: Buffer): XmlElement | undefined {
   const open: Growing[] = [];
   let root: Growing | undefined;
@@ -127,7 +124,6 @@ export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number 
   return Number.isFinite(ms) ? Math.max(0, Math.min(LONGEST_ASKED_MS, ms)) : 0;
 }
 
-/** Returns the error of a refusal. */
 function refusalError(store: string, operation: string, refusal: Refusal): Error {
   const { status, code } = refusal;
   const facts = { store, operation, status, answer: code };
@@ -545,7 +541,6 @@ export class S3Client {
     return refusalError(this.label, operation, reply);
   }
 
-  /** Returns the error of an invalid response. */
   invalid(operation: string, problem: string): Error {
     return objectError('store-answer-invalid', { store: this.label, operation, problem });
   }

@@ -8,8 +8,7 @@ import { objectError } from './errors.ts';
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /**
- * Parses a credentials or configuration file: sections in brackets, `name = value`, comments with # or ;. Ignores other
- * lines, like Amazon's tools.
+ * Parses a credentials or configuration file: `[section]`, `name = value`, comments with # or ;. Ignores other lines.
  */
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();

@@ -116,10 +116,7 @@ async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): Async
   if (filled > 0) yield part.subarray(0, filled);
 }
 
-/**
- * Identifies one call of `writeObject` in its object. After a lost response, it shows whether the object is from this
- * call.
- */
+/** Marks an object with its call of `writeObject`, which identifies it after a lost response. */
 const MARK = 'x-amz-meta-mailkeep-put';
 
 /** Time limit for aborting a failed upload. A later cleanup aborts the rest. */
@@ -327,10 +324,7 @@ export class S3Store extends S3Client implements UploadingStore {
     for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
   }
 
-  /**
-   * Returns the versions of an object, newest first, without delete markers. None if the server or credentials do not
-   * allow listing them.
-   */
+  /** Returns an object's versions, newest first, without delete markers. None if they cannot be listed. */
   async #versionsWithBytes(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const versions: string[] = [];
     try {
@@ -563,10 +557,7 @@ export class S3Store extends S3Client implements UploadingStore {
     await this.ok({ operation, method: 'PUT', name, query, headers, body }, signal);
   }
 
-  /**
-   * Returns up to 1,000 unfinished uploads of objects whose names start with `prefix`. None if listing is not allowed
-   * or supported.
-   */
+  /** Returns up to 1,000 unfinished uploads by name prefix. None if listing is not allowed or supported. */
   async unfinishedUploads(prefix: string, signal: AbortSignal): Promise<UnfinishedUpload[]> {
     const above = keyOf(this.target, '');
     const query = {
@@ -619,10 +610,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, uploadId };
   }
 
-  /**
-   * Aborts other uploads of this name: one whose start was not acknowledged would stay for ever. No other process
-   * stores an object with this name.
-   */
+  /** Aborts other uploads of this name, which is ours alone: an unacknowledged one would stay for ever. */
   async #giveUpOthers(name: string, uploadId: string, signal: AbortSignal): Promise<void> {
     for (const upload of await this.unfinishedUploads(name, signal)) {
       if (upload.name !== name || upload.uploadId === uploadId) continue;
@@ -666,10 +654,7 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.invalid(operation, 'no ETag');
   }
 
-  /**
-   * Assembles an object from the parts. The server forgets a completed upload, so after a lost response only the object
-   * shows the outcome.
-   */
+  /** Assembles an object from parts. The server forgets the upload: after a lost response, check the object. */
   async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
     const parts = etags.map(

@@ -99,10 +99,7 @@ function commitsOf(
   });
 }
 
-/**
- * Returns whether a commit belongs to this archive: `same`, `other` if another has its number, `beyond` if the number
- * is too high.
- */
+/** Returns whether a commit is ours: `same`, `other` if another has its number, `beyond` if the number is too high. */
 export function standingOf(
   files: FileLayer,
   dir: string,

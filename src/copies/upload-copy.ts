@@ -68,7 +68,6 @@ export interface ObjectEntry {
 /** One object for the next manifest: existing, or to be uploaded. */
 export interface Piece<T> {
   readonly what: T;
-  /** Identifies the object. */
   readonly mark: string;
   readonly there: ObjectEntry | undefined;
 }
@@ -332,7 +331,6 @@ export interface CopyOutOptions {
   readonly progress?: (done: CopyProgress) => void;
 }
 
-/** A manifest with its bytes, as kept on this machine. */
 export interface KeptManifest {
   readonly clear: ClearManifest;
   readonly bytes: Buffer;
@@ -372,9 +370,7 @@ export interface CopiedOut {
 
 /** Two objects at a time: one is read and sealed while the other is sent. */
 const AT_ONCE = 2;
-/**
- * Time after which the archive is listed again before a manifest is written: unlisted objects are deleted after a day.
- */
+/** Maximum age of the archive's listing when a manifest is written: unlisted objects are deleted after a day. */
 const LONGEST_MS = 12 * 3_600_000;
 
 /**
@@ -531,9 +527,7 @@ function refuseStrangers(
   if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
 }
 
-/**
- * Returns whether objects there may hold mail purged here since: of a segment whose start is there in another state.
- */
+/** Returns whether objects there may hold mail purged here: segments known there in another state. */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
   const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
@@ -552,10 +546,7 @@ function marksOf({ nameKey }: LocalKey): Marks {
   };
 }
 
-/**
- * Returns existing objects by mark: in the newest manifest, or uploaded since. With `refresh`, only uploads of this
- * run.
- */
+/** Returns existing objects by mark, listed or uploaded since. With `refresh`, only uploads of this run. */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
   listed: readonly ObjectEntry[],
@@ -578,7 +569,6 @@ function add(known: Map<string, ObjectEntry>, entry: ObjectEntry): void {
   if (mark !== undefined) known.set(mark, entry);
 }
 
-/** Uploads of one run. */
 interface Uploaded {
   readonly names: Set<string>;
   bytes: number;

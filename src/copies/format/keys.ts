@@ -140,10 +140,7 @@ export interface CopySecrets {
 export const MOST_KEYS = 100;
 const MOST_BYTES = 16 * 1024;
 
-/**
- * Returns the keys of a new copy: its public ID (16 random bytes), an X25519 pair (writers need only the public key),
- * and 32 random bytes for object names.
- */
+/** Returns the keys of a new copy: a public ID, an X25519 pair (writers need the public key), a key for names. */
 export function newCopyKeys() {
   return { copyId: randomBytes(16), ...newKeyPair(), nameKey: randomBytes(KEY_BYTES) };
 }
@@ -215,7 +212,7 @@ export interface WrappedKeys {
   readonly clear: string;
 }
 
-/** Optional details of a new recipient. */
+/** Public details of a new recipient. */
 interface RecipientNote {
   /** Milliseconds since 1970. */
   readonly created: number;
@@ -230,7 +227,6 @@ export const MOST_KEY_BYTES = 64 * 1024;
 const MOST_LABEL = 200;
 const NOTHING = Buffer.alloc(0);
 
-/** Returns a new recipient for a passphrase. */
 export async function wrapForPassphrase(
   secrets: CopySecrets,
   passphrase: string,
@@ -243,7 +239,6 @@ export async function wrapForPassphrase(
   return keyObject(secrets, note, clear, async (text) => encryptOnce(key, text, NOTHING));
 }
 
-/** Returns a new recipient for a recovery key. */
 export async function wrapForRecovery(
   secrets: CopySecrets,
   recovery: Buffer,
@@ -472,8 +467,8 @@ function digitsOf(value: number): string {
 }
 
 /**
- * Returns the CRC-8 of a line, which depends on its number. Detects every wrong character, every swap of two characters
- * or lines, and 255 of 256 other mistakes.
+ * Returns a line's CRC-8, which includes its number. Detects every wrong character and every swap, and 255 of 256 other
+ * mistakes.
  */
 function checksum(data: Buffer, number: number): number {
   let sum = number;
@@ -486,7 +481,6 @@ function checksum(data: Buffer, number: number): number {
   return sum;
 }
 
-/** A way to open a copy. */
 export type Way =
   | { readonly type: 'passphrase'; readonly passphrase: string }
   | { readonly type: 'recovery'; readonly recovery: Buffer }
@@ -540,9 +534,7 @@ function unwrapWith(keys: WrappedKeys, way: Way): Promise<CopySecrets | undefine
   return unwrapWithAge(keys, way.identities);
 }
 
-/**
- * Returns whether one has all private keys of the other, after those of later rotations, and everything else is equal.
- */
+/** Returns whether one has all private keys of the other after later ones, and everything else is equal. */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];
@@ -557,7 +549,6 @@ function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
 const SIGNERS_MARK = 'copy signer 1';
 const SIGNERS_DOMAIN = 'mailkeep copy signer 1\n';
 const SIGNERS_NAMES = ['mailkeep', 'copy', 'id', 'key', 'signer', 'mac'];
-/** Maximum bytes of an object below `signers/`. */
 export const MOST_SIGNER_BYTES = 4 * 1024;
 
 /**

@@ -218,7 +218,6 @@ export interface ManifestInput
   readonly secret: SecretManifest;
 }
 
-/** Maximum bytes of a manifest. */
 export const MOST_MANIFEST_BYTES = 64 * 1024 * 1024;
 const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
 /** The end of a manifest. Keys are sorted, so the signature can be cut out before parsing. */
@@ -338,7 +337,6 @@ export interface ClearSettings {
   readonly sealed: Buffer;
 }
 
-/** Maximum bytes of an object below `settings/`. */
 export const MOST_SETTINGS_BYTES = 4 * 1024 * 1024;
 const SETTINGS_MARK = 'copy settings 1';
 const SETTINGS_DOMAIN = Buffer.from('mailkeep copy settings 1\n', 'utf8');
@@ -348,7 +346,6 @@ export function settingsMark(nameKey: Buffer, text: Buffer): string {
   return mark(nameKey, ['settings', hash('sha256', text)]);
 }
 
-/** Encodes settings as an object. */
 export async function encodeSettings(
   text: Buffer,
   { sequence, mark }: Pick<ClearSettings, 'sequence' | 'mark'>,

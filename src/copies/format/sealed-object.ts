@@ -24,10 +24,7 @@ const ALGORITHM = 'aes-256-gcm';
 /** Only for keys that encrypt one text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/**
- * Returns AES-256-GCM for a key and a nonce, which must never be used together twice. Everything encrypted for a copy
- * uses this function.
- */
+/** Returns AES-256-GCM for a key and nonce, which must never be reused together. All encryption is done here. */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
@@ -282,7 +279,6 @@ export const CHUNK_BYTES = 1024 * 1024;
 /** The length field before the bytes. */
 const LENGTH_BYTES = 8;
 const PADDED_TO = 64 * 1024;
-/** Source of padding. */
 const ZEROS = Buffer.alloc(PADDED_TO);
 
 /** Returns the length of bytes with their length field and zero padding. */
@@ -296,7 +292,6 @@ export function sealedLength(length: number): number {
   return HEADER_BYTES + framed + Math.ceil(framed / CHUNK_BYTES) * TAG_BYTES;
 }
 
-/** An object being sealed. */
 interface Sealed {
   readonly length: number;
   /** Single use: a retry seals again, with a new key. */
