@@ -303,7 +303,7 @@ const ZSTD_HASH_LOG = 17;
 const deflateAsync = promisify(deflate);
 const zstdAsync = promisify(zstdCompress);
 
-/** Compresses a payload on a pool thread, or returns it with codec 0. `raw` must not change until then. */
+/** Compresses a payload on a pool thread, or returns it with codec 0. `raw` must not change meanwhile. */
 export async function compressPayload(
   codec: ArchiveCodec,
   raw: Buffer,

@@ -164,7 +164,7 @@ export interface RecordReading {
    * would let them grow to about 64 MB. Touching fresh memory costs a third of the time of inflating a block.
    */
   readonly releases?: boolean;
-  /** Receives each intact block and its record's offset at the next record. The receiver then owns the memory. */
+  /** Receives and owns each intact block, with its offset, at the next record: no other view may be in use. */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 

@@ -66,7 +66,7 @@ export function typesCalled(
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
 }
 
-/** Does the same for a query's messages. */
+/** Returns the attachment types of a query's messages with their distinct contents. */
 export function foundTypes(found: Found): StatsRow[] {
   const types = new Map<
     string,
@@ -129,7 +129,7 @@ export function keptPeople(
   return [...rows].map((row) => personRow(by, row));
 }
 
-/** Does the same for a query's messages. May add some with as many messages as the last. */
+/** Returns the most frequent people of a query's messages, perhaps with more that tie with the last. */
 export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
   const counted = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';

@@ -112,7 +112,7 @@ class Docids {
   }
 }
 
-/** See `WritableCatalog.makeDurable`. Unlike a checkpoint, a synced commit is not blocked by readers. */
+/** See `WritableCatalog.makeDurable`. Readers can block a checkpoint; a synced commit covers the whole log. */
 function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');

@@ -110,7 +110,7 @@ function storedSql(low: number, high: number, among: string): string {
     GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
 }
 
-/** Does the same for some mailboxes, where shared messages may have arrived later. Limits only visible rows. */
+/** Counts stored messages of some mailboxes, where shared ones may have arrived later. Limits only visible rows. */
 function storedWithin(
   connection: Connection,
   scope: Scope,
@@ -143,7 +143,7 @@ function sharedSql(sets: readonly number[], scope: Scope): string {
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
-/** Does the same for ended places. A message ends with its last place, if none is open. */
+/** Returns SQL for ended places. A message ends with its last place, if none is open. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
   const ours = scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
   const isOpen =

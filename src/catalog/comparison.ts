@@ -47,7 +47,7 @@ interface Compared {
   readonly keys: number;
   /** Selects each row as one JSON list: equal rows are equal texts, read in half the time of separate columns. */
   readonly sql: string;
-  /** Does the same for the rows of one key. */
+  /** Selects the rows of one key like `sql`. */
   readonly ofKey: string;
 }
 
@@ -567,7 +567,7 @@ const SUMS = [
   },
 ] as const;
 
-/** Does the same for sums that one statement recounts. */
+/** Yields differences from the sums that one statement can recount. */
 export function* miscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Rows of one side only. Two EXCEPTs, one per direction, would count twice.

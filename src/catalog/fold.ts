@@ -811,7 +811,7 @@ export class Fold {
     }
   }
 
-  /** Does the same within the caller's transaction; the caller discards the catalog if this throws. */
+  /** Folds batches within the caller's transaction; the caller discards the catalog if this throws. */
   within(batches: readonly ComparedBatch[], acrossGap: boolean): void {
     for (const batch of batches) this.#apply(batch, acrossGap);
   }

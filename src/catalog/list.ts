@@ -244,7 +244,7 @@ export function* list(
   for (const { line } of listPlaces(connection, places, filter)) yield line;
 }
 
-/** Yields the same, with the places' keys in facts. */
+/** Like `list`, with the places' keys in facts. */
 export function* listPlaces(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,

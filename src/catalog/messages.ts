@@ -252,7 +252,7 @@ const MESSAGES = query()((db) => db.selectFrom('meta').select('messages'));
 
 /** Minimum failed lookups before the filters are filled. */
 const FIRST_MISSES = 128;
-/** The same as a share of the messages: filling takes 1 to 2 µs per message, and each query saved 5 to 40. */
+/** Minimum failed lookups per message: filling takes 1 to 2 µs per message, and each query saved 5 to 40. */
 const MISSES_PER_MESSAGE = 1 / 16;
 
 /**
@@ -428,7 +428,7 @@ const placesOf = (db: Builder, docid: number) =>
     .where('docid', '=', docid)
     .orderBy('id');
 const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
-/** Does the same for some mailboxes, a JSON array of their numbers. */
+/** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
 const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   placesOf(db, p.docid).where('folder_id', 'in', foldersInScope(p.mailboxes)),
 );

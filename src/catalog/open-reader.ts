@@ -234,7 +234,7 @@ export function openReader({ globals, surroundings, report, only }: LocatingCont
 }
 
 /**
- * Does the same for a known directory.
+ * Opens the archive in a directory read-only.
  *
  * @param segments source of remote segments; by default, all are local
  */

@@ -60,7 +60,7 @@ export function savedSearches(dataDir: string): SavedSearch[] {
   }
 }
 
-/** Does the same with an open state; none if there is no state yet. */
+/** Returns all saved searches in an open state; none if there is no state yet. */
 export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
   return (state?.entries(SCOPE) ?? []).map(({ key: name, value: query }) => ({ name, query }));
 }
@@ -86,7 +86,7 @@ export function saveSearch(
 }
 
 /**
- * Does the same with an open state.
+ * Saves a query under a name in an open state; undefined deletes the name.
  *
  * @param field the input field or option of the name, for the error
  * @throws usage-option

@@ -208,7 +208,7 @@ const FIRST = 1_000;
 const GROWTH = 4;
 /** Messages of the longest range: a list of docids takes about 16 bytes each. */
 const LONGEST = 65_536;
-/** The same if each message is checked, which takes about 10 µs. */
+/** Messages of the longest range if each is checked, which takes about 10 µs. */
 const LONGEST_ASKED = 8_192;
 
 /**

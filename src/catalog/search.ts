@@ -61,7 +61,7 @@ const spansOf = (db: Builder, docid: number) =>
     .where('s.docid', '=', docid);
 const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
 const SPANS = query<{ docid: number }>()((db, p) => spansOf(db, p.docid));
-/** Does the same in some mailboxes, a JSON array of their numbers. */
+/** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
 const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   placesOf(db, p.docid).where('p.folder_id', 'in', foldersOf(p.mailboxes)),
 );
@@ -280,7 +280,7 @@ function unpackedTexts(connection: Connection): UnpackedTexts {
 const RANKED_LIMIT = 16;
 /** Maximum hits ranked, newest first: the cost must not grow with the archive. */
 const RANKED_HITS = 50_000;
-/** The same for several alternatives, whose hits must be found and listed before ranking. */
+/** Maximum hits ranked for several alternatives, which must be listed first. */
 const RANKED_AMONG = 25_000;
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
@@ -404,7 +404,7 @@ export interface SearchResult {
 /** Input for counting or listing all matches. */
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
 
-/** Does the same after a docid: for older messages, or with `oldest` for newer ones. */
+/** Input for counting or listing matches after a docid: older messages, or with `oldest` newer ones. */
 interface PartRequest extends CountRequest {
   readonly after?: number | undefined;
   readonly sort?: SearchRequest['sort'] | undefined;

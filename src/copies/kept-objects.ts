@@ -75,8 +75,8 @@ export async function checkKept(comparing: Comparing): Promise<readonly CopyFind
 }
 
 /**
- * Does the same, and stores damaged or missing objects again. Without local copies, accepts the target's objects,
- * except evidently damaged ones.
+ * Compares like `checkKept`, and stores damaged or missing objects again. Without local copies, accepts the target's
+ * objects, except evidently damaged ones.
  *
  * @param file the local key file
  * @param signingKey signs a new description if none was kept

@@ -160,7 +160,7 @@ export function noteCopied(
   noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
 }
 
-/** Records the damage that a copy found at its target, likewise. */
+/** Records the damage that a copy found at its target. If the state cannot be written, only warns. */
 export function noteMended(
   context: EngineContext,
   dataDir: string,
@@ -173,7 +173,7 @@ export function noteMended(
   );
 }
 
-/** Records the result of reading a copy back, likewise. */
+/** Records the result of reading a copy back. If the state cannot be written, only warns. */
 export function noteCopyChecked(
   context: EngineContext,
   dataDir: string,
@@ -230,7 +230,7 @@ export async function readSigners(
   return (await findSigners(store, secrets, signal)).signers;
 }
 
-/** Does the same, and returns errors of the other objects. */
+/** Like `readSigners`, with the errors of the other objects. */
 export async function findSigners(
   store: ObjectStore,
   secrets: CopySecrets,

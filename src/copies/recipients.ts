@@ -260,8 +260,8 @@ export function refuseOtherSigner(
 }
 
 /**
- * Does the same, and refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own keys for it,
- * and could read everything encrypted with them.
+ * Like `refuseOtherSigner`, and refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own
+ * keys for it, and could read everything encrypted with them.
  *
  * @throws offsite-signer-unnamed, offsite-signer-differs
  */

@@ -503,7 +503,7 @@ export class S3Client {
     }
   }
 
-  /** Does the same, and throws for any status except 200. */
+  /** Like `request`, but throws for any status except 200. */
   async ok(request: S3Request, signal: AbortSignal): Promise<S3Reply> {
     const reply = await this.request(request, signal);
     if (reply.status === 200) return reply;
