@@ -23,24 +23,23 @@ import { fileLines, linesOf, manifestEvents } from './export-target.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /**
- * Something about an export that is not as its manifest says.
- * - `missing`: a message or file is not there; `changed`: its bytes are others
- * - `unlisted`: a file that no manifest names (somebody put it there, or an export did not end)
- * - `unfinished`: an export to this place did not end; running it again finishes it
- * - `manifest`: the manifest is missing or is not what was written; `unreadable`: the zip is none
+ * A difference between an export and its manifest. `missing`: a message or file is missing. `changed`: its bytes
+ * differ. `unlisted`: no manifest lists the file (added by hand, or left by an interrupted export). `unfinished`: an
+ * export to this target was interrupted; run it again to finish it. `manifest`: the manifest is missing or was
+ * modified. `unreadable`: the file is not a zip.
  */
 export interface ExportFinding {
   readonly kind: 'missing' | 'changed' | 'unlisted' | 'unfinished' | 'manifest' | 'unreadable';
   /** Relative to the export. */
   readonly path: string;
-  /** The message concerned, and its place. */
+  /** The message and its location. */
   readonly id?: string;
   readonly mailbox?: string;
   readonly folder?: string;
   readonly uid?: number;
 }
 
-/** Findings of these kinds mean that mail is not there as it was exported; the others are to be known. */
+/** Findings of these kinds mean lost or changed mail; the others are for information. */
 const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
   'missing',
   'changed',
@@ -51,7 +50,7 @@ const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
 export type ExportCheck = Awaited<ReturnType<typeof checkExport>>;
 
 interface CheckOptions {
-  /** The folder or zip file of an export; absolute. */
+  /** The export's folder or zip file; absolute. */
   readonly at: string;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: { readonly messages: number; readonly bytes: number }) => void;
@@ -59,9 +58,9 @@ interface CheckOptions {
 }
 
 /**
- * Compares an export with its manifest: every byte is read and hashed again. Needs no archive.
+ * Compares an export with its manifest: reads and hashes every byte again. Needs no archive.
  *
- * @throws export-missing when there is no export at this place; an `AbortError` when aborted
+ * @throws export-missing if there is no export at this path; an `AbortError` when aborted
  */
 export async function checkExport(options: CheckOptions) {
   const stats = statSync(options.at, { throwIfNoEntry: false });
@@ -80,16 +79,16 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  /** Messages that were compared, bytes of their sources, and places that the export itself says it has not. */
+  /** Compared messages, the bytes of their sources, and messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
-  /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
+  /** Prefixes of path hashes, in hex: the paths would take several times the memory. */
   readonly #listed = new Set<string>();
 
   constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
   }
 
-  /** `found` counts all findings; `findings` names the first 10,000. */
+  /** `found` counts all findings; `findings` lists the first 10,000. */
   result() {
     const { format = null, commit = null, asOf = null } = this.#head ?? {};
     const sound = this.#damage === 0;
@@ -139,7 +138,7 @@ class Check {
     }
   }
 
-  /** Each function returns the hash of what is there: null for nothing, undefined for what was already reported. */
+  /** `hash` functions return null for a missing item, undefined for an item already reported. */
   async #compare(
     file: string,
     lines: AsyncIterable<string>,
@@ -195,7 +194,7 @@ class Check {
     return this.#files.kindOf(absolute) === 'file' ? hashFile(this.#files, absolute).sha256 : null;
   }
 
-  /** A message of a Maildir that a mail program marked since: its name has other flags, its bytes are the same. */
+  /** Finds a Maildir message whose flags a mail program changed: a new name with the same bytes. */
   #remarked(absolute: string): string | undefined {
     if (this.#head?.format !== 'maildir') return undefined;
     const folder = path.dirname(absolute);
@@ -213,14 +212,14 @@ class Check {
   }
   #cur: Map<string, Map<string, string>> | undefined;
 
-  /** Names every file that the manifest does not; those of a Maildir by the part that stays. */
+  /** Reports every file missing from the manifest; compares Maildir files by the stable part of their names. */
   #unlisted(relative: string): void {
     const folder = this.#absolute(relative);
     for (const name of readdirSync(folder)) {
       const at = relative === '' ? name : `${relative}/${name}`;
       if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
       else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
-        // Hidden files are the system's or a mail program's; unfinished ones go with the next run.
+        // Hidden files belong to the system or a mail program; the next run removes unfinished ones.
         if (name.startsWith('.') && writerOf(name) === undefined) continue;
         this.#report({ kind: 'unlisted', path: at });
       }
@@ -242,7 +241,7 @@ function mark(relative: string): string {
   return createHash('sha256').update(uniquePart(relative)).digest('hex').slice(0, 16);
 }
 
-/** Returns no hash for what cannot be read: it is reported as changed. */
+/** Returns undefined for an unreadable file: it is reported as changed. */
 async function readable(act: () => Promise<string | null>): Promise<string | null> {
   try {
     return await act();
@@ -255,7 +254,7 @@ async function readable(act: () => Promise<string | null>): Promise<string | nul
   }
 }
 
-/** SHA-256 of the source of a message in an mbox: quotes taken off, and what was put to it left out. */
+/** Returns the SHA-256 of a message's source in an mbox, unquoted and without the added header lines. */
 function hashInMbox(
   files: ExportFiles,
   absolute: string,

@@ -5,10 +5,10 @@ import { counted } from '../core/text.ts';
 const CONTINUE =
   'Run the same command again: it continues where it stopped, and sends nothing twice.';
 
-/** An error of a restore. What the server has stays there, and the same command continues. */
+/** Errors of a restore. Messages already appended stay on the server, and the same command continues. */
 export const restoreError = defineErrors({
   usage: {
-    /** `--to` is no address of an IMAP server; `found` never has a password in it. */
+    /** `--to` is not the address of an IMAP server; `found` never contains a password. */
     'restore-target-invalid': ({ found, problem }: { found: string; problem: string }) => [
       `--to ${found} is no address of an IMAP server: ${problem}.`,
       'It takes imaps://USER@HOST, with :PORT where that is not 993. Write an @ within USER as %40.',
@@ -21,7 +21,7 @@ export const restoreError = defineErrors({
       `There is no password for ${user}, and no terminal to ask on.`,
       'Use --password-file FILE, --password-env NAME or --oauth-token-env NAME.',
     ],
-    /** `source` is a file or a variable of the environment. */
+    /** `source` is a file or an environment variable. */
     'restore-password-unreadable': ({ source, reason }: { source: string; reason: string }) =>
       `The password cannot be read from ${source}: ${reasonText(reason)}.`,
     'restore-several-mailboxes': ({ mailboxes }: { mailboxes: readonly string[] }) => [
@@ -54,18 +54,18 @@ export const restoreError = defineErrors({
       `The certificate of ${host} cannot be trusted: ${reasonText(reason)}. No password was sent.`,
       'Name the host as in its certificate. For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** A command was answered with NO or BAD: nothing was stored. `response` is the response code, if any (RFC 5530). */
+    /** The server answered NO or BAD and stored nothing. `response` is the response code, if any (RFC 5530). */
     'restore-refused': (f: { command: string; response: string | null; text: string }) =>
       `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${terminalLine(f.text)}.`,
-    /** The server asks to wait; `waitMs` is null where it does not say how long. */
+    /** `waitMs` is null if the server does not say how long to wait. */
     'restore-throttled': ({ text }: { text: string; waitMs: number | null }) =>
       `The server asks to wait: ${terminalLine(text)}.`,
-    /** The connection broke; of a command under way nobody knows whether it was carried out. */
+    /** The connection broke; the result of the command in progress is unknown. */
     'restore-connection-lost': ({ host, reason }: { host: string; reason: string }) => [
       `The connection to ${host} broke: ${reasonText(reason)}.`,
       CONTINUE,
     ],
-    /** The connection broke `tries` times in a row, or could not be made again. */
+    /** The connection broke `tries` times in a row, or reconnecting failed. */
     'restore-gave-up': (f: { host: string; tries: number; reason: string }) => [
       `The connection to ${f.host} broke ${counted(f.tries, 'time')} in a row: ${reasonText(f.reason)}. What was appended is journaled.`,
       CONTINUE,
@@ -153,7 +153,6 @@ export const importError = defineErrors({
   },
 });
 
-/** True for an error of a restore with this code. */
 export function isRestoreError<Code extends Parameters<typeof restoreError>[0]>(
   error: unknown,
   code: Code,

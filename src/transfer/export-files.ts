@@ -13,12 +13,12 @@ import {
 import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 
-/** What an export needs from the disk in addition to what the archive needs. */
+/** File operations that an export needs beyond those of the archive. */
 export interface ExportFiles extends FileLayer {
-  /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
+  /** Returns the kind of a path's target, following links; `other` is a pipe, socket or device, which may never end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
   isLink(path: string): boolean;
-  /** Sets when a file was last written, milliseconds since the epoch. */
+  /** Sets a file's modification time, milliseconds since the epoch. */
   setModified(path: string, time: number): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export const realExportFiles: ExportFiles = {
   },
 };
 
-/** The folders that have to be synced, when this one is made, so that a power cut leaves it. */
+/** Returns the folders to sync after creating this one, so that it survives a power cut. */
 export function aboveMissing(files: ExportFiles, folder: string): string[] {
   const above: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
@@ -46,7 +46,7 @@ export function aboveMissing(files: ExportFiles, folder: string): string[] {
   return above;
 }
 
-/** Returns the name of an unfinished file: it contains the writing process, so that no other removes the file. */
+/** Returns the name of an unfinished file. It contains the pid, so that other processes do not remove the file. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }
@@ -59,7 +59,7 @@ export function writerOf(name: string): number | undefined {
   return pid === undefined ? undefined : Number(pid);
 }
 
-/** True for a process that is there, on this machine. */
+/** Returns whether another process with this pid is running on this machine. */
 export function isRunning(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
@@ -70,7 +70,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** A failing disk as an error of ours: no room, or the system's reason. Errors of another kind pass. */
+/** Maps disk failures to our errors: disk full, or the system's reason. Rethrows other errors. */
 export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -89,7 +89,7 @@ function failureOf(file: string, error: unknown): unknown {
 
 const BUFFERED_BYTES = 1024 * 1024;
 
-/** A file that is written from front to back, under a temporary name next to its final one. */
+/** A file written sequentially under a temporary name next to its final one. */
 export class NewFile {
   size = 0;
   #pending: Uint8Array[] = [];
@@ -107,7 +107,7 @@ export class NewFile {
     return new NewFile(files, temporary, await createOrReplace(files, temporary));
   }
 
-  /** The bytes must not change afterwards. */
+  /** The caller must not change `bytes` afterwards. */
   async write(bytes: Uint8Array): Promise<void> {
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
@@ -116,8 +116,8 @@ export class NewFile {
   }
 
   /**
-   * Makes the bytes durable and gives the file its final name, in place of what is there. The name is durable once
-   * its folder is synced.
+   * Makes the bytes durable and renames the file, replacing an existing one. The name is durable once its folder is
+   * synced.
    */
   async finish(final: string, modified?: number): Promise<void> {
     await this.#flush();
@@ -127,7 +127,7 @@ export class NewFile {
     await this.files.rename(this.temporary, final);
   }
 
-  /** Gives up: nothing stays. */
+  /** Closes and removes the file. */
   async discard(): Promise<void> {
     this.#close();
     await this.files.remove(this.temporary);
@@ -149,7 +149,7 @@ export class NewFile {
   }
 }
 
-/** Writes into one folder tree: makes folders once, remembers what has to be synced, maps failures of the disk. */
+/** Writes into one folder tree: creates each folder once, records what to sync and maps disk errors. */
 export class ExportFolder {
   readonly #touched = new Set<string>();
   readonly #made = new Set<string>();
@@ -161,13 +161,13 @@ export class ExportFolder {
     private readonly pid: number,
   ) {}
 
-  /** The path on this system of a path of the export. */
+  /** Returns the system path of a path relative to the export. */
   absolute(relative: string): string {
     return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
   }
 
   /**
-   * Makes a folder (relative path) with its parents. The root may be a link, what is below it is the export's own.
+   * Creates a folder (relative path) and its parents. The root may be a link; folders below it may not.
    *
    * @throws export-target-linked, export-disk-full, export-write-failed
    */
@@ -192,7 +192,7 @@ export class ExportFolder {
     }
   }
 
-  /** @throws export-target-linked for a folder below the root, on the way to this one or itself, that is a link */
+  /** @throws export-target-linked if a folder on this path, below the root, is a link */
   #refuseLinks(relative: string): void {
     const parts = relative === '' ? [] : relative.split('/');
     for (const level of parts.keys()) {
@@ -202,10 +202,10 @@ export class ExportFolder {
   }
 
   /**
-   * Writes a file whole: `fill` gives its bytes. Where anything fails, nothing of it stays.
+   * Writes a file; `fill` writes its bytes. Removes the file on any error.
    *
-   * @param temporaryIn the folder (relative) for the unfinished file, by default that of the file
-   * @throws export-disk-full, export-write-failed; what `fill` throws
+   * @param temporaryIn the folder (relative) for the unfinished file; default: the file's own @throws export-disk-full,
+   * export-write-failed; errors of `fill`
    */
   async put(
     relative: string,
@@ -224,11 +224,11 @@ export class ExportFolder {
         await fill(file);
         await file.finish(final, options.modified);
       } catch (error) {
-        // Where even that fails, the next run takes it away.
+        // If the removal fails, the next run repeats it.
         await file.discard().catch(() => {});
         throw error;
       }
-      // The new name first: where both are one folder after the other, the file is never without any.
+      // Sync the new name first: a crash between the two syncs must not lose both names.
       this.#touched.add(this.absolute(folder));
       this.#touched.add(temporaryIn);
     });
@@ -261,7 +261,7 @@ export class ExportFolder {
     return await NewFile.create(this.files, temporary);
   }
 
-  /** Takes away what killed runs left unfinished in a folder. */
+  /** Removes unfinished files of killed runs from a folder. */
   async sweep(relative: string): Promise<void> {
     this.#refuseLinks(relative);
     const folder = this.absolute(relative);
@@ -273,7 +273,7 @@ export class ExportFolder {
     }
   }
 
-  /** Makes every name that was given or taken since the last time durable. */
+  /** Makes all renames since the last call durable. */
   async sync(): Promise<void> {
     for (const folder of this.#touched) await writing(folder, () => this.files.syncFolder(folder));
     this.#touched.clear();
@@ -286,7 +286,7 @@ function parentOf(relative: string): string {
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** The bytes of a file from `start` up to `end`, in pieces that are used again: keep none. */
+/** Yields the bytes from `start` up to `end`. Buffers are reused: do not keep them. */
 export function* filePieces(
   files: ExportFiles,
   path: string,

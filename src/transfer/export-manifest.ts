@@ -12,49 +12,49 @@ import type { ExportArchive, ExportSelection, SourceReader } from './plan-export
 export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** Next to the exported folders, and the last entry of a zip. */
+/** In the export's root folder; the last entry of a zip. */
 export const MANIFEST_NAME = 'mailkeep-export.json';
-/** Stands next to the manifest while an export is running, and after one that was interrupted. */
+/** Marks a running or interrupted export; in the same folder as the manifest. */
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
 
-/** What the export is of. Nothing in it depends on the clock or the machine: the same state gives the same bytes. */
+/** Describes an export. It contains no time or machine data: the same state gives the same bytes. */
 export interface ManifestHead {
   readonly mailkeep: typeof MANIFEST_VERSION;
   readonly format: ExportFormat;
-  /** The commit that the archive had reached. */
+  /** The archive's latest commit. */
   readonly commit: { readonly number: number; readonly hash: string };
-  /** The commit as of which the export is, and its time; null for the present. */
+  /** The commit and time of the exported state; null for the present. */
   readonly asOf: { readonly number: number; readonly time: string } | null;
   readonly selection: {
     readonly query: string | null;
-    /** How many messages were named by their ids, where they were. */
+    /** The number of ids, if messages were selected by id. */
     readonly ids?: number;
-    /** One name as text, several as a list; null for all. */
+    /** A single name as text, several as a list; null for all. */
     readonly mailbox: string | readonly string[] | null;
     readonly folder: string | readonly string[] | null;
     readonly deleted: boolean;
-    /** Present where messages that were deleted everywhere are exported along with the others. */
+    /** Present if messages deleted from all folders are exported as well. */
     readonly withDeleted?: true;
   };
 }
 
 export interface ManifestEntry {
-  /** Relative to the export, parted by `/`: the message's file, or the mbox it is in. */
+  /** Relative to the export, separated by `/`: the message's file or its mbox. */
   readonly path: string;
-  /** The message's id: the SHA-256 of its source. */
+  /** The message id: SHA-256 of the source. */
   readonly sha256: string;
   readonly size: number;
   readonly mailbox: string;
   readonly host: string;
   readonly resourceId: string;
   readonly folder: string;
-  /** What separates the levels of `folder`; absent in manifests of earlier versions. */
+  /** Hierarchy delimiter of `folder`; absent in manifests of earlier versions. */
   readonly delimiter?: string;
-  /** What the folder is for, such as `\\Sent`; absent where it has no special use. */
+  /** The folder's special use, such as `\\Sent`; absent if it has none. */
   readonly specialUse?: string;
-  /** Where other folders had this path before: how many. */
+  /** Number of earlier folders with the same path. */
   readonly namesake?: number;
   readonly generation: number;
   readonly uid: number;
@@ -62,33 +62,33 @@ export interface ManifestEntry {
   readonly date: string | null;
   readonly firstSeen: string | null;
   readonly endedAt: string | null;
-  /** In an mbox: where the message is, behind its "From " line. */
+  /** Position in an mbox, after the "From " line. */
   readonly inMbox?: InMbox;
 }
 
 export interface InMbox {
   readonly offset: number;
-  /** Bytes in the mbox, the empty line behind it left out. */
+  /** Bytes in the mbox, without the blank line after the message. */
   readonly length: number;
-  /** Bytes of header lines put before the source (Status and its like). */
+  /** Bytes of header lines added before the source (such as Status). */
   readonly added: number;
-  /** True when the source has no line end at its end, and one was put there. */
+  /** True if the source has no final line end and one was added. */
   readonly lineEndAdded: boolean;
 }
 
-/** Any other file of the export: an mbox, a sidecar. */
+/** Any other file of the export, such as an mbox or a sidecar. */
 export interface ManifestFile {
   readonly path: string;
   readonly sha256: string;
   readonly size: number;
 }
 
-/** A place that the export should have and has not. */
+/** A selected message that is missing from the export. */
 export interface MissingPlace {
   readonly id: string | null;
   readonly mailbox: string;
   readonly folder: string;
-  /** As in an entry. */
+  /** See `ManifestEntry`. */
   readonly namesake?: number;
   readonly generation: number;
   readonly uid: number;
@@ -96,8 +96,8 @@ export interface MissingPlace {
 }
 
 /**
- * A manifest as text, in pieces: one JSON object, an item a line, so that one of any size can be read line by line.
- * Its last field is the SHA-256 of every byte before the line that it stands in.
+ * Yields a manifest as text: one JSON object with an item per line, so that it can be read line by line. The last field
+ * is the SHA-256 of all bytes before its line.
  */
 export function* manifestText({
   head,
@@ -144,12 +144,10 @@ export type ManifestEvent =
 
 export class ManifestDamaged extends Error {}
 
-/** A list that a line may be in, from its first line to its last. */
 const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
 
 /**
- * Reads a manifest back, line by line. Its content is proven only when it ends without an error: its last line
- * has the hash of all others.
+ * Reads a manifest line by line. Trust its content only after it ends without an error: the last line has the hash.
  *
  * @throws ManifestDamaged
  */
@@ -196,8 +194,8 @@ function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
 }
 
 /*
- * A manifest is proven by a hash that anybody can compute: its lines may be forged. Fields that are shown, stored in a
- * database or used for reading are therefore checked for their types.
+ * Anyone can compute the hash of a manifest, so its lines may be forged. Fields that are displayed, stored or used for
+ * reading are therefore type-checked.
  */
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -267,14 +265,14 @@ function isMoment(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value));
 }
 
-/** Returns whether a path stays inside its folder: a foreign manifest must not lead out of it. */
+/** Returns whether a path stays inside its folder: a foreign manifest must not point outside it. */
 function isInside(path: string): boolean {
   return !path
     .split('/')
     .some((level) => /^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, '')));
 }
 
-/** A place that a message has or had, according to its history. */
+/** A current or former location of a message, from its history. */
 type SidecarPlace = Pick<
   ManifestEntry,
   'mailbox' | 'folder' | 'generation' | 'uid' | 'flags' | 'firstSeen' | 'endedAt'
@@ -286,7 +284,7 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all that happened to the message; what is later than the commit of the export is left out */
+/** @param history all events of the message; those after the export's commit are left out */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],
@@ -316,12 +314,12 @@ function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
   return [...places.values()];
 }
 
-/** The sidecar of one message, as a file. */
+/** Returns a message's sidecar as text. */
 export function sidecarText(sidecar: Sidecar): string {
   return `${JSON.stringify(sidecar, null, 2)}\n`;
 }
 
-/** The sidecars of a folder's messages in one file: an array, an item a line. */
+/** Yields the sidecars of a folder as one JSON array, one item per line. */
 export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
   let first = true;
   for await (const sidecar of sidecars) {
@@ -331,31 +329,30 @@ export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGene
   yield first ? '[]\n' : '\n]\n';
 }
 
-/** A place of a selection; without an id while it is in quarantine. */
+/** A selected place; its id is null while the message is incomplete. */
 export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' | 'docid'> {
   readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
 }
 
-/** Takes what a selection has: first all folders, then its places. */
+/** Receives a selection: all folders first, then the places. */
 export interface SelectionTaker {
-  /** @param met every folder there ever was, in the order in which the archive met them */
+  /** @param met every folder that ever existed, in the order of discovery */
   folders(met: readonly NamedFolder[]): void;
   place(place: SelectedPlace): void;
 }
 
-/** What a manifest says of a selection. */
+/** The part of a manifest that describes a selection. */
 export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
-/** Where exported messages come from: an archive, with a selection of its places. */
+/** Source of an export: an archive and a selection of its messages. */
 export interface ExportOrigin {
-  /** Gives the folders and every place of the selection, all as of one state of the archive. */
+  /** Passes the folders and all selected places to `taker`, all from one state of the archive. */
   select(taker: SelectionTaker): Promise<Selected>;
   readonly sources: SourceReader;
-  /** Returns all that happened to a message, in the order of time. */
+  /** Returns all events of a message, in chronological order. */
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
 }
 
-/** Returns the places of a selection of an archive, with their sources. */
 export function archiveOrigin({ catalog, sources, selection }: ExportArchive): ExportOrigin {
   return {
     sources,
@@ -371,7 +368,7 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
   };
 }
 
-/** Sets of docids, in a temporary database: a query may find more than fits into memory. */
+/** Sets of docids in a temporary database, because a query may match more than fits in memory. */
 class ChosenDocids {
   readonly #db = scratchDatabase(`
     CREATE TABLE found (docid INTEGER PRIMARY KEY);
@@ -380,7 +377,7 @@ class ChosenDocids {
   readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
   readonly #isGone = this.#asking('SELECT 1 FROM gone WHERE docid = ?');
 
-  /** Only messages with these docids are meant. */
+  /** Limits the selection to these docids. */
   narrow(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO found (docid) VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -390,7 +387,7 @@ class ChosenDocids {
     return this.#isFound(docid);
   }
 
-  /** The lowest and the highest docid that is meant; undefined where none is. */
+  /** Returns the lowest and highest selected docid, or undefined for none. */
   range(): { readonly low: number; readonly high: number } | undefined {
     const row = this.#db
       .prepare<[], { low: number | null; high: number | null }>(
@@ -401,7 +398,7 @@ class ChosenDocids {
     return low === null || high === null ? undefined : { low, high };
   }
 
-  /** Messages with these docids have no current place. */
+  /** Records messages without a current place. */
   noteGone(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO gone (docid) VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -439,7 +436,7 @@ function readSelection(
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
   for (const one of listed(archive, chosen, isNarrowed)) {
-    // Without bytes it is unknown whether the query would find a message.
+    // Without the bytes it is unknown whether the query matches.
     if (isNarrowed && (one.line.id === null || !chosen.isFound(one.docid))) continue;
     place(one);
   }
@@ -477,7 +474,7 @@ function momentOf(asOf: number | null) {
   return asOf === null ? {} : { asOf };
 }
 
-/** The places of a selection; where it is narrowed, of more messages than are meant. */
+/** Yields the places of a selection. For a narrowed one, it yields more: the caller filters by docid. */
 function* listed(
   { catalog, selection }: Archive,
   chosen: ChosenDocids,
@@ -489,7 +486,7 @@ function* listed(
   const moment = momentOf(asOf);
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
-    // Only the time in which the messages were received is walked over; those without a date lie in none.
+    // Only scan the period in which these messages were received; undated messages have no place in it.
     ...(range === undefined || !isDated(range.low)
       ? {}
       : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
@@ -508,7 +505,10 @@ function* listed(
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/** Of each message that is gone, the ended place, or those that ended together last; places of one message come together. */
+/**
+ * Yields the last ended place of each deleted message, or several if they ended together. Places of one message must be
+ * adjacent.
+ */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
   isGone: (docid: number) => boolean,

@@ -4,32 +4,32 @@ import { cutName, foldedName, harmlessName } from '../mail/file-names.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import { encodeModifiedUtf7, lettersOf } from '../mail/mail-files.ts';
 
-/** Bytes that a component of a folder's path takes at most; systems allow 255. */
+/** Maximum bytes of a path component; file systems allow 255. */
 const COMPONENT_BYTES = 100;
 const SENDER_BYTES = 48;
 const SUBJECT_BYTES = 72;
-/** Characters of an id that people read. */
+/** Displayed characters of an id. */
 const SHORT_ID = 8;
-/** Endings of files that an export makes: no folder may be taken for one, nor stand in its way. */
+/** Extensions of exported files: a folder name must not end in one, or it could collide with a file. */
 const OURS = /\.(?:eml|mbox|json|tmp)$/i;
 
-/** What a message's name is made of; none of it ever changes for a place. */
+/** The inputs of a message's name; they never change for a place. */
 export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 'subject'> {
   readonly id: MessageId;
   readonly generation: number;
 }
 
 /**
- * The name of a message's file without its ending: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`, where the
- * time is UTC and 12 is the uid (`12g2` in a folder's second generation). It depends on the place alone, so it is
- * the same in every export, and no two places of a folder share one, in any case of letters. At most 190 bytes.
+ * Returns the name of a message's file without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time
+ * is UTC and 12 is the uid (`12g2` in a folder's second UID epoch). It depends only on the place, so every export uses
+ * the same name. Names are unique within a folder, even ignoring case. At most 190 bytes.
  */
 export function messageName({ id, generation, uid, date, from, subject }: NamedMessage): string {
   const moment = date === null ? 'undated' : date.slice(0, 16).replace('T', ' ').replace(':', '');
   const place = generation === 1 ? `${uid}` : `${uid}g${generation}`;
   const sender = from === null ? '' : from.name.trim() || from.address;
   return [
-    // A year beyond 9999 is written with a sign and six digits.
+    // Years after 9999 have a sign and six digits.
     moment.replace(/[^0-9a-z -]/g, ''),
     cutName(harmlessName(sender), SENDER_BYTES) || 'unknown sender',
     cutName(harmlessName(subject ?? ''), SUBJECT_BYTES) || 'no subject',
@@ -37,15 +37,15 @@ export function messageName({ id, generation, uid, date, from, subject }: NamedM
   ].join(' - ');
 }
 
-/** A component made unlike any other: for names that had to be changed, or that another name folds to. */
+/** Returns a component with a hash suffix, for names that were changed or that collide with another name. */
 function distinctName(name: string, origin: string): string {
   const mark = createHash('sha256').update(origin).digest('hex').slice(0, 8);
   return `${cutName(name, COMPONENT_BYTES - 9)}~${mark}`;
 }
 
 /**
- * One component of a path for a mailbox's address or a part of a folder's name: the name itself where every system
- * takes it, else a harmless form with a mark that comes from the name, so that two names never become one.
+ * Returns a path component for a mailbox address or part of a folder name. A name that is not valid on every system
+ * gets a harmless form with a hash suffix, so that names stay distinct.
  */
 function componentName(name: string): string {
   const harmless = harmlessName(name);
@@ -58,17 +58,14 @@ function componentName(name: string): string {
 }
 
 /**
- * Hands out names below one parent: the first to come has its name, and a later one that a file system without
- * case, or with one form of accents, would take for the same gets a mark of its own.
+ * Assigns unique names below one parent. The first folder gets its own name. Later ones get a suffix if a
+ * case-insensitive or accent-normalising file system would confuse them.
  */
 class NameSpace {
   readonly #given = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /**
-   * @param origin what the name stands for: the same origin always gets the same name
-   * @param name the name it would like
-   */
+  /** @param origin identity of the name: the same origin always gets the same name @param name the preferred name */
   name(origin: string, name: string): string {
     const known = this.#given.get(origin);
     if (known !== undefined) return known;
@@ -82,33 +79,33 @@ class NameSpace {
   }
 }
 
-/** A folder as the catalog names it. */
+/** A folder with its catalog fields. */
 export interface NamedFolder extends MailboxKey {
   readonly address: string;
   readonly path: string;
-  /** What parts the levels of the path; empty where there are none. */
+  /** Hierarchy delimiter; empty if folders are flat. */
   readonly delimiter: string;
-  /** How many folders that were met before have the same path; default 0. */
+  /** Number of earlier folders with the same path; default 0. */
   readonly namesake?: number;
 }
 
-/** Levels of folders beyond these are put into one, so that the path stays one that systems can open. */
+/** Deeper levels are joined into one, so that systems can open the path. */
 const MOST_LEVELS = 8;
-/** Bytes of a Maildir++ folder's name, its dot included. */
+/** Maximum bytes of a Maildir++ folder name, including the dot. */
 const MAILDIR_BYTES = 200;
 
 /**
- * Where folders go below the export's own folder. Given all folders in the order in which the archive met them,
- * it assigns the same paths in every export, whatever is exported.
+ * Assigns each folder a path in the export. Given all folders in the order of discovery, it assigns the same paths in
+ * every export, whatever the selection.
  */
 export class FolderPaths {
   readonly #mailboxes = new NameSpace();
   readonly #inside = new Map<string, NameSpace>();
 
-  /** @param format `nested`: folders within folders where `/` parts them; `maildir`: Maildir++ */
+  /** @param format `nested`: subfolders at each `/`; `maildir`: Maildir++ */
   constructor(private readonly format: 'nested' | 'maildir') {}
 
-  /** Path of the folder, parted by `/`; for a Maildir's INBOX that of the Maildir itself. */
+  /** Returns the folder's path, separated by `/`; for a Maildir's INBOX the path of the Maildir itself. */
   of(folder: NamedFolder): string {
     const mailbox = this.#mailboxes.name(
       `${folder.host} ${folder.mailbox}`,
@@ -118,7 +115,7 @@ export class FolderPaths {
       const name = maildirName(folder);
       return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
     }
-    // Below a delimiter other than "/", the whole path is one name, as people know it.
+    // With a delimiter other than "/", keep the whole path as one name, as mail programs show it.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
     const shown =
       levels.length <= MOST_LEVELS
@@ -144,17 +141,17 @@ export class FolderPaths {
   }
 }
 
-/** What a name stands for: of folders with one path each has its own. */
+/** Returns the identity of a folder: folders with the same path differ in `namesake`. */
 function originOf({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
   return namesake === 0 ? path : `${path}\0${namesake}`;
 }
 
-/** `.Lists.foo` for `INBOX.Lists.foo` as well as for `Lists/foo`; empty for INBOX. */
+/** Returns `.Lists.foo` for both `INBOX.Lists.foo` and `Lists/foo`; empty for INBOX. */
 function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
   const levels = delimiter === '' ? [path] : path.split(delimiter);
   const below = levels[0]?.toUpperCase() === 'INBOX' ? levels.slice(1) : levels;
   if (below.length === 0 && namesake === 0) return '';
-  // A dot would part levels where there are none.
+  // A dot within a level would split it.
   const safe = below.map((level) => harmlessName(level).replace(/[./]/g, '_') || '_');
   const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
   const kept = namesake === 0 && safe.every((level, i) => level === below[i]);
@@ -163,8 +160,8 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
 }
 
 /**
- * The name of a message in `cur/`: received second, something of its own, size (as Dovecot and Courier read it) and
- * flags. Windows allows no colon in names; there readers look for `;`.
+ * Returns a message's name in `cur/`: received second, unique part, size (as in Dovecot and Courier) and flags. Windows
+ * forbids colons in names; readers there expect `;`.
  */
 export function maildirFileName(
   message: NamedMessage & { readonly size: number; readonly flags: readonly string[] },

@@ -48,19 +48,19 @@ import {
 } from './plan-export.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** Names in a folder that belong to the system, not to anybody's export. */
+/** System files in a folder: they do not count as foreign content. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
 interface FolderTarget {
-  /** True when an earlier export is there, whole. */
+  /** True if a complete earlier export exists. */
   readonly finished: boolean;
   readonly unfinished: boolean;
 }
 
 /**
- * Inspects the folder that an export is to go to. Changes nothing.
+ * Inspects the target folder of an export. Changes nothing.
  *
- * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be read
+ * @throws export-target-foreign if it contains anything else, export-write-failed if it cannot be read
  */
 async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
   return await writing(folder, async () => {
@@ -70,7 +70,7 @@ async function inspectFolder(files: ExportFiles, folder: string): Promise<Folder
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
-    // The marker is the first file of an export: before it there is nothing, or an unfinished one of itself.
+    // The marker is an export's first file: before it, the folder can only contain its temporary file.
     const foreign = (name: string): boolean =>
       !SYSTEMS_OWN.test(name) && writerOf(name) === undefined;
     if (!finished && !unfinished && files.list(folder).some(foreign)) {
@@ -93,7 +93,10 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   }
 }
 
-/** Yields everything in a manifest; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
+/**
+ * Yields the events of a manifest; trust them only after it ends. @throws export-manifest-damaged,
+ * export-format-differs
+ */
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,
@@ -117,15 +120,14 @@ export async function* manifestEvents(
   }
 }
 
-/** The longest line of a manifest: an entry with the longest names is a few kilobytes. */
+/** Maximum bytes of a manifest line: an entry with the longest names takes a few kilobytes. */
 const LONGEST_LINE_BYTES = 1024 * 1024;
 const LF = 10;
 
 /**
- * The lines of a text that comes in pieces of UTF-8. Other work gets its turn between pieces, an interruption too.
+ * Splits UTF-8 pieces into lines. Yields to the event loop between pieces, so that other work and aborts can run.
  *
- * @param longest bytes of a line
- * @throws ManifestDamaged for a longer one
+ * @param longest maximum bytes of a line @throws ManifestDamaged for a longer one
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -141,7 +143,7 @@ export async function* linesOf(
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
       if (bytes > longest) throw new ManifestDamaged('a line that is too long');
-      // A copy: pieces are used again.
+      // Copy: the buffers are reused.
       begun.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
       yield Buffer.concat(begun).toString('utf8');
@@ -157,10 +159,10 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
   return linesOf(filePieces(files, file));
 }
 
-/** Files that are synced at a time: a disk takes several as fast as one. */
+/** Files synced concurrently: a disk syncs several as fast as one. */
 const WIDTH = 8;
 
-/** One file a place: .eml and Maildir. A file's time is the received date. */
+/** Writes one file per message (.eml, Maildir), with the received date as modification time. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
@@ -170,12 +172,12 @@ class FileWriter implements FormatWriter {
     private readonly deps: {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** Where the unfinished file for this path (relative) lies; by default next to it. */
+      /** Returns the folder of the unfinished file for a relative path; default: the file's own. */
       readonly temporaryIn?: (path: string) => string;
       /** Called before the first file of each folder is written. */
       readonly prepare?: (folder: string) => void;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
-      /** True when an earlier run may have left files that no manifest lists. */
+      /** True if an earlier run may have left files that no manifest lists. */
       readonly resumed: boolean;
     },
   ) {}
@@ -216,7 +218,7 @@ class FileWriter implements FormatWriter {
     await this.deps.folder.sync();
   }
 
-  /** Once a folder; everybody who writes there waits for it. */
+  /** Prepares a folder once; concurrent callers share the promise. */
   #prepare(path: string): Promise<void> {
     const known = this.#prepared.get(path);
     if (known !== undefined) return known;
@@ -236,7 +238,9 @@ class FileWriter implements FormatWriter {
     if (temporaryIn !== undefined) await folder.sweep(temporaryIn(`${path}/x`));
   }
 
-  /** True when the file has its name and its bytes already; one under the name of an earlier export is renamed. */
+  /**
+   * Returns whether the file exists with its final name and bytes. Renames a file that has an earlier export's name.
+   */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
     const { files } = folder;
@@ -278,7 +282,9 @@ function sidecarPath(path: string): string {
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/** The "From " line of a message: its sender where that is one plain word, and its received time in UTC, as asctime writes it. */
+/**
+ * Returns the "From " line of a message: the sender if it is a single word, and the received time in asctime form, UTC.
+ */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
   const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
@@ -290,7 +296,7 @@ export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): s
   return `From ${sender} ${day} ${time} ${String(at.getUTCFullYear()).padStart(4, '0')}\n`;
 }
 
-/** Letters of Status and X-Status, as mutt, Dovecot and Thunderbird's importers read them. */
+/** Letters in Status and X-Status, as read by mutt, Dovecot and Thunderbird's importers. */
 const STATUS = [['\\seen', 'R']] as const;
 const X_STATUS = [
   ['\\answered', 'A'],
@@ -299,20 +305,20 @@ const X_STATUS = [
   ['\\deleted', 'D'],
 ] as const;
 
-/** Returns the header lines for a message's flags; keywords that are not a single word are left out. */
+/** Returns the header lines for a message's flags, without keywords of several words. */
 function statusHeaders(flags: readonly string[], lineEnd: string): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   const letters = (table: readonly (readonly [string, string])[]): string =>
     table.map(([flag, letter]) => (set.has(flag) ? letter : '')).join('');
   const keywords = flags.filter((flag) => /^[!-[\]-~]+$/.test(flag));
-  // O: it is no longer new.
+  // O: not new.
   const lines = [`Status: ${letters(STATUS)}O`];
   if (letters(X_STATUS) !== '') lines.push(`X-Status: ${letters(X_STATUS)}`);
   if (keywords.length > 0) lines.push(`X-Keywords: ${keywords.join(' ')}`);
   return lines.map((line) => line + lineEnd).join('');
 }
 
-/** The pieces of a source with every "From " line quoted, and a line end at the end where there is none. */
+/** Yields a source with all "From " lines quoted and a final line end. */
 export async function* quotedPieces(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
@@ -324,7 +330,7 @@ export async function* quotedPieces(
   };
   for await (const piece of pieces) for (const settled of quotes.take(piece)) yield noted(settled);
   for (const rest of quotes.end()) yield noted(rest);
-  // An empty source needs none: it ends where it begins.
+  // An empty source needs no line end.
   const lineEndAdded = last !== undefined && last !== 0x0a;
   if (lineEndAdded) yield Buffer.from('\n');
   return { lineEndAdded };
@@ -336,7 +342,7 @@ interface OpenMbox {
   readonly hash: Hash;
 }
 
-/** One mbox a folder, in the mboxrd form. An mbox appears under its name only when it is whole. */
+/** Writes one mbox per folder, in mboxrd format. An mbox gets its final name only when complete. */
 class MboxWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
@@ -346,9 +352,9 @@ class MboxWriter implements FormatWriter {
     private readonly deps: {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
+      /** True to write Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
       readonly statusHeaders: boolean;
-      /** True when new messages are appended to those of the earlier export, false when mboxes are rewritten. */
+      /** True to append to the mboxes of the earlier export, false to rewrite them. */
       readonly incremental: boolean;
       readonly resumed: boolean;
     },
@@ -365,7 +371,7 @@ class MboxWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  /** The bytes of earlier messages stay where they are in an mbox that grows; a rewritten one has none of them. */
+  /** Keeps earlier messages in an mbox that grows; drops them from one that is rewritten. */
   async keep(rank: number, { path }: ManifestEntry): Promise<boolean> {
     const { plan, incremental } = this.deps;
     if (incremental || !(plan.hasDue(path) || this.#open?.relative === path)) return true;
@@ -400,7 +406,7 @@ class MboxWriter implements FormatWriter {
     });
   }
 
-  /** The mbox of the earlier export, as long as its manifest says: what a killed run added is written again. */
+  /** Copies the earlier mbox up to its length in the manifest: anything after that came from a killed run. */
   async #copyEarlier(mbox: OpenMbox): Promise<void> {
     const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
@@ -450,7 +456,7 @@ class MboxWriter implements FormatWriter {
   }
 }
 
-/** The line end of a source, which lines put before it should have too. */
+/** Returns the line end of a source, for the lines added before it. */
 async function lineEndOf(source: Source): Promise<string> {
   for await (const piece of source.pieces()) {
     const lf = piece.indexOf(0x0a);
@@ -459,7 +465,7 @@ async function lineEndOf(source: Source): Promise<string> {
   return '\n';
 }
 
-/** Returns where the sidecars of a folder go: next to its mbox, or next to `cur/` and `new/`. */
+/** Returns the path of a folder's sidecars: next to its mbox, or next to `cur/` and `new/`. */
 function folderSidecarPath(messagePath: string): string {
   return messagePath.endsWith('.mbox')
     ? messagePath.replace(/\.mbox$/, '.json')
@@ -481,7 +487,7 @@ async function writeFolderSidecars(
         next = entries.next();
       }
     };
-    // What a killed run left of one.
+    // Remove leftovers of a killed run.
     await folder.sweep(path.split('/').slice(0, -1).join('/'));
     const digest = createHash('sha256');
     let size = 0;
@@ -497,7 +503,7 @@ async function writeFolderSidecars(
   }
 }
 
-/** An export into a folder: .eml files, mboxes or Maildirs. */
+/** Opens an export into a folder: .eml files, mboxes or Maildirs. */
 export function openFolderTarget(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -525,7 +531,7 @@ export function openFolderTarget(
       commit = of;
       folder.makeFolder('');
       await folder.sweep('');
-      // Durable before the first message, so that what a kill leaves is known for an export.
+      // Durable before the first message, so that files left by a kill are recognised as an export.
       const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
       await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
       await folder.sync();
@@ -574,20 +580,19 @@ export function openFolderTarget(
   };
 }
 
-/** What the library knows of an entry, which its types do not have. */
+/** Fields of a yazl entry that its types omit. */
 interface Entry {
   readonly state: number;
   getCentralDirectoryRecord(): Buffer;
 }
 
-/** The library's FILE_DATA_DONE. */
+/** yazl's FILE_DATA_DONE. */
 const WRITTEN = 3;
 
 /**
- * A zip that neither slows down nor takes more memory than its directory as it grows. yazl walks the list of all its
- * entries, from the first, whenever one is added and whenever one is done, and keeps with each what its bytes came from.
- * Here that list has no more than what is still to be written; of the others there is what the directory at the end
- * of the file says of them.
+ * A zip writer whose time and memory per entry stay constant. yazl walks its whole entry list whenever an entry is
+ * added or finished, and keeps the source of each. This class keeps only pending entries there, and the directory
+ * records of the others.
  */
 export class LongZip extends ZipFile {
   declare private entries: Entry[];
@@ -598,7 +603,7 @@ export class LongZip extends ZipFile {
     return this.entries.length;
   }
 
-  /** Takes what is written off the list: to be called when the turn of an entry has come. */
+  /** Removes written entries from yazl's list. Call it when an entry's turn comes. */
   settle(): void {
     const waiting: Entry[] = [];
     for (const entry of this.entries) {
@@ -612,7 +617,7 @@ export class LongZip extends ZipFile {
     this.entries = waiting;
   }
 
-  /** Nothing is added any more. */
+  /** Ends the zip; no entries may follow. */
   finish(): void {
     this.entries = [...this.#written, ...this.entries];
     this.end();
@@ -621,7 +626,7 @@ export class LongZip extends ZipFile {
 
 const PAGE_BYTES = 1024 * 1024;
 
-/** Records of some hundred bytes. Each by itself would keep the 8 KiB alive that small buffers of all kinds share. */
+/** Stores directory records of about a hundred bytes. Small buffers would each keep an 8 KiB pool page alive. */
 class Records {
   #page = Buffer.alloc(0);
   #used = 0;
@@ -637,11 +642,11 @@ class Records {
   }
 }
 
-/** The range of DOS times, less a day at either end, so that no time zone leads out of it. */
+/** The range of DOS times, less a day at either end to allow for time zones. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
-/** A moment whose local time is UTC: a zip has local times too, and its bytes must not depend on the zone. */
+/** A date whose local time is UTC: zips contain local times, and the bytes must not depend on the time zone. */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
   override getMonth = (): number => this.getUTCMonth();
@@ -651,19 +656,19 @@ class UtcDate extends Date {
   override getSeconds = (): number => this.getUTCSeconds();
 }
 
-/** Returns a date as a zip has it: in UTC, and within the range that it knows. @param date milliseconds since the epoch */
+/** Returns a date in UTC, limited to the range of zip dates. @param date milliseconds since the epoch */
 function zipTime(date: number | null): Date {
   return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
 }
 
-/** One zip file. Nothing in it depends on the clock, the machine or the order in which the disk answers. */
+/** Writes one zip file. The bytes do not depend on the clock, the machine or disk timing. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
-  /** Callers that wait for a turn or for the end: a failure is passed to each. */
+  /** Callers that wait for a turn or for the end: each receives a failure. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(
@@ -671,7 +676,7 @@ export class ZipWriter implements FormatWriter {
       readonly file: Pick<NewFile, 'write' | 'discard'>;
       readonly final: string;
       readonly plan: ExportPlan;
-      /** The bytes of a place of the earlier export. */
+      /** Returns a message's source from the earlier export. */
       readonly earlier: (entry: ManifestEntry) => Promise<Source>;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
     },
@@ -697,7 +702,7 @@ export class ZipWriter implements FormatWriter {
     return true;
   }
 
-  /** Finishes the zip, with the manifest as its last entry. */
+  /** Finishes the zip with the manifest as its last entry. */
   async finishWith(head: ManifestHead): Promise<void> {
     const { plan } = this.deps;
     const parts = { head, entries: plan.entries(), files: [], missing: plan.missing() };
@@ -714,7 +719,7 @@ export class ZipWriter implements FormatWriter {
   }
 
   async discard(): Promise<void> {
-    // The file is closed only when nothing is being written to it any more.
+    // Close the file only after all writes have ended.
     if (this.#zip.outputStream instanceof Readable) this.#zip.outputStream.destroy();
     await this.#written.catch(() => {});
     await this.deps.file.discard();
@@ -727,7 +732,7 @@ export class ZipWriter implements FormatWriter {
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
   }
 
-  /** Resolves when the turn of this entry has come: all before it are compressed. */
+  /** Adds an entry; resolves once all earlier entries are compressed. */
   async #add(
     path: string,
     date: string | null,
@@ -755,7 +760,7 @@ export class ZipWriter implements FormatWriter {
     for (const reject of this.#waiting) reject(error);
   }
 
-  /** A race against one promise of failure would keep something of every wait until the end. */
+  /** Not Promise.race: racing against one long-lived promise leaks memory with every wait. */
   async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     let rejectWait: ((error: unknown) => void) | undefined;
@@ -779,8 +784,8 @@ export class ZipWriter implements FormatWriter {
 }
 
 /**
- * Opens an export into a zip file. The file appears under its name only when it is complete, and replaces the earlier
- * one: with `incremental` the messages of the earlier one come first.
+ * Opens an export into a zip file. The file replaces the earlier one only when complete. With `incremental`, the
+ * messages of the earlier zip come first.
  */
 export function openZipTarget(
   origin: ExportOrigin,
@@ -798,9 +803,9 @@ export function openZipTarget(
     old?.close();
     old = undefined;
   };
-  /** From the archive; what was purged there is still in the zip before. */
+  /** Reads from the archive, or from the earlier zip if the archive's copy was purged. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
-    // What is far away need not come a second time.
+    // Avoid downloading a remote source again.
     const nearby = origin.sources.bring && (await provenPieces(old, entry));
     if (nearby !== undefined) return { pieces: () => nearby };
     try {
@@ -861,7 +866,7 @@ export function openZipTarget(
   };
 }
 
-/** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
+/** Returns the zip of an earlier export, or undefined if there is no file. @throws export-target-foreign */
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
@@ -881,18 +886,18 @@ async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
 }
 
 export interface ZippedFile {
-  /** Its path in the zip; two files must not share one. */
+  /** Path in the zip; must be unique. */
   readonly name: string;
-  /** Milliseconds since the epoch; null where it has none. */
+  /** Milliseconds since the epoch; null for none. */
   readonly date: number | null;
   readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }
 
 /**
- * Returns a zip of files as it is made. A file is asked for once all bytes of the one before have been taken, and given
- * back where nobody wants the rest.
+ * Yields a zip of files as it is written. It requests a file after consuming the previous one, and closes `files` if
+ * the client stops reading.
  *
- * @throws what `files` and their bytes throw; what came until then is no complete zip
+ * @throws errors of `files` and their bytes; the output is then not a complete zip
  */
 export async function* zipOfFiles(
   files: AsyncIterable<ZippedFile>,

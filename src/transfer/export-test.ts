@@ -18,21 +18,20 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
 import { runExport } from './run-export.ts';
 
-/** An archive that this process may not write is drilled outside it. */
+/** With these errors the archive is not writable, and the test runs in the temporary folder. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
-/** Begins a name in the system's temporary folder, where other programs have theirs. */
+/** Name prefix in the system's temporary folder, which other programs share. */
 const PREFIX = 'mailkeep-';
 
-/** A process and, since pids are used again (in a container for every run), a mark of when it started. */
+/** Pid and start mark of a process: pids are reused (in containers on every run). */
 const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
 
 /**
- * Creates a folder that only its owner may read, in the archive or, where that is not writable, in the temporary folder.
- * Those of killed drills, which hold plain mail, are removed from both.
+ * Creates a folder readable only by its owner, in the archive or, if that is read-only, in the temporary folder.
+ * Removes folders of killed tests, which contain plain mail, from both.
  *
- * @param temporary the system's folder for temporary files
- * @throws system errors of writing
+ * @param temporary the system's folder for temporary files @throws system errors of writing
  */
 export function createWorkFolder(dir: string, temporary: string): string {
   sweepTemporary(temporary);
@@ -48,7 +47,7 @@ export function createWorkFolder(dir: string, temporary: string): string {
   }
 }
 
-/** One that cannot be listed has nothing that could be removed: whether a drill can work there shows when it tries. */
+/** An unreadable folder is ignored: creating the work folder reports a real problem. */
 function sweepTemporary(temporary: string): void {
   try {
     sweep(temporary, PREFIX);
@@ -63,7 +62,7 @@ function sweep(parent: string, prefix: string): void {
     const [, pid, mark] = OWNER.exec(name.slice(prefix.length)) ?? [];
     if (pid === undefined || isUnderWay(Number(pid), mark)) continue;
     const folder = path.join(parent, name);
-    // What is in the archive is the archive's.
+    // Folders in the archive need no ownership check.
     if (prefix === '' || isOwnFolder(folder)) rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -73,7 +72,7 @@ function isUnderWay(pid: number, mark: string | undefined): boolean {
   return mark === undefined || mark === startMark(pid);
 }
 
-/** Everybody may put anything into a temporary folder. */
+/** Anyone can create entries in a temporary folder. */
 function isOwnFolder(folder: string): boolean {
   const stats = lstatSync(folder, { throwIfNoEntry: false });
   if (stats === undefined || !stats.isDirectory()) return false;
@@ -81,20 +80,20 @@ function isOwnFolder(folder: string): boolean {
   return user === undefined || stats.uid === user;
 }
 
-/** 8 hex digits: the same for as long as the process runs, and the same for all where the system does not say. */
+/** Returns 8 hex digits that identify the process's start time; constant if the system does not report it. */
 function startMark(pid: number): string {
   return hash('sha256', startOf(pid) ?? '').slice(0, 8);
 }
 
-/** Bytes of a message that are read for its header. */
+/** Bytes of a message read for its header. */
 const HEAD_BYTES = 1024 * 1024;
 
-/** Fields of a header in order, `name: value`, white space made one space. */
+/** Header fields in order, `name: value`, with runs of white space collapsed. */
 type Fields = readonly string[];
 
 /**
- * The fields of a header as this project reads them; undefined where the header has lines that are no fields, or no
- * empty line ends it within `HEAD_BYTES`: no two readers take those alike, and so a difference would say nothing.
+ * Returns the header fields as our parser reads them. Undefined if the header has malformed lines or exceeds
+ * `HEAD_BYTES`: parsers differ on such headers, so a comparison would prove nothing.
  */
 export function ownFields(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
@@ -102,7 +101,7 @@ export function ownFields(head: Buffer): Fields | undefined {
   return fields.map(({ name, value }) => field(name, value));
 }
 
-/** The same by mailparser, which reads MIME for many other programs. */
+/** Returns the header fields as read by mailparser, a widely used MIME parser. */
 export async function parserFields(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
@@ -133,7 +132,7 @@ function field(name: string, value: string): string {
   return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
 }
 
-/** Some of the stored messages, each as likely as any other; all of them where there are not more than wanted. */
+/** Returns a uniform random sample of the stored messages; all of them if there are at most `wanted`. */
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
@@ -155,7 +154,7 @@ export function pickSample(
   return picked;
 }
 
-/** Distinct numbers below `of`, sorted (Floyd's way: as many draws as numbers). */
+/** Returns distinct numbers below `of`, sorted (Floyd's algorithm: one draw per number). */
 function pickRanks(wanted: number, of: number, random: () => number): number[] {
   const picked = new Set<number>();
   for (let last = of - wanted; last < of; last += 1) {
@@ -165,7 +164,7 @@ function pickRanks(wanted: number, of: number, random: () => number): number[] {
   return [...picked].sort((a, b) => a - b);
 }
 
-/** Numbers from 0 up to 1 that depend on the seed alone, so that a drill can be run again with the same messages. */
+/** Returns numbers in [0, 1) from a seed, so that a test can be repeated with the same messages. */
 export function seededRandom(seed: number): () => number {
   let drawn = 0;
   return () => {
@@ -175,16 +174,15 @@ export function seededRandom(seed: number): () => number {
 }
 
 /**
- * A message that did not come back as it is in the archive.
- * - `lost`: its bytes could not be exported; `unlisted`: no place has it, so no export would
- * - `bytes`, `headers`: what was exported, read back, has others
- * - `manifest`: the export does not agree with its own manifest
+ * A message that the export did not reproduce. `lost`: its bytes could not be exported. `unlisted`: no place contains
+ * it, so no export would include it. `bytes`, `headers`: they differ when read back. `manifest`: the export does not
+ * match its own manifest.
  */
 export interface DrillFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
   /** Null for `manifest`. */
   readonly id: MessageId | null;
-  /** In the export; null where there is none. */
+  /** Path in the export; null for none. */
   readonly path: string | null;
 }
 
@@ -195,9 +193,9 @@ export interface DrillOptions {
   readonly catalog: Catalog;
   readonly stored: Pick<ComparedCatalog, 'segments' | 'messagesIn'>;
   readonly sources: LogReader;
-  /** How many messages. */
+  /** Number of messages. */
   readonly wanted: number;
-  /** From 0 up to 1; with the same numbers and the same archive, the same messages. */
+  /** Returns a number in [0, 1). The same numbers and archive select the same messages. */
   readonly random: () => number;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -205,11 +203,11 @@ export interface DrillOptions {
 }
 
 /**
- * Does what one does on the worst day: exports a random sample into a folder of its own, reads it back with another
- * parser, and compares bytes and headers with those in the log. Nothing of it stays.
+ * Tests that the archive can be exported. Exports a random sample to a work folder, reads it back with another parser,
+ * and compares bytes and headers with the log. Removes the work folder.
  *
- * @returns `at`: when it began, milliseconds since the epoch; `messages`: how many were drawn, of how many
- * @throws AbortError; export-disk-full and the other errors of writing. Damage is never thrown.
+ * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: size of the sample and of the archive
+ * @throws AbortError; export-disk-full and other write errors. Damage is never thrown.
  */
 export async function drill(options: DrillOptions) {
   const { dir, stored, wanted, random, signal } = options;
@@ -219,7 +217,7 @@ export async function drill(options: DrillOptions) {
   const folder = createWorkFolder(dir, tmpdir());
   try {
     const run = new Drill(options, new Set(ids));
-    // What is at the service, and what is not any more: exports never mix them.
+    // Current and deleted messages: an export never mixes them.
     await run.exportTo(path.join(folder, 'present'), false);
     await run.exportTo(path.join(folder, 'ended'), true);
     signal.throwIfAborted();
@@ -231,7 +229,7 @@ export async function drill(options: DrillOptions) {
 }
 
 class Drill {
-  /** Not met in any export so far. */
+  /** Not found in any export so far. */
   readonly #unmet: Set<MessageId>;
   readonly #findings: DrillFinding[] = [];
   readonly #compared = new Set<MessageId>();
@@ -248,10 +246,10 @@ class Drill {
   result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
-      /** Files that were exported and read back (a message has one for each of its places), and their bytes. */
+      /** Files exported and read back (one per place of a message), and their bytes. */
       files: this.#files,
       bytes: this.#bytes,
-      /** Messages whose header two parsers were compared on; others have lines in it that are no fields. */
+      /** Messages whose header was compared by two parsers; the others have malformed header lines. */
       headers: this.#compared.size,
       findings: [...this.#findings, ...unlisted],
     };
@@ -260,7 +258,7 @@ class Drill {
   async exportTo(to: string, deleted: boolean): Promise<void> {
     const { catalog, sources, signal } = this.options;
     const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
-    // The sample stands for what a query would find.
+    // The sample replaces the result of a query.
     const query = { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } } as const;
     const { failures } = await runExport({
       ...{ to, format: 'eml', incremental: false, sidecar: false, statusHeaders: false },
@@ -311,7 +309,7 @@ class Drill {
   }
 }
 
-/** Returns hash and size of a message, and its first bytes. */
+/** Returns a message's hash, size and first bytes. */
 async function read(pieces: AsyncIterable<Buffer>) {
   const hash = createHash('sha256');
   const head: Buffer[] = [];

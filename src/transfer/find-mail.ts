@@ -33,13 +33,13 @@ const FLAGS: readonly (readonly [sequence: string, flag: string])[] = [
   ['replied', '\\Answered'],
 ];
 
-/** Flags of the messages of one MH folder. Its sequences are read when the first message asks for them. */
+/** Flags of the messages in one MH folder. The sequences are read on first use. */
 class MhFolder {
   #sequences: ReadonlyMap<string, readonly (readonly [from: number, to: number])[]> | undefined;
 
   constructor(private readonly dir: FilePath) {}
 
-  /** @param name of the message's file; `rmm` of MH puts a sign before the numbers of those it deletes */
+  /** @param name name of the message's file; MH's `rmm` puts a prefix before the number of a deleted message */
   flagsOf(name: string): string[] {
     const number = Number(name.replace(/^\D/, ''));
     this.#sequences ??= sequencesIn(joinedPath(this.dir, '.mh_sequences'));
@@ -47,7 +47,7 @@ class MhFolder {
     const isIn = (sequence: string): boolean =>
       sequences.get(sequence)?.some(([from, to]) => number >= from && number <= to) ?? false;
     return [
-      // Without sequences, nothing is known about what was read.
+      // Without sequences, the read state is unknown.
       ...(sequences.size === 0 || isIn('unseen') ? [] : ['\\Seen']),
       ...FLAGS.filter(([sequence]) => isIn(sequence)).map(([, flag]) => flag),
       ...(/^\d/.test(name) ? [] : ['\\Deleted']),
@@ -57,7 +57,7 @@ class MhFolder {
 
 const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 
-/** Returns the keywords that Dovecot means by the letters a to z in the names of a Maildir's files. */
+/** Returns Dovecot's keywords for the letters a to z in Maildir file names. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
   for (const line of textOf(joinedPath(maildir, 'dovecot-keywords')).split('\n')) {
@@ -68,7 +68,7 @@ function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   return keywords;
 }
 
-/** Lines such as `unseen: 3 5-7`. A file that cannot be read, or is larger than any, has none. */
+/** Reads lines such as `unseen: 3 5-7`. An unreadable or oversized file counts as empty. */
 function sequencesIn(file: FilePath) {
   const sequences = new Map<string, [number, number][]>();
   for (const line of textOf(file).split('\n')) {
@@ -97,10 +97,10 @@ function textOf(file: FilePath): string {
   }
 }
 
-/** Where a file lies in an export of ours: the folder with the manifest, and the path that the manifest would list. */
+/** Location of a file in a mailkeep export: the folder with the manifest, and the path as in the manifest. */
 export interface InExport {
   readonly root: FilePath;
-  /** Parted by `/`. */
+  /** Separated by `/`. */
   readonly path: string;
 }
 
@@ -108,30 +108,30 @@ export interface MailFile {
   readonly path: FilePath;
   readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
   readonly folder: string;
-  /** What parts the levels of `folder`. */
+  /** Hierarchy delimiter of `folder`. */
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
   readonly flags?: readonly string[];
-  /** Keywords by the small letters in the names of a Maildir. */
+  /** Keywords by the lower-case letters in Maildir file names. */
   readonly keywords?: ReadonlyMap<string, string>;
 }
 
-/** A zip file: its manifest says whether it is an export. Without one, its files are mail as those of a folder are. */
+/** A zip file. Its manifest shows whether it is an export; otherwise its files are imported like a folder's. */
 export interface ZipFile {
   readonly path: FilePath;
   readonly kind: 'zip';
-  /** The folder that its mail goes to; empty for a zip that was named itself. */
+  /** Parent folder of its mail; empty for a zip given by the user. */
   readonly below: string;
 }
 
-/** A file that is none of these, or a link, which is not followed. */
+/** Any other file, or a link: links are not followed. */
 export interface OtherFile {
   readonly path: FilePath;
   readonly kind: 'other';
   readonly inExport: InExport | null;
 }
 
-/** A file or folder below the path that was named, of which nothing is known but why: a name of the system. */
+/** An unreadable file or folder below the given path; `reason` is the system's error name. */
 interface UnreadableFile {
   readonly path: string;
   readonly kind: 'unreadable';
@@ -141,29 +141,28 @@ interface UnreadableFile {
 export type FoundFile = MailFile | ZipFile | OtherFile | UnreadableFile;
 type Found = Generator<FoundFile, void, undefined>;
 
-/** A folder on the way: its name in the archive, and where it lies in an export. */
+/** A folder on the walk: its name in the archive, and its location in an export. */
 interface Spot {
-  /** Empty for the folder that was named. */
+  /** Empty for the given folder. */
   readonly below: string;
   readonly inExport: InExport | null;
-  /** True within the folder of a mailbox of Apple Mail, whose inner folders mean nothing. */
+  /** True inside an Apple Mail mailbox, whose inner folders have no meaning. */
   readonly isBox?: boolean;
 }
 
 /**
- * Finds the mail at a path. A folder with `cur/` or `new/` is a Maildir: its Maildir++ folders go with it, and further
- * folders in it are walked as any other. `.eml` and `.emlx` files are messages, numbered ones those of MH; files that
- * begin with a delimiter are mboxes, and others whose header is that of mail are messages, whatever their names. Zip files
- * are named. Of what is named on the command line itself, whatever begins with a header field is a message too.
- * Hidden files and what is known to belong to mail programs are passed over in silence; links are not followed. The order
- * is that of the names, so that it is the same every time.
+ * Finds the mail at a path. A folder with `cur/` or `new/` is a Maildir, including its Maildir++ folders; other folders
+ * in it are walked as usual. `.eml`, `.emlx` and numbered (MH) files are messages; files that start with a delimiter
+ * are mboxes. Other files are messages if their header looks like mail; a file given directly needs only one header
+ * field at its start. Zip files are returned as such. Hidden files and known files of mail programs are skipped
+ * silently; links are not followed. The order is by name, so it is stable.
  *
- * A folder's path below `given` is its name in the archive, without the endings of Apple Mail and Thunderbird; what lies
- * in `given` itself goes to INBOX. An mbox is a folder of its name. Files in a folder with the manifest of an export, or
- * below one, are found with their place in it.
+ * A folder's path below `given` is its name in the archive, without the extensions of Apple Mail and Thunderbird. Files
+ * directly in `given` go to INBOX. An mbox becomes a folder of its name. Files in or below a folder with an export's
+ * manifest get their location in the export.
  *
- * @param below what `given` is called in the archive; INBOX if it is empty
- * @throws import-unreadable, import-no-mail for the path itself; what cannot be read below it is reported as such, and skipped
+ * @param below name of `given` in the archive; INBOX if empty @throws import-unreadable, import-no-mail for the path
+ * itself; unreadable entries below it are reported and skipped
  */
 export function* findMail(given: FilePath, below = ''): Found {
   const stats = reading(given, () => statSync(given));
@@ -206,7 +205,7 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
   }
 }
 
-/** Hidden folders may be those of a Maildir++ or of KMail; hidden files are mail only if their names say so. */
+/** Hidden folders may belong to Maildir++ or KMail; hidden files are mail only if their names say so. */
 function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
   if (kind !== 'folder') {
     const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
@@ -222,10 +221,10 @@ function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Sp
   yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
 }
 
-/** The endings of folders in which Thunderbird and Apple Mail keep mailboxes. */
+/** Extensions of mailbox folders of Thunderbird and Apple Mail. */
 const BOX = /\.(?:mbox|imapmbox)$/i;
 const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
-/** Folders within a mailbox of Apple Mail that mean nothing. */
+/** Folders inside an Apple Mail mailbox without meaning. */
 const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
 
 function deeperSpot({ below, isBox }: Spot, name: string, inExport: InExport | null): Spot {
@@ -253,13 +252,13 @@ function* inFile(at: FilePath, spot: Spot, name: string, mh: MhFolder): Found {
   }
 }
 
-/** Indexes and settings of mail programs and systems, in which no mail is. */
+/** Indexes and settings of mail programs and systems. */
 const OF_PROGRAMS =
   /^(?:table_of_contents|desktop\.ini|thumbs\.db|info\.plist|.+\.(?:msf|cmeta|ibex\.index(?:\.data)?)|msgFilterRules\.dat|filterlog\.html|popstate\.dat|junklog\.html|cyrus\.(?:header|index|cache|squat|annotations))$/i;
 const MAILDIR_FILE =
   /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
 
-/** What is found, until something cannot be read: that comes last. */
+/** Yields what is found; on a read error, ends with an `unreadable` item. */
 function* passingBy(found: Found): Found {
   try {
     yield* found;
@@ -275,7 +274,7 @@ interface ArchiveFolder {
   readonly delimiter: '/' | '.';
 }
 
-/** The folder of a Maildir, or of a Maildir++ folder of it: below INBOX, or below the name of one that has another. */
+/** Returns the folder of a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
 function maildirFolder(below: string, name: string): ArchiveFolder {
   const root = folderName(decodeModifiedUtf7(below));
   if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
@@ -284,11 +283,11 @@ function maildirFolder(below: string, name: string): ArchiveFolder {
 }
 
 /**
- * Returns which of the folders in one hold the mail of a Maildir; none if it is not a Maildir. In an export, its format
- * decides: a folder of a mailbox may be called `cur`.
+ * Returns the subfolders that hold a Maildir's mail; empty if it is not a Maildir. In an export, the format decides,
+ * because a mailbox folder may be called `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
-  // Not through a link: it may lead out of the folder that was named.
+  // Do not follow links: they may lead out of the given folder.
   const there = (part: string): boolean =>
     entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
   const parts = ['cur', 'new'].filter(there);
@@ -340,12 +339,12 @@ function deeper(inExport: InExport | null, name: string): InExport | null {
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
 
-/** Levels above a path that are searched for a manifest: an export has fewer. */
+/** Parent levels searched for a manifest: exports are less deep. */
 const MOST_LEVELS = 16;
 
-/** Returns where a path lies in an export whose manifest is in a folder above it; null for none. */
+/** Returns a path's location in an export whose manifest is in a parent folder; null for none. */
 export function exportAround(given: FilePath): InExport | null {
-  // Nothing in an export of ours has a name that is not UTF-8.
+  // All names in our exports are UTF-8.
   if (typeof given !== 'string') return null;
   let below = path.basename(given);
   let dir = path.dirname(given);
@@ -357,7 +356,7 @@ export function exportAround(given: FilePath): InExport | null {
   return null;
 }
 
-/** Not through a link: it may lead anywhere. */
+/** Does not follow links: they may lead anywhere. */
 function hasManifest(dir: FilePath): boolean {
   try {
     return lstatSync(joinedPath(dir, MANIFEST_NAME)).isFile();
@@ -367,7 +366,7 @@ function hasManifest(dir: FilePath): boolean {
   }
 }
 
-/** The format that the first line of a manifest tells; undefined for a manifest that cannot be used. */
+/** Returns the format from the first line of a manifest; undefined for an unusable manifest. */
 function exportFormat(root: FilePath): unknown {
   const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
   return /"format":"([a-z]+)"/.exec(line)?.[1];
@@ -380,7 +379,7 @@ function mailAt(at: FilePath, spot: Spot, kind: 'eml' | 'emlx' | 'mh'): MailFile
 
 function mboxAt(at: FilePath, { below, inExport, isBox }: Spot, name: string): MailFile {
   const own = name.replace(/\.mbox$/i, '') || name;
-  // What Apple Mail exports as NAME.mbox is a folder with a file called mbox.
+  // Apple Mail exports NAME.mbox as a folder that contains a file called mbox.
   const isOfBox = isBox === true && name === 'mbox' && below !== '';
   const folder = folderName(isOfBox ? below : below === '' ? own : `${below}/${own}`);
   return { path: at, kind: 'mbox', folder, delimiter: '/', inExport };
@@ -390,7 +389,7 @@ function folderName(below: string): string {
   return below === '' || below.toUpperCase() === 'INBOX' ? 'INBOX' : below;
 }
 
-/** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
+/** RFC 5322, section 2.2, restricted to characters used in real field names; a UTF-8 BOM may come first. */
 const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
 const USUAL_FIELD =
   /^(?:received|return-path|delivered-to|message-id|date|from|to|subject|mime-version)[ \t]*:/i;
@@ -405,12 +404,12 @@ function isEmlx(name: string): boolean {
   return /\.emlx$/i.test(name);
 }
 
-/** By its name, or by its first line: many programs name their mboxes without an ending. */
+/** Checks the name or the first line: many programs name mboxes without an extension. */
 function isMbox(start: Buffer, name: string): boolean {
   return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
 }
 
-/** True for a text that begins with fields, two of which nearly every message has. */
+/** Returns whether a text starts with header fields that include two common ones. */
 function isHeader(text: string): boolean {
   if (!BEGINS_WITH_FIELD.test(text)) return false;
   const lines = text
@@ -439,7 +438,7 @@ interface Entry {
   readonly kind: 'folder' | 'file' | 'other';
 }
 
-/** What is in a folder, by name. Names are bytes: one that is not UTF-8 would not be found again as a text. */
+/** Lists a folder by name. Names are bytes: a name that is not UTF-8 could not be opened as text. */
 function listed(dir: FilePath): Entry[] {
   const entries: Dirent<Buffer>[] = reading(dir, () =>
     readdirSync(dir, { withFileTypes: true, encoding: 'buffer' }),
@@ -466,25 +465,26 @@ function reading<T>(file: FilePath, act: () => T): T {
 }
 
 /**
- * Why an entry of a zip was not unpacked, or none of the rest was: its name leads out of the folder, or is none that a file
- * can have; it is a link; it is encrypted; it inflates to far more than mail does; it is damaged or packed in another way.
+ * Why an entry of a zip, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or is
+ * not a valid file name. `zip-link`: a link. `zip-bomb`: it inflates to far more than mail does. `zip-damaged`:
+ * damaged, or an unsupported compression method.
  */
 type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
 
-/** What zip files may still inflate to; shared with those that lie in them. */
+/** What zip files may still inflate to; shared with nested zips. */
 export interface ZipBudget {
   bytes: number;
   entries: number;
 }
 
-/** Mail packs to a twentieth at best. */
+/** Mail compresses to a twentieth at best. */
 const MOST_RATIO = 200;
 const SMALL_BYTES = 64 * 1024 * 1024;
 const MOST_ENTRIES = 2_000_000;
 const MOST_ZIP_LEVELS = 64;
 const MOST_NAME_BYTES = 255;
 
-/** True for a file with the directory of a zip, whatever its entries are. @throws system errors */
+/** Returns whether a file has a zip directory, whatever its entries. @throws system errors */
 export async function isZip(file: string): Promise<boolean> {
   try {
     (await yauzl.openPromise(file, { lazyEntries: true, decodeStrings: false })).close();
@@ -495,17 +495,17 @@ export async function isZip(file: string): Promise<boolean> {
   }
 }
 
-/** Returns what a zip of this size may inflate to, with all that is in it. */
+/** Returns the limits for inflating a zip and all its contents. */
 export function zipBudget(file: string): ZipBudget {
   return { bytes: statSync(file).size * MOST_RATIO + SMALL_BYTES, entries: MOST_ENTRIES };
 }
 
 /**
- * Unpacks the files of a zip into a folder, as far as its budget lasts. What cannot be unpacked is reported, and the rest
- * is still unpacked.
+ * Unpacks a zip's files into a folder, within the budget. Reports entries that cannot be unpacked and continues with
+ * the rest.
  *
- * @param onProblem called with the name of an entry, or an empty text where the zip itself cannot be read further
- * @throws system errors of the folder, such as ENOSPC; those of the zip are reported
+ * @param onProblem called with an entry's name, or an empty text if the zip cannot be read further @throws system
+ * errors of the folder, such as ENOSPC; zip errors are reported
  */
 export async function unpackZip(
   file: string,
@@ -516,7 +516,7 @@ export async function unpackZip(
 ): Promise<void> {
   let zip: YauzlZipFile | undefined;
   try {
-    // Names are checked here: one that is not fit must not keep the others from being read.
+    // Names are checked here: one invalid name must not block the other entries.
     zip = await yauzl.openPromise(file, {
       lazyEntries: true,
       autoClose: false,
@@ -546,7 +546,7 @@ export async function unpackZip(
 
 function nameOf(entry: YauzlEntry): string {
   const raw = Buffer.from(entry.fileNameRaw);
-  // Many programs write UTF-8 without saying so.
+  // Many programs write UTF-8 without setting the flag.
   const flags = isUtf8(raw) ? entry.generalPurposeBitFlag | 0x800 : entry.generalPurposeBitFlag;
   return yauzl.getFileNameLowLevel(flags, raw, entry.extraFields, false);
 }
@@ -563,7 +563,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
     levels.length <= MOST_ZIP_LEVELS &&
     levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MOST_NAME_BYTES);
   if (!isName) return 'zip-name';
-  // Of Unix: the kind of file is in the upper half.
+  // Unix file type, in the upper half.
   const mode = (entry.externalFileAttributes >>> 16) & 0o170000;
   if (mode !== 0 && mode !== 0o100000) return 'zip-link';
   if (entry.isEncrypted()) return 'zip-encrypted';
@@ -580,7 +580,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
   return undefined;
 }
 
-/** An entry that turns out to be damaged leaves what was read of it: a message that is cut is better than none. */
+/** Keeps the readable part of a damaged entry: a truncated message is better than none. */
 async function unpackEntry(
   zip: YauzlZipFile,
   entry: YauzlEntry,

@@ -13,7 +13,7 @@ export interface ImapAddress {
 const PORTS = { 'imaps:': 993, 'imap:': 143 } as const;
 
 /**
- * Reads the value of `--to` (RFC 5092, the server's part).
+ * Parses `--to` (RFC 5092, the server part).
  *
  * @throws restore-target-invalid, restore-needs-tls
  */
@@ -36,7 +36,7 @@ export function imapAddress(text: string): ImapAddress {
   return { host, port, user: decodedUser(url.username, invalid), tls };
 }
 
-/** The address as it is shown and journaled: without a password, with its port. */
+/** Returns the address for display and the journal: with port, without password. */
 export function addressText({ host, port, user, tls }: ImapAddress): string {
   const named = host.includes(':') ? `[${host}]` : host;
   return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${named}:${port}`;
@@ -54,7 +54,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
-/** Whatever it is, what stands between a colon and the last @ may be a password. */
+/** Anything between a colon and the last @ may be a password. */
 function withoutSecret(text: string): string {
   const [scheme] = /^[a-z]*:\/\//i.exec(text) ?? [''];
   const at = text.lastIndexOf('@');
@@ -68,28 +68,27 @@ interface WriteSocket {
   off(event: 'close', listener: () => void): unknown;
 }
 
-/** imapflow sends a literal of up to 4,096 bytes without waiting for the server to ask for it: this one is longer. */
+/** imapflow sends literals of up to 4,096 bytes without waiting for the server's continuation: this one is longer. */
 const STAND_IN = Buffer.alloc(4097);
 const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
 const CRLF = Buffer.from('\r\n');
 
-/** A literal that ends a command, sent in pieces instead of the stand-in that imapflow has in its place. */
+/** The last literal of a command, sent in pieces in place of imapflow's stand-in. */
 class StreamedLiteral {
   #state: 'new' | 'announced' | 'sending' | 'over' = 'new';
   #sending: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
 
-  /** @param size bytes of all pieces */
+  /** @param size total bytes */
   constructor(
     private readonly pieces: () => AsyncIterable<Buffer>,
     private readonly size: number,
   ) {}
 
   /**
-   * Sends the literal, or announces its size, in place of what imapflow is about to write; false if that is neither.
+   * Sends the literal or announces its size, replacing imapflow's write; false if the chunk is neither.
    *
-   * @param write writes as imapflow would
-   * @param close closes the connection, so that the server drops the part that it has of a message
+   * @param write imapflow's own write @param close closes the connection, so that the server drops a partial message
    */
   replaces(
     chunk: Buffer,
@@ -111,22 +110,22 @@ class StreamedLiteral {
   }
 
   /**
-   * Resolves once nothing of the literal is left to be sent, or the connection is gone.
+   * Resolves once the literal is sent or the connection is closed.
    *
-   * @throws what reading the pieces throws
+   * @throws errors of reading the pieces
    */
   async done(): Promise<void> {
     await this.#sending;
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** The last piece leaves only after the end of the source: until then a source may turn out to be damaged. */
+  /** Holds back the last piece until the source has ended: until then it may turn out to be damaged. */
   async #send(socket: WriteSocket, close: () => void): Promise<void> {
     let last: Buffer | undefined;
     let given = 0;
     try {
       for await (const piece of this.pieces()) {
-        // Of a source that got longer than announced, the server would take too much for a complete message.
+        // If a source grew beyond its announced size, the server would accept a truncated message as complete.
         if (last !== undefined && given <= this.size) await written(socket, last);
         last = piece;
         given += piece.length;
@@ -143,7 +142,7 @@ class StreamedLiteral {
   }
 }
 
-/** The connection is gone; whatever waits for an answer is told why. */
+/** The connection is closed; pending calls fail with the reason. */
 class SocketGone extends Error {}
 
 function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
@@ -158,10 +157,10 @@ function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
   });
 }
 
-/** Messages of one APPEND at most. */
+/** Maximum messages per APPEND. */
 const MOST_AT_ONCE = 32;
 
-/** An element of a command as imapflow compiles it. */
+/** An element of a command, as imapflow compiles it. */
 interface Token {
   readonly type: 'ATOM' | 'STRING' | 'LITERAL';
   readonly value: string | Buffer;
@@ -174,7 +173,7 @@ interface Response {
   readonly response: { readonly attributes?: readonly { readonly section?: ResponseCode }[] };
 }
 
-/** What imapflow does not export: how it sends commands, and what of one follows when the server has asked for it. */
+/** imapflow internals: how it sends commands, and the parts that wait for the server's continuation. */
 interface Internals {
   readonly socket?: WriteSocket;
   commandParts: Buffer[];
@@ -187,19 +186,18 @@ interface Internals {
 }
 
 /**
- * Sends commands of imapflow as servers take them fastest, and with little memory: several messages in one APPEND with
- * MULTIAPPEND (RFC 3502), which are all stored or none; literals at once with LITERAL+ (RFC 7888); a large message in
- * pieces. imapflow itself sends one message in a command, copies it three times, and waits for the server to ask for a
- * literal of more than 4,096 bytes: a round trip more.
+ * Makes imapflow send commands fast and with little memory. MULTIAPPEND (RFC 3502) stores several messages in one
+ * APPEND, all or none. LITERAL+ (RFC 7888) sends literals at once. Large messages go in pieces. imapflow itself sends
+ * one message per command and copies it three times. It waits a round trip for each literal over 4,096 bytes.
  */
 class Commands {
   readonly mostAtOnce: number;
   readonly #inner: Internals;
   #more: readonly Appended[] = [];
   #asks = true;
-  /** What APPENDUID (RFC 4315) had, where several messages were sent. */
+  /** The uids in APPENDUID (RFC 4315), if several messages were sent. */
   #uids: readonly number[] | null = null;
-  /** The message that is sent in pieces. */
+  /** The message being sent in pieces. */
   #streamed: StreamedLiteral | undefined;
 
   constructor(client: ImapFlow) {
@@ -207,7 +205,7 @@ class Commands {
     const { capabilities } = client;
     this.mostAtOnce =
       capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MOST_AT_ONCE : 1;
-    // The end of a message does not wait for the server to acknowledge its beginning.
+    // Nagle's algorithm would delay a message's end until the server acknowledges its start.
     inner.socket?.setNoDelay?.(true);
     this.#replaceWrite(inner, capabilities.has('LITERAL+'), () => client.close());
     if (this.mostAtOnce > 1) this.#appendSeveral(inner);
@@ -215,10 +213,10 @@ class Commands {
   }
 
   /**
-   * Has the one APPEND of an action take all of these messages, and returns their uids.
+   * Makes the action's single APPEND send all these messages, and returns their uids.
    *
-   * @param act appends a message with the given bytes; they stand for those of the first one
-   * @throws what reading a message in pieces throws
+   * @param act appends a message with the given bytes, a stand-in for the first one @throws errors of reading a message
+   * in pieces
    */
   async appending(
     messages: readonly Appended[],
@@ -250,7 +248,7 @@ class Commands {
     const streamed = new StreamedLiteral(pieces, size);
     this.#streamed = streamed;
     try {
-      // A server that has answered early still gets all of it: nothing else may follow the half of a message.
+      // Send all of it even if the server answers early: no command may follow half a message.
       return await act(STAND_IN).finally(() => streamed.done());
     } finally {
       this.#streamed = undefined;
@@ -258,19 +256,19 @@ class Commands {
     }
   }
 
-  /** What a refused command would have sent must not go out when the server asks for something else. */
+  /** Remaining parts of a refused command must not go out at a later continuation request. */
   #forgetLiterals(): void {
     this.#inner.commandParts = [];
   }
 
-  /** Sends a large message in pieces, and literals that need not be asked for together with their command. */
+  /** Sends a large message in pieces, and non-synchronising literals together with their command. */
   #replaceWrite(inner: Internals, takesLiterals: boolean, close: () => void): void {
     const write = inner.write.bind(inner);
     inner.write = (chunk) => {
       const { socket } = inner;
       const sendAll = (whole: Buffer): void => {
         const parts = [whole, ...(inner.commandParts ?? [])];
-        // Each part but the last ends in the length of a literal.
+        // Each part but the last ends with a literal's length.
         const isTogether = takesLiterals && !this.#asks && parts.length > 1;
         if (isTogether) inner.commandParts = [];
         const last = parts.length - 1;
@@ -292,7 +290,7 @@ class Commands {
       const listed = uids === undefined ? [] : uidsIn(String(uids.value));
       if (uids !== undefined && listed.length === more.length + 1) {
         this.#uids = listed;
-        // imapflow asks for the uid of the last message where it does not find one.
+        // imapflow searches for the uid of the last message if it does not find one.
         uids.value = String(listed.at(-1));
       }
       return response;
@@ -313,12 +311,12 @@ function held(content: Content): Buffer {
   throw new Error('a message that is sent in pieces goes alone');
 }
 
-/** `{42}` as `{42+}`, with the line end that follows. */
+/** Turns a trailing `{42}` into `{42+}`, with its line end. */
 function unasked(part: Buffer): Buffer {
   return Buffer.concat([part.subarray(0, -3), Buffer.from('+}\r\n')]);
 }
 
-/** The numbers of a set such as `3955:3958,3960` (RFC 4315, 3); none for a set that is none. */
+/** Returns the uids of a set such as `3955:3958,3960` (RFC 4315, section 3); empty if it is not a valid set. */
 function uidsIn(set: string): number[] {
   return set.split(',').flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split(':').map(Number);
@@ -331,7 +329,7 @@ function uidsIn(set: string): number[] {
 
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/** A date-time of IMAP (RFC 9051, 9), in UTC. */
+/** Returns an IMAP date-time (RFC 9051, section 9), in UTC. */
 function imapDate(date: Date): string {
   const day = String(date.getUTCDate()).padStart(2);
   const time = date.toISOString().slice(11, 19);
@@ -340,14 +338,14 @@ function imapDate(date: Date): string {
 
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
-/** Characters of a server's words: they are quoted in errors and reports. */
+/** Maximum characters of a server's text quoted in errors and reports. */
 const MOST_WORDS = 300;
-/** How long the server may say nothing, in milliseconds: taking in a large message takes its time. */
+/** Maximum silence of the server, milliseconds: storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
-/** Bytes of a message that are asked for at once. */
+/** Bytes of a message per FETCH. */
 const PIECE = 1024 * 1024;
-/** Bytes of a literal and of a line that the server may send: more than any answer needs, and not all of the memory. */
+/** Limits for a literal and a line from the server: more than any response needs, well below total memory. */
 const LONGEST_LITERAL = 256 * 1024 * 1024;
 const LONGEST_LINE = 16 * 1024 * 1024;
 
@@ -365,7 +363,7 @@ export async function connectImap(
     host,
     port,
     secure: tls,
-    // Without TLS it is this machine, see `imapAddress`.
+    // Only loopback is allowed without TLS, see `imapAddress`.
     ...(tls ? {} : { doSTARTTLS: false }),
     auth:
       'password' in credential
@@ -374,7 +372,7 @@ export async function connectImap(
     logger: false,
     disableAutoIdle: true,
     disableCompression: true,
-    // Of what is sent as binary (RFC 3516), Dovecot encodes parts again.
+    // Dovecot re-encodes parts of binary messages (RFC 3516).
     disableBinary: true,
     connectionTimeout: CONNECT,
     greetingTimeout: CONNECT,
@@ -383,7 +381,7 @@ export async function connectImap(
     maxLineLength: LONGEST_LINE,
     maxResponseSize: LONGEST_LITERAL + LONGEST_LINE,
   });
-  // A broken connection also fails the command under way, which reports it.
+  // A broken connection also fails the command in progress, which reports it.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -395,19 +393,18 @@ export async function connectImap(
 }
 
 /**
- * A connection to the server that mail is restored to. It sends CREATE, SUBSCRIBE, APPEND and commands that read,
- * nothing else. Every method throws restore-refused, restore-throttled and restore-connection-lost.
+ * A connection to the server of a restore. It sends only CREATE, SUBSCRIBE, APPEND and read commands. Every method
+ * throws restore-refused, restore-throttled and restore-connection-lost.
  */
 export type ServerConnection = Pick<ImapConnection, keyof ImapConnection>;
 
 class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
-  /** Prefix of the personal namespace. */
   readonly prefix: string;
-  /** Bytes of the largest message that the server announces to take; null where it announces none. */
+  /** The server's maximum message size in bytes; null if not announced. */
   readonly appendLimit: number | null;
-  /** How many messages one command can append; 1 on servers without MULTIAPPEND. */
+  /** Maximum messages per command; 1 on servers without MULTIAPPEND. */
   readonly mostAtOnce: number;
 
   constructor(
@@ -435,7 +432,7 @@ class ImapConnection {
     }));
   }
 
-  /** Bytes left of the quota of INBOX; null where there is none. */
+  /** Returns the bytes left in INBOX's quota; null for no quota. */
   async quotaLeft(): Promise<number | null> {
     const quota = await this.#ask('GETQUOTAROOT', () => this.client.getQuota('INBOX'));
     if (quota === false || quota === undefined) return null;
@@ -443,7 +440,7 @@ class ImapConnection {
     return limit === undefined ? null : Math.max(0, limit - (usage ?? 0));
   }
 
-  /** Creates a folder and subscribes to it. False where there was one. */
+  /** Creates a folder and subscribes to it; false if it existed. */
   async create(path: string): Promise<boolean> {
     const { created } = await this.#ask('CREATE', () => this.client.mailboxCreate(path));
     return created === true;
@@ -466,12 +463,10 @@ class ImapConnection {
   }
 
   /**
-   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most. A message whose content
-   * is given in pieces goes alone.
+   * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message sent in pieces goes alone.
    *
-   * @param asks has the server say that it takes a message of this size before its bytes are sent
-   * @returns their uids, or null where the server does not report them
-   * @throws what reading the content throws: the server has nothing of the message then
+   * @param asks waits for the server to accept the size before sending the bytes @returns the uids, or null if the
+   * server does not report them @throws errors of reading the content; the server then has nothing of the message
    */
   async append(
     path: string,
@@ -495,14 +490,14 @@ class ImapConnection {
     });
   }
 
-  /** Messages of the selected folder from a uid on, in order. */
+  /** Yields the messages of the selected folder from a uid on, in order. */
   async *messages(from: number): AsyncIterable<FoundMessage> {
     const query = { uid: true, size: true, headers: ['message-id'] };
     for await (const { uid, size = 0, headers } of this.#fetch(from, query))
       yield { uid, size, messageId: headers === undefined ? null : messageIdOf(headers) };
   }
 
-  /** Flags, dates and sizes of the messages of the selected folder from a uid on, in order. */
+  /** Yields flags, dates and sizes of messages in the selected folder from a uid on, in order. */
   async *looks(from: number): AsyncIterable<SeenMessage> {
     const query = { uid: true, size: true, flags: true, internalDate: true };
     for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
@@ -512,7 +507,7 @@ class ImapConnection {
       yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
   }
 
-  /** The bytes of a message of the selected folder, in pieces; none if it is gone. */
+  /** Yields the bytes of a message in the selected folder; nothing if the message is missing. */
   async *pieces(uid: number): AsyncIterable<Buffer> {
     for (let start = 0; ; ) {
       const query = { source: { start, maxLength: PIECE } };
@@ -521,7 +516,7 @@ class ImapConnection {
       );
       const piece = found === false ? undefined : found?.source;
       if (piece !== undefined && piece.length > 0) yield piece;
-      // Servers that ignore the length give the rest of the message at once.
+      // Servers that ignore the length return the whole rest at once.
       if (piece === undefined || piece.length !== PIECE) return;
       start += piece.length;
     }
@@ -531,17 +526,17 @@ class ImapConnection {
     try {
       await this.client.logout();
     } catch {
-      // Whatever it was, nothing is under way.
+      // No command is in progress, so any error can be ignored.
       this.client.close();
     }
   }
 
   async *#fetch(from: number, query: Parameters<ImapFlow['fetch']>[1]) {
     const { mailbox } = this.client;
-    // Without messages there is no `*`, and servers differ about what it means then.
+    // In an empty folder `*` has no defined value, and servers differ.
     if (mailbox === false || mailbox.exists === 0) return;
     try {
-      // `n:*` has the last message always, also one before n (RFC 9051, 9: seq-range).
+      // `n:*` always includes the last message, even one before n (RFC 9051, section 9: seq-range).
       for await (const message of this.client.fetch(`${from}:*`, query, { uid: true }))
         if (message.uid >= from) yield message;
     } catch (error) {
@@ -562,16 +557,16 @@ class ImapConnection {
   }
 }
 
-/** Codes of imapflow's compiler: the command was never sent. */
+/** Error codes of imapflow's compiler: the command was never sent. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
   'InvalidTokenValue',
   'InvalidTextValue',
   'InvalidStringValue',
   'InvalidSequenceSet',
 ]);
-/** Response codes that ask to try again later (RFC 5530; THROTTLED and OVERLOADED are of providers). */
+/** Response codes for "try again later" (RFC 5530; THROTTLED and OVERLOADED are provider-specific). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
-/** Others ask so in words, with codes that mean something else: Gmail with OVERQUOTA. */
+/** Some servers say so only in the text, with another code: Gmail uses OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {
@@ -597,12 +592,12 @@ function connectError(error: unknown, { host, port, user }: ImapAddress): Mailke
   return restoreError('restore-unreachable', { host, port, reason: reasonOf(error) }, error);
 }
 
-/** The errno where there is one, else the library's own words, cut. */
+/** Returns the errno if there is one, else the library's text, shortened. */
 function reasonOf(error: unknown): string {
   return errnoOf(error) ?? fieldsOf(error).text;
 }
 
-/** What imapflow puts on its errors. */
+/** Reads the fields that imapflow adds to errors. */
 function fieldsOf(error: unknown) {
   const field = (name: string): unknown =>
     typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;
@@ -624,22 +619,22 @@ function fieldsOf(error: unknown) {
 
 export interface ServerFolder {
   readonly path: string;
-  /** `\Sent` and the like, where the server says so itself. */
+  /** `\Sent` and so on, if the server itself reports it. */
   readonly specialUse: string | null;
   readonly subscribed: boolean;
-  /** False for a name that only has folders below it. */
+  /** False for a name that only has subfolders. */
   readonly selectable: boolean;
 }
 
 export interface SelectedFolder {
   readonly path: string;
   readonly uidValidity: string;
-  /** Null where the server sent no PERMANENTFLAGS. */
+  /** Null if the server sent no PERMANENTFLAGS. */
   readonly permanentFlags: readonly string[] | null;
-  /** Keywords that messages of the folder have, and system flags. */
+  /** Keywords in use in the folder, and system flags. */
   readonly flags: ReadonlySet<string>;
   readonly messages: number;
-  /** No message has a higher uid yet. */
+  /** Highest uid at the time of selection. */
   readonly lastUid: number;
 }
 
@@ -647,11 +642,11 @@ interface Appended {
   readonly content: Content;
   readonly size: number;
   readonly flags: readonly string[];
-  /** Null lets the server take the present. */
+  /** Null makes the server use the current time. */
   readonly date: Date | null;
 }
 
-/** What the second look reads of every message. */
+/** The data that the verification after a restore reads of every message. */
 export interface SeenMessage {
   readonly uid: number;
   readonly size: number;

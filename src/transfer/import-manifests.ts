@@ -22,17 +22,14 @@ export interface TargetFolder {
   readonly specialUse: string | null;
 }
 
-/** A manifest is anybody's text: longer names and flags, and more of these, are not taken from it. */
+/** Limits for manifests, which come from untrusted sources: longer names and flags, or more flags, are ignored. */
 const MOST_NAME = 4096;
 const MOST_FLAG = 255;
 const MOST_FLAGS = 255;
-/** Behind every path: SQLite sorts blobs behind all text. */
+/** Sorts after every path: SQLite sorts blobs after text. */
 const LAST = Buffer.alloc(0);
 
-/**
- * What the manifest of an export lists, by path: in a temporary database of SQLite's own, so that a manifest of any
- * size need not fit into memory.
- */
+/** A manifest's entries by path, in a temporary database, so that a manifest of any size need not fit in memory. */
 export class ExportIndex {
   readonly #db = scratchDatabase(`
     CREATE TABLE entries (
@@ -57,7 +54,7 @@ export class ExportIndex {
 
   private constructor() {}
 
-  /** Reads a manifest to its end, where its hash is. @throws ManifestDamaged */
+  /** Reads a manifest to its end and checks its hash. @throws ManifestDamaged */
   static async read(lines: AsyncIterable<string>): Promise<ExportIndex> {
     const index = new ExportIndex();
     try {
@@ -92,9 +89,9 @@ export class ExportIndex {
   }
 
   /**
-   * Returns what the manifest lists for a file, or for the message that begins at an offset of an mbox.
+   * Returns the manifest entry of a file, or of the message at an offset of an mbox.
    *
-   * @param path relative to the export, parted by `/`
+   * @param path relative to the export, separated by `/`
    */
   find(path: string, offset = 0): ManifestEntry | undefined {
     const row = this.#find.get(keyOf(path), offset);
@@ -105,12 +102,12 @@ export class ExportIndex {
     return usable ? entry : undefined;
   }
 
-  /** Notes that the message of an entry was found, whatever its bytes. */
+  /** Marks an entry's message as found, whatever its bytes. */
   meet({ path, inMbox }: ManifestEntry): void {
     this.#meet.run(keyOf(path), inMbox?.offset ?? 0);
   }
 
-  /** True for a file of the export that holds no mail: its manifest, a sidecar. */
+  /** Returns whether a file of the export contains no mail: the manifest or a sidecar. */
   isOther(path: string): boolean {
     if (path === MANIFEST_NAME) return true;
     const listed = this.#db.prepare<[string], unknown>('SELECT 1 FROM files WHERE key = ?');
@@ -118,18 +115,18 @@ export class ExportIndex {
     return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
   }
 
-  /** Paths of messages that were not met, at or below a path of the export; all of them for an empty one. */
+  /** Yields paths of messages not found at or below a path of the export; an empty path means all. */
   *unmet(below: string): Generator<string> {
     const key = keyOf(below);
-    // Ranges of the key, so that the cost is that of the part: a thousand files may be named one by one.
+    // Key ranges, so that the cost is proportional to the part: a user may list a thousand files.
     const all = key === '';
     if (!all) yield* pathsOf(this.#unmetAt.iterate(key));
     yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
   }
 
   /**
-   * Returns the folder that a message goes to. Where the export is of several mailboxes, the folders of each are below
-   * one of its address.
+   * Returns the target folder of a message. In an export of several mailboxes, each has a parent folder with its
+   * address.
    */
   folderOf(entry: ManifestEntry): TargetFolder {
     const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
@@ -147,10 +144,10 @@ export class ExportIndex {
 }
 
 /**
- * Returns the flags of an exported message: those of the manifest; for a message of a Maildir whose name was given other
- * letters since, the flags of the letters are those of its name.
+ * Returns an exported message's flags from the manifest. If a Maildir file was renamed since, its current letters
+ * replace the exported ones.
  *
- * @param name the file's name now
+ * @param name the file's current name
  */
 export function flagsOf(entry: ManifestEntry, name: string): string[] {
   const flags = entry.flags.filter((flag) => flag !== '' && flag.length <= MOST_FLAG);
@@ -162,12 +159,12 @@ export function flagsOf(entry: ManifestEntry, name: string): string[] {
   return [...new Set([...unmarked, ...kept, ...added])].slice(0, MOST_FLAGS);
 }
 
-/** As RFC 6154 has them; anything else is not one. */
+/** Accepts names as in RFC 6154 only. */
 function specialUseOf({ specialUse }: ManifestEntry): string | null {
   return specialUse !== undefined && /^\\[A-Za-z]{1,40}$/.test(specialUse) ? specialUse : null;
 }
 
-/** One character, or none where folders are flat; anything else is not one. */
+/** Accepts one character, or none for flat folders. */
 function delimiterOf({ delimiter }: ManifestEntry): string | undefined {
   return delimiter !== undefined && delimiter.length <= 1 ? delimiter : undefined;
 }
@@ -187,16 +184,16 @@ function numbered(name: string, number: number): string {
   return number === 1 ? name : `${name} (${number})`;
 }
 
-/** A path as it is found again: without the flags of a Maildir's name, and in one form of its accents. */
+/** Normalises a path for lookup: without Maildir flags, Unicode NFC. */
 function keyOf(path: string): string {
   return uniquePart(cutMarks(path).normalize('NFC'));
 }
 
 interface Manifest {
   readonly path: string;
-  /** Null for one that cannot be used. */
+  /** Null if it is unusable. */
   readonly index: ExportIndex | null;
-  /** The parts of the export that are imported; an empty text for all of it. */
+  /** The imported parts of the export; an empty text means all of it. */
   readonly parts: Set<string>;
 }
 
@@ -205,31 +202,31 @@ interface OpenZip {
   readonly index: ExportIndex;
 }
 
-/** The manifests of the exports that an import meets, each read once. Close it: the indexes are databases. */
+/** The manifests of the exports in an import, each read once. Close it: the indexes are databases. */
 export class Manifests {
   readonly #folders = new Map<string, Manifest>();
   readonly #zips = new Map<string, OpenZip>();
-  /** The export that the path lies in which is imported now. */
+  /** The export that contains the path being imported. */
   #around: string | undefined;
 
-  /** Reads the manifest of the export that a named path lies in, if it lies in one. */
+  /** Reads the manifest of the export that contains a given path, if any. */
   async around(given: FilePath): Promise<void> {
     const at = exportAround(given);
     this.#around = at === null ? undefined : shownPath(at.root);
     if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
   }
 
-  /** Returns the index of the export that a file lies in; null where there is none, or a damaged one. */
+  /** Returns the index of a file's export; null if it has none or the manifest is damaged. */
   async of(at: InExport | null): Promise<ExportIndex | null> {
     if (at === null) return null;
     const manifest = await this.#manifest(at.root);
-    // Found on the way down: all of that export is below the path that was named.
+    // Found below the given path, so all of this export is imported.
     if (shownPath(at.root) !== this.#around) manifest.parts.add('');
     return manifest.index;
   }
 
   /**
-   * Opens a zip with an export in it; null for any other zip.
+   * Opens a zip that contains an export; null for any other zip.
    *
    * @throws import-no-mail for a file that is not a zip, import-manifest-damaged
    */
@@ -251,9 +248,9 @@ export class Manifests {
     } catch (error) {
       if (error instanceof ManifestDamaged)
         throw importError('import-manifest-damaged', { path: shown });
-      // Within the manifest as well: its bytes are not what the zip says.
+      // Also thrown inside the manifest: its bytes do not match the zip's directory.
       if (!(error instanceof ZipUnreadable)) throw error;
-      // Its names may not be fit for a zip that we write.
+      // Our reader rejects names that our writer would not produce.
       if (zip === undefined && (await isZip(file))) return null;
       throw importError('import-no-mail', { path: shown });
     } finally {
@@ -261,11 +258,11 @@ export class Manifests {
     }
   }
 
-  /** Paths of messages that a manifest lists in the parts that were imported, and that are not there. */
+  /** Yields paths that a manifest lists in the imported parts but that do not exist. */
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      // What lies in another part that was imported is not listed twice.
+      // Skip parts inside other imported parts, to list each path once.
       const outermost = [...parts].filter((part) => !isWithin(part, parts));
       for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }
@@ -301,7 +298,7 @@ export class Manifests {
   }
 }
 
-/** True for a path of an export with a folder among `parts` that it lies in. */
+/** Returns whether a path lies in one of the folders of `parts`. */
 function isWithin(path: string, parts: ReadonlySet<string>): boolean {
   if (path === '') return false;
   if (parts.has('')) return true;
@@ -310,7 +307,7 @@ function isWithin(path: string, parts: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** Null for a manifest that is damaged or cannot be read: the import does without. */
+/** Returns null for a damaged or unreadable manifest: the import continues without it. */
 async function indexOf(file: FilePath): Promise<ExportIndex | null> {
   try {
     return await ExportIndex.read(linesOf(createReadStream(file, { fd: openRegularFile(file) })));

@@ -25,17 +25,17 @@ export interface PlannedPlace {
   readonly resourceId: string;
   readonly delimiter: string;
   readonly specialUse: string | null;
-  /** How many folders that were met before have the path of this one as well. */
+  /** Number of earlier folders with the same path. */
   readonly namesake: number;
   readonly generation: number;
   readonly docid: number;
-  /** The message's file, or the mbox it goes into. */
+  /** The message's file or mbox. */
   readonly path: string;
-  /** Where an earlier export put it, if that has another path. */
+  /** The path in an earlier export, if it differs. */
   readonly before: string | null;
 }
 
-/** What became of a place: `earlier` is in the export since before, and not part of this run. */
+/** Outcome of a place; `earlier` means that an earlier export wrote it and this run does not. */
 type Outcome = 'due' | 'done' | 'earlier' | 'failed';
 
 const PAGE = 500;
@@ -49,8 +49,8 @@ interface Row {
 }
 
 /**
- * What an export consists of, in a temporary database that SQLite keeps private and removes with the process: so
- * neither a mailbox nor an earlier manifest of any size has to fit into memory.
+ * The places of an export, in a temporary SQLite database that disappears with the process. Neither a mailbox nor an
+ * earlier manifest has to fit in memory.
  */
 export class ExportPlan {
   readonly #db = scratchDatabase(`
@@ -88,7 +88,7 @@ export class ExportPlan {
     this.#add.run(
       keyOf(entry, entry.sha256),
       groupOf(entry.path),
-      // Before everything that comes now; in the order in which it was.
+      // Before all new places, in the original order.
       -1,
       entry.generation,
       entry.inMbox?.offset ?? entry.uid,
@@ -118,7 +118,7 @@ export class ExportPlan {
     this.#addMissing.run(keyOfMissing(place), JSON.stringify(place));
   }
 
-  /** True when an earlier export has this place. */
+  /** Returns whether an earlier export has this place. */
   has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
     return this.#isKnown.get(keyOfPlanned(place)) !== undefined;
   }
@@ -141,14 +141,14 @@ export class ExportPlan {
     );
   }
 
-  /** Puts all that was added into the order of the export: by folder, oldest first. */
+  /** Sorts all places into export order: by folder, oldest first. */
   order(): void {
     this.#db.exec(`
       CREATE INDEX groups ON places (folder, outcome);
       INSERT INTO queue (key) SELECT key FROM places ORDER BY folder, docid, generation, uid, key`);
   }
 
-  /** How many places are due, and the bytes of their sources. */
+  /** Returns the number of due places and the bytes of their sources. */
   due(): { readonly places: number; readonly bytes: number } {
     const row = this.#db
       .prepare<[], { places: number; bytes: number | null }>(
@@ -158,12 +158,12 @@ export class ExportPlan {
     return { places: row?.places ?? 0, bytes: row?.bytes ?? 0 };
   }
 
-  /** All places in order; between any two of them others may be settled. */
+  /** Yields all places in order; callers may settle other places between two steps. */
   *places(): Generator<{
     readonly rank: number;
     readonly outcome: Outcome;
     readonly entry: ManifestEntry;
-    /** Null for what only an earlier manifest knows. */
+    /** Null for places known only from an earlier manifest. */
     readonly place: PlannedPlace | null;
   }> {
     for (const { rank, outcome, before, ...row } of this.#rows()) {
@@ -177,7 +177,7 @@ export class ExportPlan {
     this.#settle.run('done', JSON.stringify(entryOf(place, inMbox)), rank);
   }
 
-  /** A place that the export has not, or not any more. */
+  /** Marks a place as missing from the export. */
   failed(rank: number): void {
     this.#db
       .prepare(
@@ -193,7 +193,7 @@ export class ExportPlan {
       .run(rank);
   }
 
-  /** How many places have each outcome. */
+  /** Counts places by outcome. */
   tally(): Readonly<Record<Outcome, number>> {
     const tally = { due: 0, done: 0, earlier: 0, failed: 0 };
     const rows = this.#db
@@ -209,7 +209,7 @@ export class ExportPlan {
     return this.#db.prepare<[], { n: number }>('SELECT count(*) AS n FROM places').get()?.n ?? 0;
   }
 
-  /** What the manifest is to list. */
+  /** Yields the entries of the manifest. */
   *entries(): Generator<ManifestEntry> {
     for (const row of this.#rows()) {
       if (row.outcome === 'done' || row.outcome === 'earlier') yield JSON.parse(row.entry);
@@ -222,7 +222,7 @@ export class ExportPlan {
       .iterate();
   }
 
-  /** True when something is to be written into this group: see `groupOf`. */
+  /** Returns whether places of this group are due: see `groupOf`. */
   hasDue(group: string): boolean {
     return this.#hasDue.get(group) !== undefined;
   }
@@ -273,7 +273,7 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** The field of a manifest that names one of several folders with one path. */
+/** Returns the manifest field that distinguishes folders with the same path. */
 export function namesakeOf({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
@@ -283,7 +283,7 @@ function keyOfPlanned(place: Omit<PlannedPlace, 'before' | 'path'>): string {
   return keyOf({ ...place, folder, uid }, id);
 }
 
-/** The group of a path: what is written together. An mbox is a folder of its own. */
+/** Returns the group of a path, which is written together: a folder or an mbox. */
 function groupOf(path: string): string {
   return path.endsWith('.mbox') ? path : path.split('/').slice(0, -1).join('/');
 }
@@ -300,13 +300,13 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
   };
 }
 
-/** Failures beyond these are counted, and named in the manifest only. */
+/** Further failures are counted and listed only in the manifest. */
 const MOST_NAMED = 10_000;
 
 export interface Planned extends Selected {
   readonly plan: ExportPlan;
   readonly places: number;
-  /** Of them, those that an earlier export has. */
+  /** Places already in an earlier export. */
   readonly skipped: number;
   /** Places that only an earlier export has. */
   readonly kept: number;
@@ -344,7 +344,7 @@ class Planning {
   places = 0;
   skipped = 0;
   quarantined = 0;
-  /** Places that an earlier export has, whether they are written again or not. */
+  /** Places in an earlier export, rewritten or not. */
   known = 0;
   readonly failures: MissingPlace[] = [];
   readonly #paths: FolderPaths;
@@ -356,7 +356,7 @@ class Planning {
     this.#paths = new FolderPaths(options.format === 'maildir' ? 'maildir' : 'nested');
   }
 
-  /** In the order in which the archive met them, so that a later folder never changes an earlier one's path. */
+  /** In the order of discovery, so that a later folder never changes an earlier folder's path. */
   folders(met: readonly NamedFolder[]): void {
     for (const folder of met) this.#paths.of(folder);
   }
@@ -412,37 +412,37 @@ class Planning {
   }
 }
 
-/** One format: takes the places in the order of the plan. */
+/** Writes one format; receives the places in plan order. */
 export interface FormatWriter {
-  /** How many places may be under way at a time. */
+  /** Maximum concurrent places. */
   readonly width: number;
-  /** True when a source must be proven before its first byte is written. */
+  /** True if a source must be proven before its first byte is written. */
   readonly provenFirst: boolean;
   /**
-   * Writes one place, and settles it in the plan.
+   * Writes one place and settles it in the plan.
    *
-   * @param open throws when the archive cannot give the source: then nothing of the place is written
+   * @param open throws if the archive cannot read the source; nothing of the place is written then
    */
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
-  /** Keeps a place of an earlier export. False if the file that has it is replaced: then it is dropped from the plan. */
+  /** Keeps a place of an earlier export. Returns false if its file is replaced, and drops it from the plan. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Everything was put; the manifest follows. Gives what is unfinished its final name. */
+  /** Gives unfinished files their final names; only the manifest follows. */
   finish(): Promise<void>;
-  /** Gives up: nothing unfinished stays. */
+  /** Removes everything unfinished. */
   discard(): Promise<void>;
 }
 
 export interface ExportSelection {
-  /** Text and syntax tree of a query, with the hosts of accounts that it may name; null for all messages. */
+  /** Text and syntax tree of a query, with the account hosts it may refer to; null for all messages. */
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
-  /** Only these messages, where they were named by their ids. */
+  /** Only these messages, if selected by id. */
   readonly docids?: readonly number[] | null;
-  /** As `FolderFilter` takes them; all if absent or empty. */
+  /** As in `FolderFilter`; all if absent or empty. */
   readonly mailboxes?: readonly string[];
   readonly folders?: readonly string[];
-  /** Exports ended places instead of current ones. */
+  /** Exports deleted messages instead of current ones. */
   readonly deleted: boolean;
-  /** Also exports messages without a current place, each from the place or places that ended last. */
+  /** Also exports messages without a current place, each from its last place or places. */
   readonly withDeleted?: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
@@ -458,19 +458,19 @@ export interface ExportArchive {
 }
 
 export interface WritingOptions {
-  /** A file for zip, else a folder; absolute. */
+  /** A file for zip, otherwise a folder; absolute. */
   readonly to: string;
   readonly format: ExportFormat;
-  /** Leave alone what the last export to this place has. */
+  /** Keep the messages of the last export to this target. */
   readonly incremental: boolean;
   readonly sidecar: boolean;
-  /** mbox only: Status, X-Status and X-Keywords before each source, which is not bit-exact then. */
+  /** mbox only: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
   readonly statusHeaders: boolean;
-  /** Between two messages it stops there; what has its final name stays. */
+  /** Stops between two messages; finished files stay. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
   readonly files?: ExportFiles;
-  /** In the names of unfinished files. */
+  /** Used in the names of unfinished files. */
   readonly pid?: number;
   readonly platform?: NodeJS.Platform;
 }
@@ -484,55 +484,53 @@ interface ExportProgress {
   readonly ofBytes: number;
 }
 
-/** A place without its bytes in the export, and why. */
+/** A message whose bytes are missing from the export, and why. */
 export type ExportFailure = MissingPlace;
 
-/** Where an export goes: a folder or a zip file. */
+/** Target of an export: a folder or a zip file. */
 export interface ExportTarget {
-  /** Adds what an earlier export has to the plan. */
+  /** Adds the places of an earlier export to the plan. */
   recall(plan: ExportPlan): Promise<void>;
   /**
-   * Begins to write: from here on unfinished files may be left by a kill.
+   * Starts writing; from here on, a kill may leave unfinished files.
    *
-   * @param commit the number of the commit that the export is of
+   * @param commit number of the exported commit
    */
   begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
-  /** Writes manifest and sidecars, and gives everything its final name. */
+  /** Writes manifest and sidecars, and gives all files their final names. */
   finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
-  /** Gives up: nothing unfinished stays. */
+  /** Removes everything unfinished. */
   discard(writer: FormatWriter): Promise<void>;
   readonly manifest: string;
 }
 
-/** A larger source is never held in memory. */
+/** Larger sources are never held in memory. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
 
-/** The exact bytes of a message. */
 export interface Source {
-  /** The pieces, from the front; may be asked for again. */
+  /** Yields the pieces in order; may be called again. */
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
-/** Reads sources: a log here, or another machine that has one. Both methods throw what those of `LogReader` throw. */
+/** Reads sources from a local log or another machine. Both methods throw the errors of `LogReader`. */
 export interface SourceReader {
   /** @param size bytes of the source */
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** Brings a large source here and proves it, where reading it a second time would bring it a second time. */
+  /** Downloads and proves a large source, to avoid a second download. */
   readonly bring?: (id: MessageId, size: number) => Promise<Source>;
-  /** Is told which sources will be read, a group at a time and one group ahead. */
+  /** Called with the sources to be read, one group ahead. */
   readonly expect?: (sources: readonly Expected[]) => void;
 }
 
-/** A source that will be read. */
 export interface Expected {
   readonly id: MessageId;
   readonly size: number;
 }
 
 /**
- * Opens the source of a message. With `provenFirst` every byte has been hashed before the first one is given, for
- * places from which nothing can be taken back; otherwise the end of a large source may still throw.
+ * Opens a message's source. With `provenFirst` all bytes are hashed before the first one is returned, for targets that
+ * cannot be undone. Otherwise the end of a large source may still throw.
  *
  * @throws bytes-unknown, bytes-purged, message-damaged, blob-damaged
  */
@@ -548,20 +546,20 @@ export async function openSource(
   }
   if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
   if (provenFirst) {
-    // Read for its hash, which the reader compares at the end.
+    // Read to the end: the reader then checks the hash.
     for await (const _ of reader.streamMessage(id, size));
   }
   return { pieces: () => reader.streamMessage(id, size) };
 }
 
-/** Returns why an archive does not have the bytes of a message; undefined for any other error. */
+/** Returns why an archive lacks a message's bytes; undefined for any other error. */
 export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.code === 'bytes-purged') return 'purged';
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
-/** A stream waits for what is on another disk, where its reader can. */
+/** A stream can wait for a segment stored elsewhere. */
 async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
     return await reader.readMessage(id, size);
