@@ -7,7 +7,7 @@ import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
 import type { Chosen, RestoreSelection, SourceFolder } from './restore-selection.ts';
 
-/** Why a message is not restored. The first three are the archive's, the others the server's. */
+/** Why a message is not restored. The first three reasons concern the archive, the others the server. */
 export type RefusalReason =
   | 'quarantined'
   | 'damaged'
@@ -19,41 +19,41 @@ export type RefusalReason =
 
 type RestoreOutcome = 'appended' | 'present' | 'refused';
 
-/** Counts of a folder, or of all. `planned` is the sum of the others, and of what is due. */
+/** Counts of a folder or the whole restore. `planned` is the sum of the other counts. */
 interface RestoreCounts {
   readonly planned: number;
   readonly due: number;
   readonly appended: number;
   readonly present: number;
   readonly refused: number;
-  /** Bytes of what is due. */
+  /** Bytes of the due messages. */
   readonly bytes: number;
 }
 
-/** A message that is to be in a folder of the server. */
+/** A message that belongs in a folder on the server. */
 export interface PlannedMessage {
   readonly seq: number;
   readonly folder: number;
   readonly id: MessageId;
   /** Bytes of the source. */
   readonly size: number;
-  /** The received date in milliseconds since the epoch; null where the service gave none. */
+  /** The received date, milliseconds since the epoch; null if the service gave none. */
   readonly received: number | null;
   readonly flags: FlagSet;
-  /** As the service listed it. */
+  /** As listed by the service. */
   readonly messageId: string | null;
 }
 
-/** A message that this plan has appended, in this run or an earlier one, with what the second look compares. */
+/** A message appended under this plan, now or in an earlier run, with the data for verification. */
 export interface AppendedMessage extends PlannedMessage {
   readonly uid: number;
-  /** Bytes on the wire; null for one of an earlier run. */
+  /** Bytes on the wire; null for an earlier run. */
   readonly sent: number | null;
-  /** It has bytes that servers are known to change. */
+  /** True if it contains bytes that servers are known to change. */
   readonly isDelicate: boolean;
 }
 
-/** What is known of a message that was not restored as it was. */
+/** A message that was not restored exactly. */
 export interface NamedMessage {
   readonly id: MessageId | null;
   readonly mailbox: string;
@@ -63,7 +63,7 @@ export interface NamedMessage {
 
 interface RefusedMessage extends NamedMessage {
   readonly reason: RefusalReason;
-  /** The server's own words, if it gave any. */
+  /** The server's text, if any. */
   readonly text: string | null;
 }
 
@@ -79,13 +79,13 @@ interface Row extends Omit<PlannedMessage, 'flags'> {
 }
 
 const PAGE = 500;
-/** The row of a message, as far as it is sent or looked at. */
+/** The columns needed to send or verify a message. */
 const COLUMNS =
   'seq, folder, id, size, received, flags, message_id AS messageId, uid, sent, delicate';
-/** Appended by this plan: in this run, or in an earlier one as the journal has it. */
+/** Appended by this plan: in this run, or in an earlier run according to the journal. */
 const OURS = 'uid IS NOT NULL AND ours = 1';
 
-/** What a restore consists of, in a temporary database: a mailbox of any size has not to fit into memory. */
+/** The messages of a restore, in a temporary database, because a mailbox may not fit in memory. */
 export class RestorePlan {
   readonly #db = scratchDatabase(`
     CREATE TABLE found (docid INTEGER PRIMARY KEY);
@@ -124,7 +124,7 @@ export class RestorePlan {
     `SELECT ${COLUMNS} FROM items WHERE folder = ? AND uid = ? AND ${OURS}`,
   );
 
-  /** Only messages with these docids are meant. */
+  /** Limits the selection to these docids. */
   narrow(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO found VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -160,7 +160,7 @@ export class RestorePlan {
     if (!this.#folders.has(id)) this.#folders.set(id, { address, path, delimiter, specialUse });
   }
 
-  /** Places of one folder come oldest first. */
+  /** Places of one folder must come oldest first. */
   add({ line, folder }: ListedPlace): void {
     this.addFolder(folder);
     this.#added += 1;
@@ -177,23 +177,23 @@ export class RestorePlan {
     );
   }
 
-  /** The folders by number, in the order in which they came. */
+  /** Returns the folders by number, in insertion order. */
   folders(): ReadonlyMap<number, SourceFolder> {
     return this.#folders;
   }
 
-  /** Messages of a folder that are not settled, in order; others may be settled between any two. */
+  /** Yields the unsettled messages of a folder in order; callers may settle others between two steps. */
   *due(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
   }
 
-  /** Returns the message that this plan has appended under a uid. */
+  /** Returns the message that this plan appended as a uid. */
   appendedAs(folder: number, uid: number): AppendedMessage | undefined {
     const row = this.#byUid.get(folder, uid);
     return row === undefined ? undefined : appendedOf(row);
   }
 
-  /** Messages of a folder that this plan has appended and that nobody has seen there. */
+  /** Yields the messages of a folder that this plan appended but that verification has not seen. */
   *unseen(folder: number): Generator<AppendedMessage, void, undefined> {
     for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield appendedOf(row);
   }
@@ -202,26 +202,23 @@ export class RestorePlan {
     this.#seen.run(seq);
   }
 
-  /** The message was sent before, nobody knows whether it arrived, and it was not found: it may be there twice. */
+  /** Marks a message sent a second time after a lost response: the server may have two copies. */
   sentAgain(seq: number): void {
     this.#db.prepare('UPDATE items SET again = 1 WHERE seq = ?').run(seq);
   }
 
-  /** Messages of a folder that may be there twice. */
+  /** Yields the messages of a folder that may have two copies. */
   *again(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "again = 1 AND outcome = 'appended'"))
       yield plannedOf(row);
   }
 
-  /** The server has had the message; `isOurs` if an earlier run of this plan has appended it. */
+  /** Marks a message as already on the server; `isOurs` if an earlier run of this plan appended it. */
   present(seq: number, uid: number, isOurs: boolean): void {
     this.#settle.run('present', uid, null, isOurs ? 1 : 0, null, null, seq);
   }
 
-  /**
-   * @param sent bytes on the wire
-   * @param isDelicate whether servers are known to change some of them
-   */
+  /** @param sent bytes on the wire @param isDelicate whether servers are known to change some of its bytes */
   appended(seq: number, uid: number | null, sent: number, isDelicate: boolean): void {
     this.#settle.run('appended', uid, sent, 1, null, null, seq);
     if (isDelicate) this.#delicate.run(seq);
@@ -248,13 +245,13 @@ export class RestorePlan {
     this.#alter.run(JSON.stringify([...new Set([...before, ...reasons])].sort()), seq);
   }
 
-  /** Returns a message as people find it in the archive. */
+  /** Returns a message's location in the archive. */
   named(seq: number): NamedMessage {
     const [found] = this.#named<object>('seq', `seq = ${seq}`, 1);
     return found ?? { id: null, mailbox: '', folder: '', uid: 0 };
   }
 
-  /** How many messages were added: what the counts have to add up to. */
+  /** Returns the number of added messages, for checking the counts. */
   added(): number {
     return this.#added;
   }
@@ -281,7 +278,7 @@ export class RestorePlan {
     return counts;
   }
 
-  /** Sizes of what is to be sent, in the order in which it is. */
+  /** Yields the sizes of due messages, in sending order. */
   *sizes(): Generator<number, void, undefined> {
     const rows = this.#db
       .prepare<[], number>("SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq")
@@ -303,7 +300,7 @@ export class RestorePlan {
     );
   }
 
-  /** How many messages were altered, and for what reasons; one may have several. */
+  /** Counts altered messages, and their reasons; a message may have several. */
   alterations(): {
     readonly messages: number;
     readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
@@ -349,7 +346,7 @@ export class RestorePlan {
       });
   }
 
-  /** Page by page: the database may be written between two rows. */
+  /** Reads in pages: the database may be written between two rows. */
   *#page(folder: number, condition: string): Generator<Row, void, undefined> {
     const statement = this.#db.prepare<unknown[], Row>(
       `SELECT ${COLUMNS} FROM items WHERE folder = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT ${PAGE}`,
@@ -377,32 +374,32 @@ function plannedOf({ seq, folder, id, size, received, flags, messageId }: Row): 
   return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 
-/** Where the folders go: below a path named by the day, below one of the user's, or where they were. */
+/** Parent of the restored folders: a dated path, a path from the user, or their original location. */
 export type Destination =
   | { readonly kind: 'dated' }
   | { readonly kind: 'into'; readonly levels: readonly string[] }
   | { readonly kind: 'in-place' };
 
 export interface RestoreOptions {
-  /** The server and its user as one text, without a password: the journal's name for it. */
+  /** The server and its user as one text, without a password; identifies the target in the journal. */
   readonly target: string;
   readonly host: string;
   /** @throws restore-login-refused, restore-certificate, restore-unreachable */
   readonly connect: () => Promise<ServerConnection>;
   readonly selection: RestoreSelection;
   readonly destination: Destination;
-  /** Begins another plan, also where one of this selection is unfinished. */
+  /** Starts a new plan even if one for this selection is unfinished. */
   readonly fresh: boolean;
   readonly dryRun: boolean;
   readonly jobs: number;
   readonly catalog: Chosen;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
-  /** Undefined where there is none and nothing may be written. */
+  /** Undefined if none exists and the run is read-only. */
   readonly journal: RestoreJournal | undefined;
-  /** Between two messages it stops there. */
+  /** Stops the restore between two messages. */
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** Resolves after so many milliseconds, or at once when the signal is aborted. */
+  /** Resolves after `ms` milliseconds, or at once when the signal is aborted. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly onProgress?: (progress: RestoreProgress) => void;
 }

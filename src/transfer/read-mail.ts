@@ -29,28 +29,27 @@ import type { MailFile } from './find-mail.ts';
 import { type ExportIndex, flagsOf } from './import-manifests.ts';
 import { type ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** As much of a source as is read for its header. */
+/** Bytes of a source read for its header. */
 const HEAD_BYTES = 256 * 1024;
 const FIELD_CHARS = 64 * 1024;
 const MOST_ADDRESSES = 1000;
 const MOST_HOPS = 20;
-/** Header dates this far ahead come from a broken clock: one day. */
+/** Header dates more than a day ahead come from a wrong clock. */
 const CLOCK_SLACK_MS = 86_400_000;
 
 /** Dates of a place, milliseconds since the epoch; null for none. */
 interface PlaceDates {
-  /** When it was received, as its place says. */
+  /** The received date, according to the mailbox. */
   readonly received: number | null;
-  /** When it was copied there, which counts only where the header has no date. */
+  /** The date of copying; used only if the header has no date. */
   readonly copied?: number | null;
 }
 
 /**
  * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
- * mail. Its date is empty where neither its place nor its header has a usable one.
+ * mail. The date is empty if neither the mailbox nor the header has a usable one.
  *
- * @param head the source, or its beginning
- * @param now milliseconds since the epoch
+ * @param head the source, or its start @param now milliseconds since the epoch
  */
 export function listingOf(
   head: Buffer,
@@ -94,7 +93,7 @@ export function listingOf(
   };
 }
 
-/** Returns a date in the past of the topmost Received field that has one, or of the Date field. */
+/** Returns the topmost past date in a Received field, else that of the Date field. */
 function headerDate(fields: readonly RawField[], now: number): number | null {
   const hops = fields.filter(({ name }) => name === 'received').slice(0, MOST_HOPS);
   const texts = [
@@ -108,10 +107,10 @@ function headerDate(fields: readonly RawField[], now: number): number | null {
   return null;
 }
 
-/** What mail programs keep in the header of a message of a file: its flags, and labels of Gmail. */
+/** Flags and Gmail labels that mail programs store in a message's header. */
 interface HeaderMarks {
   readonly flags: readonly string[];
-  /** Folders that stand for its labels; undefined where it has no field for labels. */
+  /** Folders for its labels; undefined if it has no label field. */
   readonly labels: readonly LabelFolder[] | undefined;
 }
 
@@ -136,7 +135,7 @@ const MOZILLA_FLAGS: readonly (readonly [bit: number, flag: string])[] = [
 /** Deleted in an IMAP folder, but not expunged. */
 const MOZILLA_IMAP_DELETED = 0x200000;
 
-/** Reads Status, X-Status, X-Keywords, the fields of Thunderbird, and X-Gmail-Labels. */
+/** Reads Status, X-Status, X-Keywords, Thunderbird's fields and X-Gmail-Labels. */
 function marksInHeader(head: Buffer): HeaderMarks {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);
   const value = (name: string): string => fieldOf(fields, name);
@@ -174,7 +173,7 @@ function hexadecimal(text: string): number {
 const MOST_LABELS = 100;
 const LABEL_CHARS = 1000;
 
-/** Labels are parted by commas; one with a comma is in quotes. */
+/** Splits labels at commas; a label with a comma is quoted. */
 function labelsIn(text: string): string[] {
   return [...text.matchAll(/"((?:[^"\\]|\\.)*)"|[^,]+/g)]
     .map(([whole, inQuotes]) => (inQuotes?.replace(/\\(.)/g, '$1') ?? whole).trim())
@@ -183,8 +182,8 @@ function labelsIn(text: string): string[] {
 }
 
 /**
- * Labels of Gmail that are flags, or folders with a use, as Takeout writes them in English, German, French, Spanish, Italian,
- * Dutch and Portuguese.
+ * Gmail labels that are flags or special-use folders, as in Takeout in English, German, French, Spanish, Italian, Dutch
+ * and Portuguese.
  */
 const SYSTEM_LABELS: readonly (readonly [label: string, names: string])[] = [
   ['read', 'opened|geöffnet|ouvert|abierto|abiertos|aperto|geopend|aberto|aberta|abertas'],
@@ -217,12 +216,12 @@ const SYSTEM = new Map(
   SYSTEM_LABELS.flatMap(([label, names]) => names.split('|').map((name) => [name, label] as const)),
 );
 
-/** Each label is a folder, apart from those that are flags; a message without a folder was archived. */
+/** Turns each label into a folder or a flag; a message without a folder was archived. */
 function foldersOfLabels(labels: readonly string[]) {
   const system = (label: string): string | undefined =>
     SYSTEM.get(label.normalize('NFC').toLowerCase());
   const found = new Set(labels.map(system));
-  // Labels tell what is unread; exports of earlier years do not tell what was opened.
+  // Labels mark unread mail; exports of earlier years do not mark opened mail.
   const flags = [
     ...(found.has('unread') ? [] : ['\\Seen']),
     ...(found.has('starred') ? ['\\Flagged'] : []),
@@ -243,12 +242,11 @@ function foldersOfLabels(labels: readonly string[]) {
 }
 
 /**
- * Why a file, or a part of it, was not imported, or not as it was: the system's name of the reason (`EACCES`), or
- * - `no-from-line`, `bytes-before-from-line`: an mbox without a delimiter; what lies before the first one
- * - `differs-from-manifest`, `listed-but-missing`: other bytes than an export lists, or none
- * - `empty`: no message, or nothing but white space
- * - `emlx-damaged`, `emlx-partial`: its length is not what it says; its attachments are in other files
- * - `zip-…`: see `unpackZip`
+ * Why a file or part of it was not imported, or was changed: a system error name (`EACCES`), or one of these.
+ * `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first.
+ * `differs-from-manifest`, `listed-but-missing`: the bytes differ from an export's manifest, or are missing. `empty`:
+ * no message, or only white space. `emlx-damaged`: wrong length. `emlx-partial`: attachments in separate files.
+ * `zip-…`: see `unpackZip`.
  */
 export type FailureReason =
   | string
@@ -263,16 +261,16 @@ export type FailureReason =
 /** Sources up to this size are handled in memory. */
 const WHOLE_BYTES = 8 * 1024 * 1024;
 
-/** The bytes of a message, and their beginning. */
+/** A message's bytes, and their start. */
 interface Read {
   readonly id: MessageId;
   readonly source: FetchedSource;
   readonly head: Buffer;
 }
 
-/** One message of a file, with what its place says. */
+/** A message in a file, with the metadata of its location. */
 export interface FoundMail extends Read, PlaceDates {
-  /** What the manifest of its export says of these very bytes; null for none. */
+  /** The manifest entry for exactly these bytes; null for none. */
   readonly listed: ManifestEntry | null;
   readonly marks: (head: Buffer) => HeaderMarks;
 }
@@ -281,7 +279,7 @@ type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
 
 type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 
-/** Reads messages out of files. Sources that are too large for memory lie in the spool folder while they are used. */
+/** Reads messages from files. Sources too large for memory are spooled to disk while in use. */
 export class MailReader {
   #spooled = 0;
 
@@ -292,10 +290,9 @@ export class MailReader {
   ) {}
 
   /**
-   * The messages of a file, one after the other.
+   * Yields the messages of a file in order.
    *
-   * @param index the manifest of the export that the file lies in, or null
-   * @throws system errors
+   * @param index manifest of the export that contains the file, or null @throws system errors
    */
   messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
     if (file.kind === 'mbox') return this.#inMbox(file, index);
@@ -310,7 +307,7 @@ export class MailReader {
     const flags = isMaildir ? flagsFromName(name, file.keywords) : (file.flags ?? []);
     const own: OwnFacts = {
       received: Number.isNaN(named) ? null : named,
-      // Thunderbird keeps the flags of its Maildirs in the messages.
+      // Thunderbird stores the flags of its Maildirs in the messages.
       marks: (head) =>
         isMaildir && uniquePart(name) === name
           ? { ...marksInHeader(head), labels: undefined }
@@ -323,7 +320,7 @@ export class MailReader {
     }
   }
 
-  /** A message as Apple Mail keeps it: its length in a line, its bytes, and a property list of flags and dates. */
+  /** Reads Apple Mail's format: a line with the length, the bytes, and a property list of flags and dates. */
   async *#inEmlx(file: MailFile) {
     const shown = shownPath(file.path);
     const fd = openRegularFile(file.path);
@@ -345,7 +342,7 @@ export class MailReader {
 
   async *#inMbox(file: MailFile, index: ExportIndex | null) {
     let isStray = false;
-    // What we exported needs no Content-Length, and its delimiters are what its manifest lists.
+    // Our mboxes need no Content-Length: the manifest lists the delimiters.
     const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
     let met = false;
     const read = (range: MboxRange) =>
@@ -362,7 +359,7 @@ export class MailReader {
     for (const range of ranges) {
       met = true;
       const date = parseHeaderDate(range.date);
-      // Thunderbird writes no sender, and the time at which it put the message there.
+      // Thunderbird writes no sender, and the time of copying as date.
       const dates = range.hasSender ? { received: date } : { received: null, copied: date };
       const own: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =
@@ -383,7 +380,7 @@ export class MailReader {
       this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
   }
 
-  /** The messages that the manifest of a zip lists; other bytes than it lists are no message of it. */
+  /** Yields the messages in a zip's manifest; entries with different bytes do not count. */
   async *inZip(
     zip: ZipReader,
     index: ExportIndex,
@@ -425,7 +422,7 @@ export class MailReader {
     return { ...read, ...own, listed: null };
   }
 
-  /** One message from its pieces, in memory or in a spool file that is removed when it has been used. */
+  /** Assembles a message from its pieces, in memory or in a spool file that is removed after use. */
   async *#pieces(
     size: number,
     open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -459,7 +456,7 @@ export class MailReader {
   }
 }
 
-/** A message with what its manifest says, if these are the bytes that it lists. */
+/** Adds the data of the manifest entry if the bytes match it. */
 function withEntry(
   read: Read,
   own: OwnFacts,
@@ -472,7 +469,7 @@ function withEntry(
   return { ...read, ...own, received, marks, listed: entry };
 }
 
-/** The part of a message in an mbox that is its source; undefined where it is not as long as the manifest says. */
+/** Returns the range of a message's source in an mbox; undefined if the length differs from the manifest. */
 function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
   const { start, end } = range;
   const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
@@ -495,7 +492,7 @@ async function largeFile(file: string): Promise<Read> {
 
 const GATHERED_BYTES = 1024 * 1024;
 
-/** Larger pieces: one with a quote taken off each of its lines comes in as many as it has lines. */
+/** Joins pieces: unquoting may split a piece at each line. */
 async function* gathered(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
   let held: Buffer[] = [];
   let bytes = 0;
@@ -531,7 +528,7 @@ async function* unquotedPieces(file: FilePath, range: MboxRange) {
 }
 
 const PLIST_BYTES = 64 * 1024;
-/** Bits of `flags` in the property list of Apple Mail. */
+/** Bits of `flags` in Apple Mail's property list. */
 const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
   [0n, '\\Seen'],
   [1n, '\\Deleted'],
@@ -542,8 +539,8 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
 ];
 
 /**
- * Returns where the message lies in an .emlx file, whether the file ends before it does (`isCut`), and what its property
- * list says; undefined for no such file.
+ * Returns the message range of an .emlx file, whether the file is truncated (`isCut`), and its property list; undefined
+ * for other files.
  */
 function emlxLayout(fd: number) {
   const textAt = (offset: number, length: number): string => {

@@ -5,14 +5,14 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 
 export class ZipUnreadable extends Error {}
 
-/** Entries of a zip by name, read one after the other; only their places are held. */
+/** Reads entries of a zip by name, one after another; keeps only their positions in memory. */
 export class ZipReader {
   private constructor(
     private readonly zip: ZipFile,
     private readonly entries: ReadonlyMap<string, Entry>,
   ) {}
 
-  /** @throws ZipUnreadable; the system's error where the file cannot be read */
+  /** @throws ZipUnreadable; the system's error if the file cannot be read */
   static async open(file: string): Promise<ZipReader> {
     return await reading(async () => {
       const zip = await yauzl.openPromise(file, { lazyEntries: true, autoClose: false });
@@ -30,12 +30,12 @@ export class ZipReader {
     return this.entries.has(MANIFEST_NAME);
   }
 
-  /** Bytes of an entry as the zip lists them; reading one that has others fails. */
+  /** Returns an entry's size as listed; reading an entry of another size fails. */
   sizeOf(name: string): number | undefined {
     return this.entries.get(name)?.uncompressedSize;
   }
 
-  /** The bytes of an entry, or undefined where there is none of that name. @throws ZipUnreadable */
+  /** Returns an entry's bytes, or undefined if it does not exist. @throws ZipUnreadable */
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
     const entry = this.entries.get(name);
     if (entry === undefined) return undefined;
@@ -49,7 +49,7 @@ export class ZipReader {
     })();
   }
 
-  /** SHA-256 and size of an entry; undefined where there is none. @throws ZipUnreadable */
+  /** Returns an entry's SHA-256 and size, or undefined if it does not exist. @throws ZipUnreadable */
   async hash(
     name: string,
   ): Promise<{ readonly sha256: string; readonly size: number } | undefined> {
@@ -64,7 +64,7 @@ export class ZipReader {
     return { sha256: digest.digest('hex'), size };
   }
 
-  /** True when the message of a place is in it, byte for byte. */
+  /** Returns whether the zip contains an entry's message, byte for byte. */
   async holds({ path, sha256 }: ManifestEntry): Promise<boolean> {
     return (await this.hash(path))?.sha256 === sha256;
   }
@@ -82,7 +82,7 @@ async function reading<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Errors of the system pass; what the library says of the content is ours. */
+/** Wraps the library's errors about the content; system errors pass unchanged. */
 function unreadable(error: unknown): unknown {
   if (error instanceof ZipUnreadable || !(error instanceof Error)) return error;
   const system = 'syscall' in error;

@@ -5,30 +5,29 @@ import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import type { PlanJournal } from './restore-journal.ts';
 
 const LF = 0x0a;
-/** The end of the last line of a header, and the empty line. */
+/** The end of a header's last line, and the empty line. */
 export const HEADER_END = '\r\n\r\n';
 
-/** Bytes of a message: in memory, or given in pieces each time they are needed. */
+/** Bytes of a message: in memory, or in pieces from a function that may be called repeatedly. */
 export type Content = Buffer | (() => AsyncIterable<Buffer>);
 
-/** A message as it is sent: every line ends in CRLF, which IMAP asks for (RFC 9051, 2.2) and Cyrus insists on. */
+/** A message as sent: every line ends in CRLF, as IMAP requires (RFC 9051, 2.2) and Cyrus enforces. */
 export interface SentForm {
   readonly content: Content;
-  /** Bytes of the content. */
   readonly size: number;
   /** Bytes of the header. */
   readonly header: number;
-  /** The header, or the beginning of one that is too long to be kept. */
+  /** The header, or its start if it is too long to keep. */
   readonly head: Buffer;
-  /** The source has a line that ends in LF alone. */
+  /** True if a source line ends in a bare LF. */
   readonly endings: boolean;
-  /** Dovecot stores another byte for NUL. */
+  /** True if it contains NUL: Dovecot replaces it. */
   readonly nul: boolean;
-  /** Cyrus replaces bytes above 127 in a header. */
+  /** True if the header has bytes above 127: Cyrus replaces them. */
   readonly wideHeader: boolean;
 }
 
-/** Returns the form of a source that is sent; its bytes are those of the source where nothing has to change. */
+/** Returns a source as it is sent; reuses the source's buffer if nothing changes. */
 export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
   const content = withCrlf(source, false);
   const head = headerOf(content);
@@ -44,9 +43,9 @@ export function sentForm(source: Buffer): SentForm & { readonly content: Buffer 
 }
 
 /**
- * Returns a piece of a message with CRLF where a line ends in LF alone: the piece itself where nothing has to change.
+ * Returns a piece with every bare LF as CRLF, or the piece itself if nothing changes.
  *
- * @param isAfterCr whether the piece before it ends in CR
+ * @param isAfterCr whether the previous piece ends in CR
  */
 export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
   const isBare = (at: number): boolean => (at === 0 ? !isAfterCr : source[at - 1] !== CR);
@@ -68,7 +67,7 @@ export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
   return bytes;
 }
 
-/** The bytes before the first empty line; all of them where there is none. */
+/** Returns the bytes before the first empty line, or all bytes. */
 function headerOf(bytes: Buffer): Buffer {
   const end = bytes.indexOf(HEADER_END);
   return end < 0 ? bytes : bytes.subarray(0, end + 2);
@@ -79,9 +78,9 @@ export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buf
 }
 
 /**
- * Returns the SHA-256 of a message in lower-case hexadecimal.
+ * Returns a message's SHA-256 in lower-case hexadecimal.
  *
- * @param most undefined is returned instead where the pieces have more bytes than this
+ * @param most maximum bytes; returns undefined for more
  */
 async function sha256Of(
   pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
@@ -97,7 +96,7 @@ async function sha256Of(
   return hash.digest('hex');
 }
 
-/** Returns the Message-ID of a message as `plainMessageId` has it; null where its header has none. */
+/** Returns a message's Message-ID in the form of `plainMessageId`; null if its header has none. */
 export function messageIdOf(bytes: Buffer): string | null {
   const lines = headerOf(bytes)
     .toString('latin1')
@@ -108,8 +107,8 @@ export function messageIdOf(bytes: Buffer): string | null {
 }
 
 /**
- * A Message-ID without its angle brackets, what stands around them and white space, which programs unfold in several
- * ways; null for an empty one.
+ * Returns a Message-ID without angle brackets, surrounding text and white space, because programs unfold it
+ * differently; null if empty.
  */
 function plainMessageId(text: string | null): string | null {
   if (text === null) return null;
@@ -119,7 +118,7 @@ function plainMessageId(text: string | null): string | null {
   return plain === '' ? null : plain;
 }
 
-/** Whether a message of one size may be one of another that a server has changed: it may lack or have more CR bytes. */
+/** Returns whether two sizes could be one message that a server changed: it may lack or gain CR bytes. */
 export function isNear(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
@@ -127,23 +126,22 @@ export function isNear(sent: number, there: number): boolean {
 const CR = 0x0d;
 
 /**
- * Compares a message that a server has with what was sent, piece by piece, and finds out what the server changed: only
- * changes that servers are known to make count as the same message.
+ * Compares a server's message with the sent one, piece by piece, and determines what the server changed. Only known
+ * server changes count as the same message.
  */
 class Comparison {
   readonly #found = new Set<Alteration>();
-  /** Bytes of what was sent that were compared. */
+  /** Compared bytes of the sent message. */
   #at = 0;
 
-  /** @param header bytes of the header of what was sent */
+  /** @param header bytes of the sent header */
   constructor(private readonly header: number) {}
 
   /**
-   * Compares as far as both sides go.
+   * Compares as many bytes as both sides have.
    *
-   * @param sent bytes that follow those compared before; empty only at the end
-   * @param there the server's, likewise
-   * @returns how many bytes of each were compared; undefined where the messages differ
+   * @param sent the next sent bytes; empty only at the end @param there the server's bytes, likewise @returns the
+   * number of bytes compared on each side; undefined if the messages differ
    */
   step(sent: Buffer, there: Buffer): { readonly sent: number; readonly there: number } | undefined {
     const shared = Math.min(sent.length, there.length);
@@ -160,7 +158,7 @@ class Comparison {
         i += 1;
         at += 1;
       } else if (ours === CR || theirs === CR) {
-        // Dovecot keeps lines with LF alone and makes CR LF of a CR CR LF.
+        // Dovecot keeps bare LFs and stores CR CR LF as CR LF.
         this.#found.add('carriage-returns');
         if (ours === CR) i += 1;
         else at += 1;
@@ -183,8 +181,8 @@ class Comparison {
 }
 
 /**
- * Returns what servers are known to change in messages that they store, as far as that explains how a message differs
- * from what was sent; undefined where something else differs.
+ * Returns the known server changes that explain how a message differs from the sent one; undefined for an unexplained
+ * difference.
  */
 export async function changesIn(
   { header, content }: Pick<SentForm, 'header' | 'content'>,
@@ -216,7 +214,7 @@ class Side {
       Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
   }
 
-  /** Returns bytes that were not skipped; none at the end. */
+  /** Returns the next bytes; empty at the end. */
   async rest(): Promise<Buffer> {
     while (this.#rest.length === 0) {
       const { done, value } = await this.#pieces.next();
@@ -235,25 +233,25 @@ class Side {
   }
 }
 
-/** Servers turn dates outside these into others: Dovecot 1901 into 2037, Cyrus 1970-01-01 into now. */
+/** Servers change dates outside this range: Dovecot turns 1901 into 2037, Cyrus 1970-01-01 into now. */
 const FIRST_DATE = Date.UTC(1970, 0, 2);
 const LAST_DATE = Date.UTC(2038, 0, 18);
 
-/** A received date as servers keep it; milliseconds since the epoch. */
+/** Returns a received date as servers can store it; milliseconds since the epoch. */
 export function fitDate(received: number): { readonly date: number; readonly clamped: boolean } {
   const date = Math.min(LAST_DATE, Math.max(FIRST_DATE, received));
   return { date, clamped: date !== received };
 }
 
 const NEVER_SENT: ReadonlySet<string> = new Set(['\\recent', '\\deleted']);
-/** A keyword is an atom (RFC 9051, 9): no spaces, quotes, brackets, wildcards or letters outside ASCII. */
+/** A keyword is an atom (RFC 9051, section 9): no spaces, quotes, brackets, wildcards or non-ASCII letters. */
 const FLAG = /^\\?[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
 /**
- * Returns the flags of a message that are sent with it; `\Recent`, which only servers set, and `\Deleted`, with which a
- * client would expunge the message, are left out, and flags that the folder does not store or IMAP cannot say are refused.
+ * Returns the flags to send with a message. Leaves out `\Recent`, which only servers set, and `\Deleted`, because
+ * clients would expunge the message. Refuses flags that the folder does not store or IMAP cannot express.
  *
- * @param permanent the folder's PERMANENTFLAGS; null where the server sent none, which allows all (RFC 3501, 7.1)
+ * @param permanent the folder's PERMANENTFLAGS; null if the server sent none, which allows all (RFC 3501, 7.1)
  */
 export function fitFlags(flags: readonly string[], permanent: readonly string[] | null) {
   const allowed = permanent === null ? null : new Set(permanent.map((flag) => flag.toLowerCase()));
@@ -271,13 +269,13 @@ export function fitFlags(flags: readonly string[], permanent: readonly string[] 
   return { kept, leftOut, refused };
 }
 
-/** What of a message can be sent, besides its bytes, and what of it the server will not have as the archive has it. */
+/** Returns the flags and date to send with a message, and how they differ from the archive. */
 export function fitMessage(
   { flags, received }: { readonly flags: readonly string[]; readonly received: number | null },
   permanent: readonly string[] | null,
 ): {
   readonly flags: readonly string[];
-  /** Null lets the server take the present. */
+  /** Null makes the server use the current time. */
   readonly date: Date | null;
   readonly altered: readonly Alteration[];
 } {
@@ -289,35 +287,35 @@ export function fitMessage(
   return { flags: kept, date: fitted === null ? null : new Date(fitted.date), altered };
 }
 
-/** What is not on the server as it is in the archive. */
+/** How a message on the server differs from the archive. */
 export type Alteration =
-  /** Lines that end in LF alone were sent with CRLF. */
+  /** Lines with a bare LF were sent with CRLF. */
   | 'line-endings'
-  /** The server left out a CR that stood within a line, or added one. */
+  /** The server removed or added a CR within a line. */
   | 'carriage-returns'
   /** The server replaced NUL bytes. */
   | 'nul'
   /** The server replaced bytes above 127 in the header. */
   | 'header-bytes'
-  /** The server has other bytes, and nothing about the message explains it. */
+  /** The server's bytes differ for an unknown reason. */
   | 'bytes'
   | 'date'
   | 'flags';
 
-/** Sizes that the server announces, in bytes; null where it announces none. */
+/** Limits announced by the server, in bytes; null if not announced. */
 interface SizeLimits {
   readonly appendLimit: number | null;
-  /** Bytes left of the quota. */
+  /** Bytes left in the quota. */
   readonly quotaLeft: number | null;
 }
 
 type SizeRefusal = 'append-limit' | 'quota';
 
 /**
- * Returns why the server will refuse each message, or null. A message that does not fit into the quota leaves its room to
- * smaller ones after it.
+ * Returns why the server will refuse each message, or null. A message that exceeds the quota leaves its room to smaller
+ * ones after it.
  *
- * @param sizes bytes of the messages as they are sent, in the order in which they are
+ * @param sizes bytes of the messages as sent, in sending order
  */
 export function fitSizes(
   sizes: readonly number[],
@@ -335,7 +333,7 @@ export function fitSizes(
 interface WantedMessage {
   readonly id: MessageId;
   readonly messageId: string | null;
-  /** Bytes as the server has them, with CRLF. */
+  /** Bytes on the server, with CRLF. */
   readonly size: number;
 }
 
@@ -353,8 +351,8 @@ interface Group {
 }
 
 /**
- * Returns the uids whose bytes decide what is there already. Message-ID and size decide for all others: where a wanted
- * message has no Message-ID, or another wanted one shares both, only the bytes do.
+ * Returns the uids of messages to compare by bytes. Message-ID and size settle all others. Bytes are needed if a wanted
+ * message has no Message-ID or shares both values with another.
  */
 export function uidsToRead(
   wanted: readonly WantedMessage[],
@@ -366,10 +364,10 @@ export function uidsToRead(
 }
 
 /**
- * Returns the uid of each wanted message that is there already, by its position. Matches one to one: two wanted places of
- * one message need two messages on the server.
+ * Returns the uid of each wanted message already present, by its position. Matches one to one: a message wanted twice
+ * must exist twice on the server.
  *
- * @param idOf the id of a message whose uid `uidsToRead` returned; undefined if it is gone by now
+ * @param idOf returns the id of a message whose uid `uidsToRead` returned; undefined if it has been removed
  */
 export function matchPresent(
   wanted: readonly WantedMessage[],
@@ -394,7 +392,7 @@ export function matchPresent(
   return matched;
 }
 
-/** Wanted and found messages with one Message-ID and size; only groups that have both. */
+/** Groups wanted and found messages by Message-ID and size; returns only groups with both kinds. */
 function groupsOf(
   wanted: readonly WantedMessage[],
   found: readonly FoundMessage[],
@@ -421,13 +419,13 @@ function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedM
   return ids.size > 1 || (wanted[first]?.messageId ?? null) === null;
 }
 
-/** An APPEND whose answer was lost may still be carried out: the folder is not looked at earlier, in milliseconds. */
+/** Milliseconds before checking a folder: the server may still execute an APPEND whose response was lost. */
 const UNKNOWN_FOR = 10_000;
 
 /**
- * Returns for how many milliseconds a folder is not looked at yet.
+ * Returns the milliseconds to wait before checking a folder.
  *
- * @param since when the APPEND was sent; later than now if the clock was set back
+ * @param since time of the APPEND; may be later than now if the clock was set back
  */
 export function restOfUnknown(since: number, now: number): number {
   return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
@@ -438,17 +436,15 @@ interface LookDeps {
   readonly connection: ServerConnection;
   /** Null before a plan is journaled. */
   readonly journal: PlanJournal | null;
-  /** Returns a message as it is sent; undefined where its bytes are not there or damaged. */
+  /** Returns a message as sent; undefined if its bytes are missing or damaged. */
   readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
 }
 
 /**
- * Finds out which messages of a folder the server has already. Those that the journal has appended are recognised by
- * their uids, others by Message-ID and size, and by their bytes where that says too little. One found message stands for
- * one planned message.
+ * Determines which messages of a folder the server already has. Journaled messages are matched by uid, others by
+ * Message-ID and size, and by bytes if necessary. Each found message matches one planned message.
  *
- * @param folder its number in the plan
- * @returns how many journaled messages went with an earlier folder of that name
+ * @param folder number in the plan @returns the number of journaled messages lost with an earlier folder of that name
  */
 export async function lookAtFolder(
   deps: LookDeps,
@@ -474,7 +470,7 @@ export async function lookAtFolder(
     }
   }
   const listed = await settleMatches(deps, wanted, found, asListed);
-  // Bare line feeds change the size, and a listing may lack a Message-ID that is in the header.
+  // Bare LFs change the size, and a listing may lack a Message-ID that the header has.
   const exact = await settleMatches(deps, near(listed), listed.found, (message) =>
     asSent(deps, message),
   );
@@ -484,10 +480,10 @@ export async function lookAtFolder(
   return lost;
 }
 
-/** What the journal has appended to a folder. */
+/** Returns the uids that the journal recorded for a folder. */
 function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   const entries = journal?.entries(selected) ?? [];
-  // From here on the folder's content says whether they are there.
+  // From here on, the folder's content shows whether they arrived.
   const open = new Set<string>();
   for (const { number, id, isSettled } of entries) {
     if (isSettled) continue;
@@ -506,13 +502,13 @@ function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   return { uids, byId, open };
 }
 
-/** Messages that have not been found, and messages of the folder that nobody has claimed. */
+/** Wanted messages without a match, and found messages without one. */
 interface Unsettled {
   readonly wanted: readonly PlannedMessage[];
   readonly found: readonly FoundMessage[];
 }
 
-/** Only wanted messages without a listed Message-ID, or with one that a found message has. */
+/** Returns the wanted messages without a listed Message-ID, or whose Message-ID was found. */
 function near({ wanted, found }: Unsettled): PlannedMessage[] {
   if (found.length === 0) return [];
   const ids = new Set(found.map(({ messageId }) => messageId));
@@ -522,10 +518,10 @@ function near({ wanted, found }: Unsettled): PlannedMessage[] {
   });
 }
 
-/** How many messages of the folder are read to find one of the archive there. */
+/** Maximum messages read from the folder to find one archived message. */
 const MOST_READ = 5;
 
-/** Settles messages that the server has with other bytes, where it is known how servers change them. */
+/** Settles messages that the server stored with known changes. */
 async function settleChanged(
   { plan, connection, read }: LookDeps,
   { wanted, found }: Unsettled,
@@ -538,7 +534,7 @@ async function settleChanged(
     if (form === undefined) continue;
     const candidates = free.get(messageIdOf(form.head)) ?? [];
     const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
-    // Without a Message-ID, all that have none are candidates.
+    // Without a Message-ID, all messages without one are candidates.
     const nearest = candidates
       .filter(({ size }) => isNear(form.size, size))
       .toSorted((a, b) => away(a) - away(b));

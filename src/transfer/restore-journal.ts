@@ -9,15 +9,15 @@ import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Layout } from './restore-selection.ts';
 
-/** Only the user reads it, like the journal. */
+/** Readable only by the user, like the journal. */
 const FILE_MODE = 0o600;
 
 /**
- * Holds a restore until the returned function is called, or the process ends, however it ends: two processes with one
- * plan would both find messages missing, and both send them. It is an exclusive transaction on a SQLite file next to the
+ * Locks a restore until the returned function is called or the process ends. Two processes with one plan would each
+ * find the same messages missing and send them twice. The lock is an exclusive transaction on a SQLite file next to the
  * journal; the archive's own lock stays free.
  *
- * @throws restore-running where another process holds it, restore-journal-unwritable
+ * @throws restore-running if another process has the lock, restore-journal-unwritable
  */
 function holdRestore(journalFile: string, target: string, what: string): () => void {
   const name = createHash('sha256')
@@ -37,54 +37,54 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
   }
   const held = database;
   return () => {
-    // Before the lock is free: the file may be the next holder's afterwards.
+    // Remove the file before releasing the lock: afterwards it may belong to another process.
     rmSync(file, { force: true });
     held.close();
   };
 }
 
-/** A folder of the target, as an APPEND meets it. */
+/** A target folder at the time of an APPEND. */
 interface JournalFolder {
   readonly path: string;
-  /** With another one, the server's folder has been made again and holds nothing that is journaled. */
+  /** If it changed, the folder was recreated and contains nothing that is journaled. */
   readonly uidValidity: string;
 }
 
 interface JournalEntry {
   readonly number: number;
   readonly id: MessageId;
-  /** When it was sent; milliseconds since the epoch. */
+  /** Time of sending; milliseconds since the epoch. */
   readonly begunAt: number;
-  /** Null while it is unknown whether the server took the message, or where the server gives no uids. */
+  /** Null if the outcome is unknown, or if the server reports no uids. */
   readonly uid: number | null;
-  /** False from before the APPEND until its answer: after an interruption the outcome is unknown. */
+  /** False until the server's response: after an interruption the outcome is unknown. */
   readonly isSettled: boolean;
 }
 
-/** A plan in the journal: one restore, however often it is interrupted. */
+/** A plan in the journal: one restore, across all its interruptions. */
 export interface JournaledPlan {
   readonly number: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly layout: Layout;
-  /** The moment of `--as-of`, in milliseconds since the epoch. */
+  /** The time of `--as-of`, milliseconds since the epoch. */
   readonly asOf: number | null;
-  /** Characters that the server has refused in names of folders. */
+  /** Characters that the server refused in folder names. */
   readonly refused: string;
 }
 
-/** How fast a server took messages. */
+/** Measured append speed of a server. */
 export interface Rate {
   readonly messagesPerSecond: number;
   readonly bytesPerSecond: number;
 }
 
 /**
- * The journal of restores in a database that may hold other tables. A crash of the machine may take its last entries:
- * what the server has is then recognised by its content.
+ * The journal of restores, in a database that may contain other tables. A crash of the machine may lose its last
+ * entries: the messages are then matched by content.
  */
 export class RestoreJournal {
-  /** Creates the tables where they are missing, unless the database is read-only. */
+  /** Creates missing tables, unless the database is read-only. */
   constructor(private readonly database: Database.Database) {
     if (database.readonly) return;
     database.exec(`
@@ -100,12 +100,12 @@ export class RestoreJournal {
       CREATE INDEX IF NOT EXISTS restored_folders ON restored (plan, folder, uid_validity)`);
   }
 
-  /** Keeps other processes from the same restore until the returned function is called. @throws restore-running */
+  /** Locks a restore until the returned function is called. @throws restore-running */
   hold(target: string, what: string): () => void {
     return holdRestore(this.database.name, target, what);
   }
 
-  /** Returns the newest plan of a selection for a target that has not been finished. */
+  /** Returns the newest unfinished plan for a target and selection. */
   unfinished(target: string, what: string): JournaledPlan | undefined {
     if (!this.#isThere()) return undefined;
     const row = this.database
@@ -116,7 +116,7 @@ export class RestoreJournal {
       .get(target, what);
     if (row === undefined) return undefined;
     const { levels, ...plan } = row;
-    // Once, only the levels of a layout were here.
+    // Early versions stored only the levels of a layout.
     const layout: Layout | readonly string[] | null = JSON.parse(levels);
     return layout !== null && 'kind' in layout ? { ...plan, layout } : undefined;
   }
@@ -140,7 +140,7 @@ export class RestoreJournal {
       .run(characters, number);
   }
 
-  /** Nothing of the plan is left to do: the same command begins another, and what this one appended is not needed. */
+  /** Marks a plan as complete and removes its entries: the same command then starts a new plan. */
   finish({ number }: JournaledPlan, at: number): void {
     this.database.transaction(() => {
       this.database
@@ -158,7 +158,7 @@ export class RestoreJournal {
       .run(messagesPerSecond, bytesPerSecond, number);
   }
 
-  /** Returns how fast a target took messages last; null where none was measured. */
+  /** Returns a target's last measured speed; null for none. */
   rateOf(target: string): Rate | null {
     if (!this.#isThere()) return null;
     const row = this.database
@@ -178,14 +178,16 @@ export class RestoreJournal {
     this.database.close();
   }
 
-  /** A journal that is only read may have no tables. */
+  /** A read-only journal may have no tables. */
   #isThere(): boolean {
     const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'restores'";
     return this.database.prepare(sql).get() !== undefined;
   }
 }
 
-/** What one plan has appended to one target. The same message may be there several times: each APPEND has an entry. */
+/**
+ * The messages that one plan appended to one target. Each APPEND has an entry, so a message may occur several times.
+ */
 export class PlanJournal {
   readonly #begin: Database.Statement<unknown[]>;
   readonly #settle: Database.Statement<unknown[]>;
@@ -205,12 +207,12 @@ export class PlanJournal {
     this.#forget = database.prepare('DELETE FROM restored WHERE number = ? AND plan = ?');
   }
 
-  /** Has all that an action records be recorded at once. */
+  /** Runs an action in one transaction. */
   together<T>(act: () => T): T {
     return this.database.transaction(act)();
   }
 
-  /** Records that an APPEND is about to be sent, and returns the entry's number. */
+  /** Records an APPEND before it is sent; returns the entry's number. */
   begin({ path, uidValidity }: JournalFolder, id: MessageId, at: number): number {
     return Number(this.#begin.run(this.plan, path, uidValidity, id, at).lastInsertRowid);
   }
@@ -219,12 +221,12 @@ export class PlanJournal {
     this.#settle.run(uid, number, this.plan);
   }
 
-  /** Forgets an APPEND that the server refused, or that is known not to have reached it. */
+  /** Removes an APPEND that the server refused or never received. */
   forget(number: number): void {
     this.#forget.run(number, this.plan);
   }
 
-  /** Entries of a folder in the order of their APPENDs; none of an earlier UIDVALIDITY. */
+  /** Returns a folder's entries in order of their APPENDs, without those of an earlier UIDVALIDITY. */
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
     return this.database
       .prepare<unknown[], Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
@@ -235,7 +237,7 @@ export class PlanJournal {
       .map(({ settled, ...entry }) => ({ ...entry, isSettled: settled === 1 }));
   }
 
-  /** When the last APPEND was sent whose outcome is unknown; null where there is none. */
+  /** Returns the time of the last APPEND with an unknown outcome; null for none. */
   openSince(): number | null {
     return (
       this.database
@@ -247,7 +249,7 @@ export class PlanJournal {
     );
   }
 
-  /** How many entries a folder has of another UIDVALIDITY: it has been made again since. */
+  /** Returns the number of a folder's entries with another UIDVALIDITY: the folder was recreated since. */
   lost({ path, uidValidity }: JournalFolder): number {
     return (
       this.database
@@ -260,17 +262,17 @@ export class PlanJournal {
   }
 }
 
-/** How long another process may hold the database, in milliseconds. */
+/** Milliseconds to wait for another process's lock on the database. */
 const BUSY_TIMEOUT = 5_000;
 
-/** Where a journal is kept: in the state of an archive, or in a file of its own. */
+/** Location of a journal: the archive's state database, or a separate file. */
 interface JournalPlace {
   readonly dataDir: string;
   readonly file: string | null;
 }
 
 /**
- * Opens the journal for a restore. The archive's own lock is not taken: what else is in its state belongs to others.
+ * Opens the journal for a restore. Does not take the archive's lock: the rest of its state is not touched.
  *
  * @throws restore-journal-unwritable
  */
@@ -281,7 +283,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
     else if (!existsSync(path)) openState(dataDir).close();
     const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT });
     database.pragma('journal_mode = WAL');
-    // A power cut may lose the last entries: what they stand for is then found in the folder.
+    // A power cut may lose the last entries: their messages are then found in the folder.
     database.pragma('synchronous = NORMAL');
     // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
@@ -296,7 +298,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
   }
 }
 
-/** Opens the journal to see what is unfinished; undefined where there is none that can be read. */
+/** Opens the journal read-only, to list unfinished plans; undefined if none can be read. */
 export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | undefined {
   const path = file ?? stateFile(dataDir);
   if (!existsSync(path)) return undefined;
@@ -308,12 +310,12 @@ export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | u
   }
 }
 
-/** Failures in a row after which a run ends; with the pauses between them, about four minutes. */
+/** Consecutive failures after which a run ends; with pauses about four minutes. */
 const MOST_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 60_000;
 
-/** One connection to the server at a time, made again whenever it breaks. */
+/** One connection to the server, reconnected whenever it breaks. */
 export class Line {
   #connection: ServerConnection | undefined;
   #failures = 0;
@@ -323,7 +325,7 @@ export class Line {
       readonly host: string;
       readonly connect: () => Promise<ServerConnection>;
       readonly now: () => number;
-      /** Resolves after so many milliseconds, or at once when the run is to stop. */
+      /** Resolves after `ms` milliseconds, or at once when the run must stop. */
       readonly sleep: (ms: number) => Promise<void>;
       readonly signal: AbortSignal;
     },
@@ -332,21 +334,21 @@ export class Line {
     this.#connection = connection;
   }
 
-  /** Returns the connection, and makes it where there is none. @throws what `connect` throws */
+  /** Returns the current connection or opens one. @throws errors of `connect` */
   async open(): Promise<ServerConnection> {
     this.#connection ??= await this.deps.connect();
     return this.#connection;
   }
 
-  /** The server did what it was asked to. */
+  /** Resets the failure count after a successful command. */
   worked(): void {
     this.#failures = 0;
   }
 
   /**
-   * Waits after a failure, longer after each one in a row; after a broken connection another is made.
+   * Waits after a failure, longer after each consecutive one; reconnects if the connection broke.
    *
-   * @throws restore-gave-up after too many in a row
+   * @throws restore-gave-up after too many failures
    */
   async recover(error: unknown): Promise<void> {
     for (let cause = error; ; ) {
@@ -360,7 +362,7 @@ export class Line {
         await this.open();
         return;
       } catch (again) {
-        // A server with too many connections refuses a login that it has taken before.
+        // A server at its connection limit refuses a login that it accepted before.
         cause = isRestoreError(again, 'restore-login-refused')
           ? restoreError('restore-connection-lost', {
               host: this.deps.host,

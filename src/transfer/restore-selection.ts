@@ -7,21 +7,21 @@ import { whyUnreadable } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
 
-/** An ended place, as far as it decides which one a message is restored to. */
+/** An ended place, with the data that selects which one to restore. */
 interface EndedPlace {
   readonly docid: number;
-  /** Names the mailbox. */
+  /** Identifies the mailbox. */
   readonly address: string;
   /** ISO 8601 in UTC. */
   readonly endedAt: string;
 }
 
 /**
- * Yields the last place of each message that has no current one in its mailbox: one per message and mailbox, even where
- * several ended at the same moment. Then the first of them counts.
+ * Yields the last place of each message without a current place in its mailbox: one per message and mailbox. If several
+ * ended together, the first counts.
  *
- * @param ended ended places, those of one message next to each other
- * @param isCurrent whether the message has a current place in this mailbox
+ * @param ended ended places; those of one message must be adjacent @param isCurrent whether the message has a current
+ * place in this mailbox
  */
 export function* lastPlaces<Place extends EndedPlace>(
   ended: Iterable<Place>,
@@ -43,7 +43,7 @@ export function* lastPlaces<Place extends EndedPlace>(
 }
 
 export interface RestoreSelection {
-  /** Only messages that a query finds; `text` is what was typed. */
+  /** Only messages matching a query; `text` is the user's input. */
   readonly query: {
     readonly text: string;
     readonly node: SearchNode;
@@ -51,13 +51,13 @@ export interface RestoreSelection {
   } | null;
   /** Addresses or resource ids; empty for all mailboxes. */
   readonly mailboxes: readonly string[];
-  /** Paths, patterns or purposes, as `list` takes them; empty for all folders. */
+  /** Paths, patterns or special uses, as in `list`; empty for all folders. */
   readonly folders: readonly string[];
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
-  /** What was typed for it. */
+  /** The user's input for `asOf`. */
   readonly asOfText: string | null;
-  /** Messages without a current place in their mailbox, each once, from its last place there. */
+  /** Selects messages without a current place in their mailbox, once each, from their last place there. */
   readonly deleted: boolean;
 }
 
@@ -66,7 +66,7 @@ export type Chosen = Pick<
   'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
 >;
 
-/** Fills a plan with what a selection has, as of one state of the archive. */
+/** Adds the messages of a selection to a plan, all from one state of the archive. */
 export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
   catalog.snapshot(() => {
     const { query, deleted } = selection;
@@ -74,18 +74,18 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
       const { text: _, ...asked } = query;
       plan.narrow(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
     }
-    // Folders keep their order: that in which the archive met them.
+    // Folders keep the archive's order of discovery.
     if (query === null && !deleted)
       for (const folder of standing(catalog, selection)) plan.addFolder(folder);
     for (const place of placesOf(catalog, selection, plan)) {
-      // Without its bytes it is unknown whether the query would find a message.
+      // Without the bytes it is unknown whether the query matches.
       if (query !== null && (place.line.id === null || !plan.isFound(place.docid))) continue;
       plan.add(place);
     }
   });
 }
 
-/** Folders that stood then, also empty ones. */
+/** Returns the folders that existed at the selected time, including empty ones. */
 function standing({ folders, commitAt }: Chosen, selection: RestoreSelection) {
   const { asOf } = selection;
   const known = folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
@@ -121,7 +121,7 @@ function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
   return { mailbox, folder };
 }
 
-/** Places of a selection, oldest first within a folder. */
+/** Yields the places of a selection, oldest first within a folder. */
 function* placesOf(
   catalog: Chosen,
   selection: RestoreSelection,
@@ -135,7 +135,7 @@ function* placesOf(
   yield* catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
-/** The last place of each message that has no current one in its mailbox, where that is in a folder that is meant. */
+/** Yields the last place of each message without a current one in its mailbox, if its folder is selected. */
 function* deletedPlaces(
   catalog: Chosen,
   selection: RestoreSelection,
@@ -173,15 +173,15 @@ function momentOf({ asOf }: RestoreSelection) {
   return asOf === null ? {} : { asOf };
 }
 
-/** A larger source is read in pieces, twice where it is sent: IMAP wants the length before the first byte. */
+/** Larger sources are read in pieces, twice if sent: IMAP requires the length first. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
-/** Bytes of a header that are kept of a source that is read in pieces. */
+/** Bytes kept of a header when a source is read in pieces. */
 const HEAD_BYTES = 1024 * 1024;
 const CR = 0x0d;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
-/** Returns a message as it is sent, once its bytes are proven by their hash, or why they are not there. */
+/** Returns a message as it is sent, verified by its hash, or why its bytes are unavailable. */
 export async function readForm(
   reader: SourceReader,
   { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
@@ -224,14 +224,14 @@ async function* inCrlf(
   }
 }
 
-/** Finds the header of a message in its pieces. */
+/** Collects a message's header from its pieces. */
 class Header {
   readonly #kept: Buffer[] = [];
   #keptBytes = 0;
   #size = 0;
   #isOver = false;
   #isWide = false;
-  /** The last bytes of the pieces so far: what ends the header may begin in them. */
+  /** The last bytes seen: the end of the header may span two pieces. */
   #tail: Buffer = Buffer.alloc(0);
 
   add(piece: Buffer): void {
@@ -239,7 +239,7 @@ class Header {
     const before = this.#tail.length;
     const joined = Buffer.concat([this.#tail, piece]);
     const end = joined.indexOf(HEADER_END);
-    // The end of its last line belongs to it.
+    // Include the last line's CRLF.
     const part = end < 0 ? joined : joined.subarray(0, end + 2);
     this.#isOver = end >= 0;
     this.#size += part.length - before;
@@ -256,30 +256,30 @@ class Header {
   }
 }
 
-/** A folder of the archive that has messages to restore, or is restored empty. */
+/** A folder of the archive to restore, possibly empty. */
 export interface SourceFolder {
   readonly address: string;
   readonly path: string;
-  /** Separates the levels of the path; empty where there are none. */
+  /** Hierarchy delimiter; empty if folders are flat. */
   readonly delimiter: string;
   readonly specialUse: string | null;
 }
 
-/** What the target server says about names. */
+/** The target server's naming rules. */
 export interface NameRules {
-  /** The hierarchy separator; empty on a server without levels. */
+  /** The hierarchy delimiter; empty on a server without levels. */
   readonly delimiter: string;
   /** Prefix of the personal namespace: `INBOX.` or empty. */
   readonly prefix: string;
   /** Characters that the server refuses in names, besides its delimiter. */
   readonly refused: string;
-  /** Full paths of the server's folders by special use. */
+  /** Full paths of the server's special-use folders. */
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
 /**
- * Where a restore puts folders: below a path of its own, or where they were. In place there is one mailbox, since the
- * folders of two cannot be told apart there.
+ * Target of restored folders: below a separate path, or their original paths. In place, only one mailbox is possible,
+ * because folders of two could not be told apart.
  */
 export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
@@ -288,18 +288,18 @@ export type Layout =
 export interface TargetFolder {
   readonly source: SourceFolder;
   readonly path: string;
-  /** A level has other characters than in the archive. */
+  /** Characters of a level were replaced. */
   readonly replaced: boolean;
-  /** A level got a number since another folder has its name. */
+  /** A level got a number because another folder has its name. */
   readonly numbered: boolean;
 }
 
 interface Node {
-  /** The name as the server could have it. */
+  /** The preferred name on the server. */
   readonly wanted: string;
   readonly replaced: boolean;
   readonly children: Map<string, Node>;
-  /** Undefined for a level that only parts others. */
+  /** Undefined for a level without a folder of its own. */
   source: SourceFolder | undefined;
 }
 
@@ -311,9 +311,8 @@ interface Place {
 }
 
 /**
- * Returns where each folder goes, in the order given. Two folders of the archive never get one path, even where the
- * archive has two with one name. Below one parent, a name that the server accepts goes to the folder that has it, and not
- * to one whose name had to be changed.
+ * Returns the target of each folder, in input order. Targets are unique, even for folders with the same name. A folder
+ * with a valid name has priority over one whose name had to be changed.
  */
 export function targetFolders(
   sources: readonly SourceFolder[],
@@ -327,7 +326,7 @@ export function targetFolders(
   const found = new Map<SourceFolder, TargetFolder>();
 
   const place = (node: Node, parent: Place): void => {
-    // Names that stay as they are come first, so that a changed one never takes the name of another folder.
+    // Unchanged names come first, so that a changed name never takes another folder's name.
     const ordered = [...node.children.values()].toSorted(
       (a, b) => Number(a.replaced) - Number(b.replaced),
     );
@@ -346,7 +345,7 @@ export function targetFolders(
   return sources.flatMap((source) => found.get(source) ?? []);
 }
 
-/** The server's own folders for special uses: each for the first folder of the archive that has the use. */
+/** Maps special-use folders: the first archive folder with a use gets the server's folder for it. */
 function specialFolders(
   sources: readonly SourceFolder[],
   { specialUse }: NameRules,
@@ -372,7 +371,7 @@ function treeOf(sources: readonly SourceFolder[], layout: Layout, rules: NameRul
     const above =
       layout.kind === 'in-place' ? [] : [...layout.levels, ...(layout.byAddress ? [address] : [])];
     const levels = [...above, ...(delimiter === '' ? [path] : path.split(delimiter))];
-    // IMAP ignores the case of INBOX alone, and only at the top.
+    // IMAP ignores case only for INBOX, and only at the top level.
     if (levels[0]?.toUpperCase() === 'INBOX') levels[0] = 'INBOX';
     const last = levels.pop() ?? '';
     const parent = levels.reduce((node, level) => childOf(node, level, level, rules), root);
@@ -396,13 +395,13 @@ function childOf(parent: Node, key: string, level: string, rules: NameRules): No
   return child;
 }
 
-/** One level of a path as the server accepts it: `_` for each character that cannot be there, and for no characters. */
+/** Returns a level as the server accepts it: `_` for each refused character, and for an empty level. */
 export function acceptedLevel(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {
   let accepted = '';
-  // A lone surrogate has no UTF-8, and two of them would become one name on the wire.
+  // A lone surrogate has no UTF-8 form, and two of them would get the same name on the wire.
   for (const char of level.toWellFormed()) {
     const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
     accepted += isRefused ? '_' : char;
@@ -410,7 +409,7 @@ export function acceptedLevel(
   return accepted === '' ? '_' : accepted;
 }
 
-/** The place of a folder below its parent, with ` (2)` or a higher number if its name is taken. */
+/** Returns a folder's place below its parent, with ` (2)` or a higher number if the name is taken. */
 function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<string>): Place {
   const isFlat = parent.path !== '' && rules.delimiter === '';
   const between = isFlat ? '_' : rules.delimiter;
@@ -432,7 +431,7 @@ function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<strin
   };
 }
 
-/** The same text for two paths that are one folder: IMAP ignores the case of INBOX alone. */
+/** Returns a key that is equal for paths of the same folder: IMAP ignores case only for INBOX. */
 function pathKey(path: string, { delimiter }: NameRules): string {
   const end = delimiter === '' ? -1 : path.indexOf(delimiter);
   const first = end < 0 ? path : path.slice(0, end);

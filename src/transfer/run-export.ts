@@ -32,13 +32,13 @@ import {
   whyUnreadable,
 } from './plan-export.ts';
 
-/** What a group has at most, besides its last place: small messages are then read many at a time. */
+/** Size limits of a group, before its last place: small messages are read many at a time. */
 const GROUP_BYTES = 1 << 20;
 const GROUP_PLACES = 200;
 
 type Placed = ReturnType<ExportPlan['places']> extends Generator<infer P> ? P : never;
 
-/** Yields places in their order; a reader that wants to know has heard a group earlier which sources it will be asked for. */
+/** Yields places in order. Announces the sources to the reader one group ahead, if it supports that. */
 function* readingAhead(
   places: Iterable<Placed>,
   { expect }: Pick<SourceReader, 'expect'>,
@@ -76,22 +76,21 @@ function dueOf({ outcome, place }: Placed): Expected[] {
   return [{ id, size }];
 }
 
-/** Failures beyond these are counted and in the manifest, but not in the result. */
+/** Further failures are counted and in the manifest, but not in the result. */
 const MOST_FAILURES = 10_000;
 
 /**
- * Exports the places of a selection, every source bit for bit. A message whose bytes are damaged, purged or in
- * quarantine is named and the others are exported. Memory does not grow with the number or the size of messages.
+ * Exports the places of a selection, with sources bit for bit. Reports messages with damaged, purged or incomplete
+ * bytes and exports the others. Memory use does not grow with the number or size of messages.
  *
- * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was
- *   written; export-disk-full, export-write-failed: what has its final name is complete, and running the same
- *   export again continues it
+ * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was written;
+ * export-disk-full, export-write-failed: finished files are complete, and repeating the export continues it
  */
 export function runExport(options: ExportOptions): Promise<ExportResult> {
   return runExportFrom(archiveOrigin(options), options);
 }
 
-/** The same from any origin. @throws what the origin throws as well */
+/** Like `runExport`, from any origin. @throws also errors of the origin */
 export async function runExportFrom(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -120,7 +119,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       if (finished) await target.finish(writer, plan, head);
       else await target.discard(writer);
     } catch (error) {
-      // The first failure is the one to report.
+      // Report the first failure.
       await target.discard(writer).catch(() => {});
       throw error;
     }
@@ -131,15 +130,15 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       places,
       /** Places written by this run, and the bytes of their sources. */
       ...{ exported, bytes },
-      /** Places that were there already. */
+      /** Places already in the target. */
       skipped: skipped + there,
-      /** Places of earlier exports to the same place that this selection does not have, and that are still there. */
+      /** Places of earlier exports to this target that are outside the selection and still there. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
-      /** Path of the manifest; within the file for a zip. */
+      /** Path of the manifest; for a zip, the path inside it. */
       manifest: target.manifest,
-      /** True when the signal stopped it early: running the same export again continues it. */
+      /** True if the signal stopped it early: repeating the export continues it. */
       interrupted: options.signal.aborted,
     };
   } finally {
@@ -147,7 +146,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
   }
 }
 
-/** Accounts for every place, by what was counted and by what the plan has, before a manifest says that this is all. */
+/** Checks the counts against the plan before writing the manifest. */
 function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
   { exported, there, damaged, purged, replaced }: ExportRun['counts'],
@@ -178,7 +177,7 @@ class ExportRun {
     private readonly writer: FormatWriter,
   ) {}
 
-  /** False when the signal ended it early. */
+  /** Returns false if the signal ended it early. */
   async all(): Promise<boolean> {
     const { signal, onProgress } = this.options;
     const due = this.plan.due();
@@ -205,7 +204,7 @@ class ExportRun {
       void flight.finally(() => this.#flying.delete(flight));
     }
     await Promise.all(this.#flying);
-    // What was interrupted in the middle of its work is as if it had not been begun.
+    // Ignore the abort error of an interrupted write: it left nothing behind.
     if (this.#failure !== undefined && !(signal.aborted && isAbort(this.#failure.error)))
       throw this.#failure.error;
     return !signal.aborted;
@@ -247,24 +246,24 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
 }
 
-/** Takes an export as it is written. */
+/** Receives an export as it is written. */
 export interface ExportSink {
-  /** Called once, before the first byte: with the number of the commit that the export is of. */
+  /** Called once before the first byte, with the number of the exported commit. */
   begin(commit: number): void;
-  /** Resolves when more can be taken. The bytes must not change afterwards. */
+  /** Resolves when more can be written. The caller must not change the bytes afterwards. */
   write(bytes: Uint8Array): Promise<void>;
 }
 
 export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
-  /** A zip is the one that the command writes; an mbox has the messages of all folders. */
+  /** The zip has the format of the `export` command; an mbox contains the messages of all folders. */
   readonly format: 'zip' | 'mbox';
 }
 
 /**
- * Exports a selection as one file that is sent as it is made. Every source is proven before its first byte is sent. What
- * cannot be read is named in the manifest of a zip.
+ * Exports a selection as one streamed file. Every source is proven before its first byte is sent. A zip's manifest
+ * lists unreadable messages.
  *
- * @throws what `runExport` throws. What was sent is no complete file then: a zip has no directory and cannot be opened.
+ * @throws errors of `runExport`. The output is then incomplete: a zip without directory, which cannot be opened.
  */
 export async function streamExport(
   { format, signal, ...archive }: StreamOptions,
@@ -273,7 +272,7 @@ export async function streamExport(
   const whole: WritingOptions = {
     signal,
     to: `mailkeep.${format}`,
-    // The paths of the files within are the same; an mbox has none.
+    // File paths inside are the same; an mbox has none.
     format: 'zip',
     incremental: false,
     sidecar: false,
@@ -293,7 +292,7 @@ function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): Export
         write: (bytes: Uint8Array) => sink.write(bytes),
         discard: () => Promise.resolve(),
       };
-      // There is no earlier export to take anything from.
+      // There is no earlier export to read from.
       const earlier = () => Promise.reject(exportError('export-changed', { file: to }));
       return Promise.resolve(
         new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),

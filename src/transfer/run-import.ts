@@ -31,7 +31,7 @@ import {
 import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
 import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
 
-/** What is imported into: null for the log only looks, and for the catalog where there is no archive yet. */
+/** Target of an import. A null log means a dry run; a null catalog means that no archive exists yet. */
 type Target =
   | { readonly log: LogWriter; readonly catalog: WritableCatalog }
   | { readonly log: null; readonly catalog: Catalog | null };
@@ -41,12 +41,12 @@ type ImportOptions = Target & ImportOrder;
 interface ImportOrder {
   /** Files and folders; absolute. */
   readonly paths: readonly string[];
-  /** What the mailbox is called: it is made when it is not there yet. */
+  /** The mailbox name; the mailbox is created if missing. */
   readonly name: string;
-  /** For sources that are too large for memory, and for what is in zip files. */
+  /** For sources too large for memory and contents of zip files. */
   readonly spoolDir: string;
   readonly now: () => number;
-  /** Calls back once, after `ms`; the returned function takes it back. */
+  /** Calls `act` once, after `ms`; the returned function cancels it. */
   readonly after: (ms: number, act: () => void) => () => void;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: { readonly messages: number; readonly added: number }) => void;
@@ -59,12 +59,12 @@ const MOST_DOUBTS = 1000;
 const MOST_PASSED_OVER = 10_000;
 
 /**
- * Imports mail from files into the archive, as a mailbox of its own. Bytes stay unchanged. A message that its
- * folder has, or ever had, is not added again, so running an interrupted import again continues it.
- * A message that cannot be read is named, and the others are imported. What an export's manifest records about a
- * message is used if the bytes match its entry.
+ * Imports mail from files as a separate mailbox, bit for bit. Skips messages that their folder has or ever had, so
+ * repeating an interrupted import continues it. Reports unreadable messages and imports the others. Metadata from an
+ * export's manifest is used if the bytes match its entry.
  *
- * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a path that was named, import-name-taken; what the log's writer and the fold throw
+ * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a given path, import-name-taken;
+ * errors of the log's writer and the fold
  */
 export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { catalog, name } = options;
@@ -78,7 +78,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const manifests = new Manifests();
   try {
     const paths = options.paths.flatMap(pathsMeant);
-    // Before anything is written: a path that was mistyped is an error, and not an empty import.
+    // Check all paths before writing: a mistyped path is an error, not an empty import.
     for (const given of paths) {
       const first = findMail(given).next();
       if (first.done !== true && first.value.kind === 'zip') await manifests.zip(given);
@@ -90,17 +90,17 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
 }
 
 interface OpenFolder {
-  /** The highest uid given. */
+  /** Highest assigned uid. */
   uid: number;
   added: number;
   known: number;
-  /** Ids on their way into the catalog. */
+  /** Ids not yet in the catalog. */
   readonly underWay: Set<MessageId>;
-  /** True if the folder has a message, or ever had it. */
+  /** Returns whether the folder has or ever had a message. */
   has(id: MessageId, docid: number | undefined): boolean;
 }
 
-/** A blank source may be this long; longer ones are not looked through. */
+/** Longer sources are not checked for being blank. */
 const MOST_BLANK = 64 * 1024;
 
 function isBlank(source: FetchedSource): boolean {
@@ -116,23 +116,23 @@ class Import {
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
     files: 0,
-    /** Messages met: those that were added to one folder or more, known to all their folders, or forgotten on purpose. */
+    /** Messages found: added to at least one folder, known to all their folders, or deliberately forgotten. */
     ...{ messages: 0, added: 0 },
-    /** Places of added messages (one with labels of Gmail has one for each label), and bytes of their sources. */
+    /** Places of added messages (with Gmail labels, one per label), and bytes of their sources. */
     ...{ places: 0, bytes: 0 },
     ...{ known: 0, forgotten: 0 },
-    /** Messages that were added without a date: neither their files nor their headers have one that can be read. */
+    /** Added messages without a usable date in file or header. */
     undated: 0,
-    /** Files that are not mail, judging by their names and first bytes, and links. */
+    /** Links, and files that are not mail by name and first bytes. */
     passedOver: 0,
-    /** Lines of mboxes that may or may not begin a message. */
+    /** Ambiguous mbox lines that may start a message. */
     doubtful: 0,
   };
-  /** The first of them. */
+  /** The first paths passed over. */
   readonly #passedOverPaths: string[] = [];
-  /** The first of them, with the offset in the file, and whether a message was begun there. */
+  /** The first doubtful lines: offset in the file, and whether a message was started there. */
   readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
-  /** Folders that zip files are unpacked into, and what they are called. */
+  /** Folders of unpacked zip files, with display names. */
   readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
 
@@ -167,7 +167,7 @@ class Import {
     }
     await this.#committer?.flush();
     return {
-      /** True if nothing was written: the rest is what an import would do. */
+      /** True for a dry run: the other values show what an import would do. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
@@ -175,7 +175,7 @@ class Import {
       passedOverPaths: this.#passedOverPaths,
       doubtfulLines: this.#doubtfulLines,
       folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
-      /** Manifests of exports that the files lie in; those that are damaged were not used. */
+      /** Manifests of exports that contain the files; damaged ones were not used. */
       manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
@@ -233,7 +233,7 @@ class Import {
     ]);
   }
 
-  /** Imports the files of a zip as those of a folder. */
+  /** Imports the files of a zip like those of a folder. */
   async #unpack(zip: string, below: string, budget: ZipBudget): Promise<void> {
     const { spoolDir, signal } = this.options;
     const into = mkdtempSync(path.join(spoolDir, 'import-zip-'));
@@ -261,7 +261,7 @@ class Import {
       }
     } catch (error) {
       const reason = errnoOf(error);
-      // What the archive says about itself ends the import; what a file says about itself ends the file.
+      // Archive errors end the import; file errors end only the file.
       if (reason === undefined || error instanceof MailkeepError) throw error;
       this.#failed(at, reason);
     }
@@ -284,7 +284,7 @@ class Import {
       this.#failures.push({ path: this.#named(at), reason });
   }
 
-  /** What was unpacked is called by its place in its zip. */
+  /** Returns the display path of an unpacked file: its path in the zip. */
   #named(at: string): string {
     for (const [into, zip] of this.#unpacked) {
       if (at.startsWith(into)) return this.#named(`${zip}${at.slice(into.length)}`);
@@ -377,9 +377,9 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 }
 
 /**
- * Imports mail as a mailbox of its own, and makes it searchable. What was imported stays when the work is aborted.
+ * Imports mail as a separate mailbox and indexes it for search. Imported mail stays if aborted.
  *
- * @throws what `openWriter` and `runImport` throw
+ * @throws errors of `openWriter` and `runImport`
  */
 export async function importMail(
   context: EngineContext,
@@ -409,11 +409,11 @@ export async function importMail(
 }
 
 /**
- * Returns what an import would do, without writing to the archive. Zip files are unpacked into the system's folder for
- * temporary files.
+ * Returns what an import would do, without writing to the archive. Zip files are unpacked into the system's temporary
+ * folder.
  *
- * @param isCompared false leaves out what the archive has: all mail counts as new
- * @throws what `openReaderOf` throws where there is an archive, and `runImport`
+ * @param isCompared false ignores the archive's content: all mail counts as new @throws errors of `openReaderOf` if
+ * there is an archive, and of `runImport`
  */
 export async function previewImport(
   context: EngineContext,
@@ -432,9 +432,9 @@ export async function previewImport(
 }
 
 /**
- * Records an import before it writes anything: one that is killed can be undone as well.
+ * Records an import before it writes anything, so that a killed import can be undone too.
  *
- * @returns completes the record, and returns the number by which the import is undone: null if nothing was added
+ * @returns a function that completes the record and returns the number for undoing; null if nothing was added
  */
 function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number) {
   const first = catalog.reached().number + 1;
@@ -450,7 +450,7 @@ function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number
   };
 }
 
-/** Null where there is no archive yet. */
+/** Returns null if there is no archive yet. */
 function readerOf(dataDir: string): Reader | null {
   try {
     return openReaderOf(dataDir);

@@ -49,23 +49,23 @@ import {
   targetFolders,
 } from './restore-selection.ts';
 
-/** One message in so many is fetched and compared by its bytes, and the first ones of each folder. */
+/** Bytes are compared for one message in `SAMPLED`, and for the first `FIRST` of each folder. */
 const SAMPLED = 100;
 const FIRST = 3;
 
-/** A message that the server has once more than it should: its answer was lost, and it was sent again. */
+/** A message stored twice: its response was lost, and it was sent again. */
 interface DoubledMessage extends NamedMessage {
   readonly doubleUid: number;
 }
 
 type SecondLook = Awaited<ReturnType<typeof secondLook>>;
 
-/** A message whose bytes may have to be compared. */
+/** A message whose bytes may need comparing. */
 interface Due {
   readonly message: AppendedMessage;
-  /** Bytes as the server lists it. */
+  /** Size as listed by the server. */
   readonly size: number;
-  /** False of what an earlier run has sent: its source says whether servers change it. */
+  /** False for a message from an earlier run: only its source shows whether servers change it. */
   readonly isSure: boolean;
 }
 
@@ -76,11 +76,11 @@ interface LookDeps {
 }
 
 /**
- * Looks at the selected folder once everything is in it: at uid, size, flags and date of every message that this plan
- * has appended, and at the bytes of a sample and of all that servers are known to change. May be repeated.
+ * Verifies the selected folder after sending. Compares uid, size, flags and date of every message that this plan
+ * appended. Compares the bytes of a sample, and of all messages that servers are known to change. Repeatable.
  *
- * @returns `compared`: messages whose uid, size, flags and date were compared; `fetched`: those whose bytes were; `lost`:
- *   those that the server has taken and does not show
+ * @returns `compared`: messages whose metadata was compared; `fetched`: messages whose bytes were compared; `lost`:
+ * messages that the server accepted but does not list
  */
 async function secondLook(
   deps: LookDeps,
@@ -120,7 +120,7 @@ async function secondLook(
   return { compared, fetched, lost, doubled: await doubles(deps, connection, strangers, again) };
 }
 
-/** What flags and date of a message differ in from what was sent. */
+/** Returns how a message's flags and date differ from those sent. */
 function alterationsSeen(
   { flags, received }: PlannedMessage,
   seen: SeenMessage,
@@ -130,13 +130,13 @@ function alterationsSeen(
   const { kept } = fitFlags(flags, permanentFlags);
   const altered: Alteration[] = [];
   if (kept.some((flag) => !there.has(flag.toLowerCase()))) altered.push('flags');
-  // Servers keep whole seconds.
+  // Servers store whole seconds.
   const sent = received === null ? null : Math.floor(fitDate(received).date / 1000);
   if (sent !== null && sent !== Math.floor(seen.date / 1000)) altered.push('date');
   return altered;
 }
 
-/** False where nothing was fetched: it need not be, the message is gone by now, or its source cannot be read. */
+/** Returns false if nothing was fetched: not needed, the message has been removed, or its source is unreadable. */
 async function compareBytes(
   { plan, read }: LookDeps,
   connection: ServerConnection,
@@ -163,7 +163,7 @@ async function compareBytes(
   return true;
 }
 
-/** Messages that nobody but this run can have put there twice. */
+/** Returns duplicates that only this run can have caused. */
 async function doubles(
   { plan, read }: LookDeps,
   connection: ServerConnection,
@@ -190,26 +190,26 @@ interface Ready {
   readonly form: SentForm;
 }
 
-/** A message, and how it is sent or why its bytes are not there. */
+/** A message as sent, or why its bytes are unavailable. */
 interface ReadMessage {
   readonly message: PlannedMessage;
   readonly form: SentForm | 'damaged' | 'purged';
 }
 
 interface Batch {
-  /** Bytes of all of them. */
+  /** Total bytes of the batch. */
   readonly size: number;
   readonly read: () => Promise<ReadMessage[]>;
 }
 
-/** Bytes of messages that go together, and are read while others are under way; a larger one goes alone. */
+/** Bytes of a batch, read while the previous batch is sent; a larger message goes alone. */
 const MOST_TOGETHER = 512 * 1024;
 
-/** The messages of a folder in batches, each read while the one before it is sent. */
+/** The messages of a folder in batches, each read while the previous one is sent. */
 class Batches {
   #next: PlannedMessage | undefined;
 
-  /** @param read returns a message as it is sent, or why its bytes are not there */
+  /** @param read returns a message as sent, or why its bytes are unavailable */
   constructor(
     private readonly due: Iterator<PlannedMessage, void>,
     private readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>,
@@ -217,7 +217,7 @@ class Batches {
     this.#take();
   }
 
-  /** Returns the next messages, at most so many, and begins to read them unless they are large; undefined at the end. */
+  /** Returns up to `most` messages, and starts reading them unless they are large; undefined at the end. */
   next(most: number): Batch | undefined {
     const messages: PlannedMessage[] = [];
     let size = 0;
@@ -231,7 +231,7 @@ class Batches {
     if (messages.length === 0) return undefined;
     if (size > MOST_TOGETHER) return { size, read: () => this.#readAll(messages) };
     const reading = this.#readAll(messages);
-    // Whoever wants them gets the error; it may come before that.
+    // The consumer gets the error; a rejection may come earlier.
     reading.catch(() => {});
     return { size, read: () => reading };
   }
@@ -239,7 +239,7 @@ class Batches {
   async #readAll(messages: readonly PlannedMessage[]): Promise<ReadMessage[]> {
     const all: ReadMessage[] = [];
     for (const message of messages) {
-      // Reading does not wait for anything, and the server's answer is not to wait for all of it.
+      // Reading is synchronous, so let the server's responses be processed in between.
       await nextTurn();
       all.push({ message, form: await this.read(message) });
     }
@@ -253,8 +253,8 @@ class Batches {
 }
 
 /**
- * Returns the uids of messages with these bytes, as the server may have changed them, among those of the selected folder
- * with higher uids: each uid once.
+ * Returns the uids of messages with these bytes, allowing for server changes, among higher uids of the selected folder.
+ * Each uid occurs once.
  */
 async function lastOnes(
   connection: ServerConnection,
@@ -290,43 +290,43 @@ async function lastOne(
 const TOO_LARGE: ReadonlySet<string> = new Set(['APPENDLIMIT', 'TOOBIG']);
 const NO_FOLDER: ReadonlySet<string> = new Set(['NOPERM', 'READ-ONLY', 'TRYCREATE', 'NONEXISTENT']);
 
-/** A command that was answered with NO or BAD. */
+/** A command answered with NO or BAD. */
 type Refused = ReturnType<typeof restoreError<'restore-refused'>>['facts'];
 
-/** What a refusal of APPEND is about (RFC 5530; RFC 7889 for sizes); older servers say it in words only. */
+/** Returns the cause of a refused APPEND (RFC 5530; RFC 7889 for sizes); older servers give it only as text. */
 function verdictOn({ response, text }: Refused): RefusalReason {
   if (response === 'OVERQUOTA' || /over ?quota|quota exceeded/i.test(text)) return 'quota';
   if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
   if (response !== null && NO_FOLDER.has(response)) return 'folder';
   if (/permission denied|read-?only/i.test(text)) return 'folder';
-  // Of LIMIT, only the words say what is limited.
+  // For LIMIT, only the text says what is limited.
   const isOfSize =
     /too (?:big|large)/i.test(text) || (response === 'LIMIT' && /siz|larg/i.test(text));
   return isOfSize ? 'append-limit' : 'server';
 }
 
-/** A message that breaks the connection this often is refused, so that the others get their turn. */
+/** A message that breaks the connection this often is refused, so that the others can be sent. */
 const MOST_BREAKS = 3;
 
 interface SharedRun {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
-  /** Returns a message as it is sent, or why its bytes are not there. */
+  /** Returns a message as sent, or why its bytes are unavailable. */
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
   readonly now: () => number;
-  /** Resolves after so many milliseconds, or at once when the run is to stop. */
+  /** Resolves after `ms` milliseconds, or at once when the run must stop. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** Waits for its turn with a large message, so that one at most is under way. */
+  /** Limits large messages to one at a time. */
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
-  /** @param sent bytes on the wire; 0 for what was not sent */
+  /** @param sent bytes on the wire; 0 if not sent */
   readonly onSettled: (sent: number) => void;
   readonly leftOut: { recent: number; deleted: number };
-  /** Bytes from which on the quota has no room; messages of this size are not sent any more. */
+  /** Bytes that exceed the quota; messages of this size or more are not sent. */
   readonly quota: { floor: number };
 }
 
-/** The folder on a connection. */
+/** The folder, selected on a connection. */
 interface Opened {
   readonly connection: ServerConnection;
   readonly selected: SelectedFolder;
@@ -334,7 +334,7 @@ interface Opened {
 
 interface Sent {
   readonly seq: number;
-  /** Its number in the journal. */
+  /** Number in the journal. */
   readonly entry: number;
   /** Bytes on the wire. */
   readonly size: number;
@@ -342,29 +342,28 @@ interface Sent {
   readonly altered: readonly Alteration[];
 }
 
-/** Bytes of a message that is sent before the server has said that it takes it. */
+/** Larger messages wait for the server to accept their size first. */
 const MOST_UNASKED = 1024 * 1024;
 
-/** Sends what is due in one folder, in order, and looks at all of it at the end. */
+/** Sends the due messages of one folder in order, and verifies the folder at the end. */
 class FolderRun {
   #opened: Opened | undefined;
   #unsettled: (() => void) | undefined;
-  /** The server takes no message into it. */
+  /** True if the server refuses all messages for this folder. */
   #isRefused = false;
-  /** No message that the folder had before the one under way has a higher uid. */
+  /** Highest uid in the folder before the current message. */
   #lastUid = 0;
 
   constructor(
     private readonly shared: SharedRun,
     private readonly line: Line,
-    /** Its number in the plan. */
+    /** Number in the plan. */
     private readonly folder: number,
     private readonly path: string,
   ) {}
 
   /**
-   * Returns what the second look found; undefined where the signal ended it, or the server does not open the folder (any
-   * more).
+   * Returns the result of verification; undefined if the signal ended it or the server does not open the folder.
    *
    * @throws restore-gave-up
    */
@@ -417,7 +416,7 @@ class FolderRun {
     for (const { form } of ready) onSettled(form.size);
   }
 
-  /** @param breaks how often each of them has broken the connection before */
+  /** @param breaks how often each message has broken the connection before */
   async #sendEach(ready: readonly Ready[], breaks = 0): Promise<void> {
     const { plan, quota } = this.shared;
     for (const one of ready) {
@@ -427,7 +426,7 @@ class FolderRun {
     }
   }
 
-  /** Sends messages in one command until the server has answered; one by one where it refuses them together. */
+  /** Sends messages in one command and retries until the server responds; one by one if it refuses them together. */
   async #send(ready: readonly Ready[], breaksBefore = 0): Promise<void> {
     const { journal, now, signal } = this.shared;
     const [first] = ready;
@@ -449,7 +448,7 @@ class FolderRun {
           ...{ flags, date, size },
           content: ready[i]?.form.content ?? Buffer.alloc(0),
         }));
-        // Some servers end the connection over a message that they find too large.
+        // Some servers close the connection if a message is too large for them.
         const asks = breaks > 0 || sent.some(({ size }) => size > MOST_UNASKED);
         const answer = connection.append(this.path, messages, asks);
         answer.catch(() => {});
@@ -461,7 +460,7 @@ class FolderRun {
         const uids = await append();
         this.line.worked();
         this.#settled(sent, uids);
-        // Without UIDPLUS, what comes next is recognised by the folder's next uid.
+        // Without UIDPLUS, the next message is identified by the folder's next uid.
         if (uids === null)
           this.#lastUid = (await this.#persist(() => this.#reopen())).selected.lastUid;
         return;
@@ -469,7 +468,7 @@ class FolderRun {
         if (isRestoreError(error, 'restore-connection-lost')) {
           breaks += 1;
           const uids = await this.#afterLoss(error, ready, now());
-          // Whether they are there, the next run finds out.
+          // The next run determines whether they arrived.
           if (uids === undefined) return;
           const rest = this.#settleFound(ready, sent, uids);
           if (alone !== undefined && rest.length > 0 && breaks < MOST_BREAKS) continue;
@@ -491,7 +490,7 @@ class FolderRun {
         const verdict = verdictOn(error.facts);
         if (verdict === 'folder') return this.#refuseFolder(error.facts);
         if (alone === undefined) return this.#sendEach(ready);
-        // Some servers refuse a message for a keyword that they do not like.
+        // Some servers refuse a message because of a keyword.
         const hasKeywords = sent[0]?.flags.some((flag) => !flag.startsWith('\\')) === true;
         if (verdict !== 'server' || !hasKeywords || isPlain)
           return this.#refuse(alone, verdict, error.facts);
@@ -500,7 +499,7 @@ class FolderRun {
     }
   }
 
-  /** Records which messages the server has after all; returns the others, which may be sent again. */
+  /** Records the messages that did arrive; returns the others, which may be sent again. */
   #settleFound(
     ready: readonly Ready[],
     sent: readonly Sent[],
@@ -526,7 +525,7 @@ class FolderRun {
     return rest;
   }
 
-  /** Has messages recorded as appended once the next ones are under way: the server need not wait for that. */
+  /** Defers recording until the next messages are being sent, so that the server need not wait. */
   #settled(sent: readonly Sent[], uids: readonly number[] | null): void {
     const { plan, journal } = this.shared;
     this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
@@ -547,7 +546,7 @@ class FolderRun {
     settle?.();
   }
 
-  /** Flags and date as the folder takes them, and in what they differ from the archive's. */
+  /** Returns flags and date as the folder accepts them, and how they differ from the archive. */
   #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
     const { flags: kept, date, altered } = fitMessage(message, selected.permanentFlags);
     const flags = isPlain ? kept.filter((flag) => flag.startsWith('\\')) : kept;
@@ -567,7 +566,10 @@ class FolderRun {
     this.shared.plan.refuseFolder(this.folder, text);
   }
 
-  /** The uids of messages whose APPEND broke the connection, as far as the server has them; undefined once it is to end. */
+  /**
+   * Returns the uids of messages that arrived although their APPEND broke the connection; undefined if the run must
+   * stop.
+   */
   async #afterLoss(
     error: unknown,
     ready: readonly Ready[],
@@ -583,7 +585,7 @@ class FolderRun {
     });
   }
 
-  /** Selects the folder on whatever connection there is. */
+  /** Selects the folder on the current connection. */
   async #open(): Promise<Opened> {
     const connection = await this.line.open();
     if (this.#opened?.connection === connection) return this.#opened;
@@ -594,13 +596,13 @@ class FolderRun {
     const connection = await this.line.open();
     const selected = await connection.select(this.path);
     const before = this.#opened?.selected.uidValidity;
-    // A folder that was made again has uids of its own.
+    // A recreated folder has new uids.
     if (before !== undefined && before !== selected.uidValidity) this.#lastUid = 0;
     this.#opened = { connection, selected };
     return this.#opened;
   }
 
-  /** Repeats what only reads until a connection holds. @throws restore-refused, restore-gave-up */
+  /** Retries a read command until a connection holds. @throws restore-refused, restore-gave-up */
   async #persist<T>(act: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -612,7 +614,7 @@ class FolderRun {
   }
 }
 
-/** Adds the flags of a message that are never sent. */
+/** Counts the message's flags that are never sent. */
 function countLeftOut(flags: readonly string[], counts: SharedRun['leftOut']): void {
   for (const flag of fitFlags(flags, null).leftOut)
     counts[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
@@ -629,7 +631,7 @@ interface Naming {
   readonly listed: readonly ServerFolder[];
 }
 
-/** Returns where folders go if the server refuses these characters in names. */
+/** Returns the folder targets if the server refuses these characters in names. */
 function nameFolders({ folders, layout, connection, listed }: Naming, refused: string): Targets {
   const rules: NameRules = {
     delimiter: connection.delimiter,
@@ -649,25 +651,25 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
   return named;
 }
 
-/** Response codes that are not about the characters of a name. */
+/** Response codes unrelated to the characters of a name. */
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
- * Creates the folders that are missing, with those above them, and subscribes to them. No server says which characters
- * it refuses: they are tried one by one, and replaced in all names once one is known.
+ * Creates missing folders and their parents, and subscribes to them. Servers do not say which characters they refuse:
+ * candidates are tried one by one, then replaced in all names.
  *
- * @returns `refused`: characters that the server refuses, as far as it has refused any
+ * @returns `refused`: characters found to be refused
  */
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
   const there = new Map(listed.map((folder) => [folder.path, folder]));
-  /** The server's words, by folders that it takes under no name. */
+  /** The server's text for folders that it refuses under every name. */
   const failed = new Map<number, string>();
-  /** Paths of folders that were not there before. */
+  /** Paths of newly created folders. */
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
-  /** Null for a folder that is there, or else why it was not created. */
+  /** Returns null if the folder exists or was created, otherwise the refusal. */
   const make = async (path: string) => {
     const known = there.get(path);
     if (known?.selectable === true) {
@@ -701,7 +703,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
     }
     if (!isMade) failed.set(number, words);
   }
-  // What was learned last may have given other names to folders before it.
+  // A character learned late may have renamed earlier folders.
   for (const [number, { path }] of targets) {
     const refusal = failed.has(number) ? null : await make(path);
     if (refusal !== null) failed.set(number, refusal.words);
@@ -709,10 +711,13 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   return { targets, refused, failed, made };
 }
 
-/** Letters, digits, spaces and what every server takes. */
+/** Letters, digits, spaces and other characters that every server accepts. */
 const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
 
-/** Which characters to replace, likeliest first: the one that the server names, each other one, all of them, and all beyond ASCII. */
+/**
+ * Returns sets of characters to replace, likeliest first: the one the server mentions, each other one, all, and all
+ * non-ASCII characters.
+ */
 function trials(path: string, words: string, delimiter: string): string[] {
   const odd = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
   const [, named] = /'(.)'/u.exec(words) ?? [];
@@ -724,17 +729,17 @@ function trials(path: string, words: string, delimiter: string): string[] {
   );
 }
 
-/** From here on a message is large, in bytes. */
+/** Minimum bytes of a large message. */
 const LARGE = 8 * 1024 * 1024;
 
-/** Named messages beyond these are counted only. */
+/** Further messages are only counted. */
 const MOST_NAMED = 10_000;
 
 /**
- * Restores messages of an archive into mailboxes of an IMAP server: plans what goes where, sends what is not there, and
- * looks at it once it is. The journal and what the server has decide what is there, so a run that was interrupted at any
- * moment is continued by the same options. Memory does not grow with the number of messages, but for a folder that has
- * messages already.
+ * Restores messages of an archive into mailboxes of an IMAP server: plans the targets, sends missing messages and
+ * verifies them. The journal and the server's content show what has arrived, so the same options continue a run
+ * interrupted at any moment. Memory use does not grow with the number of messages, except for folders that already have
+ * messages.
  *
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
@@ -754,7 +759,6 @@ export async function runRestore(options: RestoreOptions) {
 export type RestoreResult = Awaited<ReturnType<typeof runRestore>>;
 export type RestoredFolder = RestoreResult['folders'][number];
 
-/** Bytes that the server announces; null where it announces none. */
 type Limits = Parameters<typeof fitSizes>[1];
 
 class Restore {
@@ -766,10 +770,10 @@ class Restore {
   #continued = false;
   #targets: Targets = new Map();
   #ended: MailkeepError | null = null;
-  /** How fast the server took messages, in this run or the last one that was measured. */
+  /** The server's append speed in this run, or the last one measured. */
   #rate: Rate | null = null;
   #connections = 1;
-  /** What the server will refuse as it has announced: messages over its limit, and beyond its quota. */
+  /** Expected refusals from the announced limits: message size and quota. */
   #expected = { 'append-limit': 0, quota: 0 };
 
   constructor(
@@ -830,13 +834,13 @@ class Restore {
         throw restoreError('restore-several-mailboxes', { mailboxes: addresses });
       return { kind: 'in-place' };
     }
-    // A mailbox that has come to the archive since must not move the folders of others.
+    // A mailbox added to the archive since must not change the targets of others.
     if (this.#journaled !== undefined) return this.#journaled.layout;
     const levels = levelsOf(destination, now());
     return { kind: 'below', levels, byAddress: addresses.length > 1 };
   }
 
-  /** Finds out what folders have already. Returns the PERMANENTFLAGS of each, by its number in the plan. */
+  /** Determines what the folders already contain. Returns each folder's PERMANENTFLAGS by its number in the plan. */
   async #look(
     connection: ServerConnection,
     paths: ReadonlySet<string>,
@@ -848,7 +852,7 @@ class Restore {
       const form = await readForm(options.sources, message);
       return typeof form === 'string' ? undefined : form;
     };
-    // Before a folder is selected, so that what comes late is seen.
+    // Wait before selecting a folder, so that late messages are seen.
     const openSince = journal?.openSince() ?? null;
     if (openSince !== null) await options.sleep(restOfUnknown(openSince, options.now()));
     for (const [folder, { path }] of this.#targets) {
@@ -867,7 +871,7 @@ class Restore {
     return permanent;
   }
 
-  /** Which messages the server will not have as they are, as far as that is known before any is read. */
+  /** Records the alterations that are known before reading any message. */
   #expectAlterations(permanent: ReadonlyMap<number, readonly string[] | null>): void {
     const { plan } = this;
     for (const folder of plan.folders().keys())
@@ -907,13 +911,13 @@ class Restore {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
       if (!options.signal.aborted) this.#ended = error;
     }
-    // What the server may take another time, the same command sends again, to the same place.
+    // The same command retries temporary refusals, with the same targets.
     const { quota = 0, folder = 0, server = 0 } = plan.refusals();
     const isDone = this.#ended === null && !options.signal.aborted && quota + folder + server === 0;
     if (isDone) journal.finish(journaled, options.now());
   }
 
-  /** Sends the folders, those with most bytes first; each connection takes the next one when it has done with one. */
+  /** Sends the folders, largest first; each connection takes the next folder when it is free. */
   async #send(
     journaled: JournaledPlan,
     failed: ReadonlyMap<number, string>,
@@ -941,7 +945,7 @@ class Restore {
       try {
         await line.open();
       } catch (error) {
-        // Fewer connections do as well: servers limit them.
+        // Servers limit connections; continue with fewer.
         if (error instanceof MailkeepError) return;
         throw error;
       }
@@ -960,7 +964,7 @@ class Restore {
 
   readonly #sent = { done: 0, bytes: 0 };
 
-  /** Something is to be sent, or an earlier run has sent something that nobody has looked at since. */
+  /** Returns whether messages are due, or an earlier run sent messages that are not yet verified. */
   #hasWork(counts: { readonly due: number; readonly present: number } | undefined): boolean {
     if (counts === undefined) return false;
     return counts.due > 0 || (this.#continued && counts.present > 0);
@@ -978,7 +982,7 @@ class Restore {
       plan,
       journal: journalOf(options.journal).entriesOf(journaled),
       read: (message) => readForm(options.sources, message),
-      // One large message at a time, and any number of others.
+      // One large message at a time; no limit for others.
       inTurn: (size, act) => (size < LARGE ? act() : large.run(act)),
       leftOut: this.#leftOut,
       quota: { floor: Number.POSITIVE_INFINITY },
@@ -991,7 +995,7 @@ class Restore {
     };
   }
 
-  /** Accounts for every message, by what was planned and by what became of it. */
+  /** Checks the outcomes against the number of planned messages. */
   #checkAllCounted(): void {
     const { options, plan } = this;
     let accounted = 0;
@@ -1016,35 +1020,35 @@ class Restore {
       return {
         mailbox: address,
         folder: path,
-        /** Its path on the server; null where the server takes it under no name. */
+        /** Path on the server; null if the server refuses it under every name. */
         to: target?.path ?? null,
-        /** Characters of its name were replaced, or it got a number because another folder has its name. */
+        /** Whether characters were replaced, or a number was added because the name was taken. */
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
-        /** Messages that this plan had appended to an earlier folder of that name, which was made again since. */
+        /** Messages that this plan appended to an earlier folder of that name, recreated since. */
         remade: this.#remade.get(folder) ?? 0,
         ...of,
       };
     });
     return {
       to: options.target,
-      /** The plan's number in the journal; null for a dry run of a new one. */
+      /** Number of the plan in the journal; null for a dry run of a new plan. */
       plan: this.#journaled?.number ?? null,
-      /** An earlier run of this plan was interrupted. */
+      /** True if an earlier run of this plan was interrupted. */
       continued: this.#continued,
-      /** When the plan was made, ISO 8601 in UTC; null for a dry run of a new one. */
+      /** Creation time of the plan, ISO 8601 in UTC; null for a dry run of a new plan. */
       begun: this.#journaled === undefined ? null : isoTime(this.#journaled.startedAt),
       dryRun: options.dryRun,
       commit: { number, hash },
       asOf: asOf === null ? null : isoTime(asOf),
       ...{ folders, ...total, limits, expected: this.#expected, rate: this.#rate },
       refusals: plan.refusals(),
-      /** Each message that was refused, up to a limit. */
+      /** Refused messages, up to a limit. */
       failures: plan.refused(MOST_NAMED),
-      /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
+      /** Messages that differ from the archive; in a dry run, those whose flags or dates will differ. */
       altered: plan.alterations(),
       alterations: plan.altered(MOST_NAMED),
       leftOut: this.#leftOut,
-      /** What was looked at once everything was there. */
+      /** Verified messages. */
       looked: {
         compared: sumOf(this.#looks, ({ compared }) => compared),
         fetched: sumOf(this.#looks, ({ fetched }) => fetched),
@@ -1058,7 +1062,7 @@ class Restore {
   }
 }
 
-/** Only a dry run does without a journal. */
+/** Returns the journal; only a dry run can do without one. */
 function journalOf(journal: RestoreJournal | undefined): RestoreJournal {
   if (journal === undefined) throw new Error('a restore needs its journal');
   return journal;
@@ -1072,7 +1076,7 @@ function sumOf<T>(values: readonly T[], part: (value: T) => number): number {
   return values.reduce((sum, value) => sum + part(value), 0);
 }
 
-/** The journal's name of a selection and where it goes: the same command has the same one. */
+/** Returns the journal's key for a selection and destination: the same command has the same key. */
 function whatOf({ selection, destination }: RestoreOptions): string {
   const { query, mailboxes, folders, asOfText, deleted } = selection;
   const places = [[...mailboxes].sort(), [...folders].sort()];
