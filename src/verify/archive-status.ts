@@ -17,7 +17,7 @@ import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, plannedPrune } from './purge.ts';
 import { recalledVerification, verificationStatus } from './verification.ts';
 
-/** A mailbox with or without anything in the archive. */
+/** A mailbox, with or without archived data. */
 type StatusMailbox = Omit<KnownMailbox, 'id'>;
 
 export type FolderStatus = ReturnType<typeof folderStatus>;
@@ -26,13 +26,13 @@ export type Budget = ReturnType<typeof budgets>[number];
 export type ArchiveStatus = ReturnType<typeof archiveStatus>;
 
 export interface Quota {
-  /** ISO 8601: when the service said so. */
+  /** ISO 8601: time of the service's response. */
   readonly at: string;
   readonly resources: readonly QuotaUse[];
 }
 
 /**
- * Returns what `mailkeep status` prints. Sizes in bytes, times in ISO 8601 UTC. Looks at the archive only: no network, no
+ * Returns the data for `mailkeep status`. Sizes in bytes, times in ISO 8601 UTC. Reads only the archive: no network, no
  * configuration.
  */
 export function archiveStatus(
@@ -45,17 +45,17 @@ export function archiveStatus(
   return {
     dataDir,
     commit: { number, hash },
-    /** Distinct messages, and the bytes of their raw sources. */
+    /** Distinct messages, and the bytes of their sources. */
     messages,
     bytes,
     logBytes: bytesIn(logFolder(dataDir)),
     catalogBytes: bytesOf(catalogFile(dataDir)),
-    /** Messages that are stored, but not searchable yet. */
+    /** Stored messages that are not indexed yet. */
     pending,
     unparsed,
-    /** Distinct attachments with text of their own: to be read yet, searchable, and found not to be readable. */
+    /** Distinct attachments with text: pending, searchable and unreadable. */
     attachments: catalog.attachments.counts(),
-    /** The last verification and the damage that is known; null while nothing was ever verified. */
+    /** The last verification and the known damage; null before the first verification. */
     verification: verificationStatus(recalledVerification(state)),
     budget: budgets(state),
     /** All messages of synced mailboxes, counted once per folder, as at the end of a sync. */
@@ -70,7 +70,7 @@ export function archiveStatus(
 }
 
 function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefined) {
-  // All folders at once: asking for those of each mailbox takes quadratic time with many mailboxes.
+  // One query for all folders: a query per mailbox takes quadratic time.
   const folders = new Map<string, KnownFolder[]>();
   for (const folder of catalog.folders.all()) {
     const key = mailboxKey(folder);
@@ -83,7 +83,7 @@ function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefine
   );
 }
 
-/** Mailboxes that a token reaches and that no pass got to yet: the archive has nothing of them. */
+/** Returns mailboxes that a token can access but no sync run has reached. */
 function waitingMailboxes(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
@@ -112,31 +112,31 @@ function mailboxStatus(
     address: mailbox.address,
     host: mailbox.host,
     resourceId: mailbox.mailbox,
-    /** The configuration of the last sync leaves it out, or all its folders. */
+    /** Excluded by the configuration of the last sync, itself or all its folders. */
     unwatched,
     messages: sum('messages'),
     unread: sum('unread'),
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    /** The oldest of its folders' proofs, unwatched ones apart; null when a folder was never compared. */
+    /** The oldest comparison among its watched folders; null if one was never compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
-    /** The oldest of its folders' certificates, those apart that have none yet; null when none has. */
+    /** The oldest reconciliation among its folders, ignoring folders without one; null if none has one. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recalledQuota(state, mailbox),
-    /** Since when the list of the platform surface shows it as suspended; null while it does not. */
+    /** Start of the suspension, according to the Platform API; null if not suspended. */
     suspendedSince: suspended === null ? null : new Date(suspended).toISOString(),
     folders,
   };
 }
 
-/** ISO times sort as texts, and one that is missing is older than all. */
+/** ISO times sort as text; a missing time is the oldest. */
 function oldest(times: readonly (string | null)[]): string | null {
   return times.map((time) => time ?? '').sort()[0] || null;
 }
 
-/** What the service last said of a mailbox's quotas, once a day; null when it was never asked, empty when it has none. */
+/** Returns a mailbox's last known quotas, queried once per day; null if never queried, empty if it has none. */
 export function recalledQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
@@ -145,20 +145,20 @@ export function recalledQuota(
   return known === undefined ? null : { ...known, at: new Date(known.at).toISOString() };
 }
 
-/** How fast services were found to let themselves be asked. */
+/** Returns the known rate limits of each service. */
 function budgets(state: StateFile | undefined) {
   return (state?.entries('limiter') ?? []).flatMap(({ key, value }) => {
     if (!('learned' in value) || !key.startsWith('gate ')) return [];
     const { learned, announced, holdUntil } = value;
     return [
       {
-        /** Host and port, and the label of the token. */
+        /** Host and port, and the token's label. */
         gate: key.slice('gate '.length),
-        /** Requests a minute; null while no refusal taught any: then the configured rate holds. */
+        /** Requests per minute; null before the first refusal: the configured rate applies. */
         learnedPerMinute: learned,
-        /** Requests a minute that the service announces; null when it does not. */
+        /** Requests per minute announced by the service; null if none. */
         announcedPerMinute: announced,
-        /** Until when the service asked to be left alone; null when it does not. */
+        /** End of a pause requested by the service; null for none. */
         heldUntil: holdUntil > 0 ? new Date(holdUntil).toISOString() : null,
       },
     ];
@@ -176,18 +176,18 @@ function folderStatus(
   return {
     folder,
     specialUse,
-    /** The configuration of the last sync leaves it out: it is compared with nothing, and not stale. */
+    /** Excluded by the configuration of the last sync: it is not compared and does not become stale. */
     unwatched: isUnwatchedFolder(state, { host, mailbox, folder }),
-    /** Current places: stored, assumed and held together. */
+    /** Current messages: stored, matched without download, and pending deletion. */
     messages: open,
     unread: folders.unread(id),
     ...{ assumed, held, ended, quarantined, forgotten },
-    /** When it was last compared with the service, and whether everything added up then; null when that is not known. */
+    /** Time of the last comparison with the service, and whether it was consistent; null if unknown. */
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
-    /** Since when the flags of all its messages were compared; null when they never were. */
+    /** Start of the last comparison of all flags; null for never. */
     flagsAt: proof?.flagsAt ?? null,
-    /** When its last certificate was written to the log, at most once a day; null before the first. */
+    /** Time of the last reconciliation in the log, at most one per day; null before the first. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
 }
@@ -196,8 +196,8 @@ export type ArchiveFacts = ReturnType<typeof archiveFacts>;
 export type MailboxFacts = ArchiveFacts['mailboxes'][number];
 
 /**
- * What monitoring asks of the archive; the same that `status` shows, with times in milliseconds since the epoch. Costs some
- * queries for each folder.
+ * Returns the archive's data for monitoring: as in `status`, with times in milliseconds since the epoch. Costs several
+ * queries per folder.
  */
 export function archiveFacts(
   archive: Pick<Reader, 'catalog' | 'dataDir'>,
@@ -217,7 +217,7 @@ export function archiveFacts(
         ...mailbox,
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Share of its fullest quota that is used, 1 for full; null where none is known. */
+        /** Used share of its fullest quota, 1 for full; null if unknown. */
         full: fullnessOf(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };
@@ -231,14 +231,14 @@ function millisOf(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-/** What the configuration decides about an archive, for those who only look at it. */
+/** Configuration that affects an archive, for read-only commands. */
 export interface ArchivePolicy {
   readonly retention: RetentionSettings;
-  /** A comparison at least this much later may confirm the deletions that the brake holds. */
+  /** Minimum age of a deletion before another comparison may confirm it to the deletion guard. */
   readonly confirmAfterMs: number;
-  /** When the daemon prunes, as a cron expression; null where only `mailkeep prune` does. */
+  /** The daemon's pruning schedule, a cron expression; null if only `mailkeep prune` removes mail. */
   readonly pruneSchedule: string | null;
-  /** What pruning would remove now. @throws what `plannedPrune` throws */
+  /** Returns what pruning would remove now. @throws errors of `plannedPrune` */
   plan(reader: Pick<Reader, 'catalog'>, state: Pick<StateFile, 'entries'> | undefined): PrunePlan;
 }
 
@@ -256,26 +256,29 @@ export function policyOf(
 
 export type FolderProof = ReturnType<typeof folderProofs>[number];
 
-/** Returns the last comparison of each folder that the service still has. Counts nothing. */
+/** Returns the last comparison of each folder that still exists at the service. Counts nothing. */
 export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: StateFile | undefined) {
   return folders.all().map(({ id, host, mailbox, address, folder }) => {
     const proof = recalledProof(state, { host, mailbox, folder });
     const at = proof === undefined ? folders.latestCertificate(id)?.time : Date.parse(proof.at);
     return {
       ...{ host, mailbox, address, folder },
-      /** The configuration of the last sync leaves it out. */
+      /** Excluded by the configuration of the last sync. */
       unwatched:
         isUnwatchedMailbox(state, { host, mailbox }) ||
         isUnwatchedFolder(state, { host, mailbox, folder }),
-      /** Milliseconds since the epoch: by the state, or by its last certificate where the state is lost; null for never. */
+      /**
+       * Milliseconds since the epoch: from the state, or from the last reconciliation if the state is lost; null for
+       * never.
+       */
       at: at ?? null,
-      /** Whether everything added up then; null when that is not known. */
+      /** Whether the comparison was consistent; null if unknown. */
       complete: proof?.complete ?? null,
     };
   });
 }
 
-/** Returns what is in quarantine, from the `from`-th on, and how many there are in total. Times in milliseconds since the epoch. */
+/** Returns incomplete messages from offset `from`, and their total number. Times in milliseconds since the epoch. */
 export function quarantinedMessages(
   { catalog }: Pick<Reader, 'catalog'>,
   state: Pick<StateFile, 'get'> | undefined,
@@ -289,14 +292,16 @@ export function quarantinedMessages(
       ...{ address, folder, uid, subject, date, size, reason, detail, since },
       acknowledged: entry.acknowledged,
       tries: tried?.tries ?? 0,
-      /** When the daemon tries next, at the earliest; null where it was not tried again yet. */
+      /** Earliest next attempt by the daemon; null if there was no retry yet. */
       nextAt: tried === undefined ? null : nextTryAt(tried),
     };
   });
   return { all: open.length, messages };
 }
 
-/** Returns since when the brake holds places of a folder, milliseconds since the epoch; null where that is unknown. */
+/**
+ * Returns when the deletion guard started to hold a folder's deletions, milliseconds since the epoch; null if unknown.
+ */
 export function heldSince(state: Pick<StateFile, 'get'> | undefined, at: FolderKey): number | null {
   return state?.get('held', folderKey(at))?.since ?? null;
 }

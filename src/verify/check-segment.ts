@@ -47,7 +47,7 @@ import { type Meaning, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
-/** Rebuilds and hashes messages while their records pass by, as far as their blobs passed by lately or are found. */
+/** Rebuilds and hashes messages as their records are read, if their blobs are recent or can be found. */
 class MessageCheck {
   count = 0;
   rawBytes = 0;
@@ -59,7 +59,7 @@ class MessageCheck {
     private readonly blobs: RecentBlobs,
   ) {}
 
-  /** For each record with a payload: what it means to the catalog. */
+  /** Returns the meaning of a record with payload for the catalog. */
   visit({ kind, hash, payload }: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
     switch (kind) {
       case RECORD_KIND.blob: {
@@ -86,7 +86,7 @@ class MessageCheck {
     }
   }
 
-  /** What was found out since it was last asked. */
+  /** Returns the outcomes since the last call. */
   taken(): readonly Outcome[] {
     const outcomes = this.#outcomes;
     this.#outcomes = [];
@@ -94,7 +94,7 @@ class MessageCheck {
     return outcomes;
   }
 
-  /** Forgets what passed by since it was last asked: no commit made that a part of the archive. */
+  /** Discards the outcomes since the last call: no commit made them part of the archive. */
   drop(): void {
     this.#outcomes = [];
     this.count = this.#before.count;
@@ -130,18 +130,18 @@ function blobsOf(part: Part): readonly string[] {
   return part[5] ?? [part[4]];
 }
 
-/** How many bytes its blobs have together. */
+/** Returns the total bytes of a part's blobs. */
 function blobBytesOf(part: Part): number {
   if (part[0] === 'raw') return 0;
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** A source up to this size is put together and hashed at once, which costs less than piece by piece. Bytes. */
+/** Maximum bytes of a source assembled and hashed at once, which costs less than piece by piece. */
 const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
-/** Used again for each source: fresh memory costs as much as encoding. */
+/** Reused for each source: allocating costs as much as encoding. */
 let together: Buffer | undefined;
 
-/** Returns the SHA-256 of a message's source; undefined where it has another size. @throws RecipeMismatch */
+/** Returns the SHA-256 of a message's source; undefined if its size differs. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
   size: number,
@@ -170,15 +170,15 @@ function sourceHash(
   return length === size ? whole.digest('hex') : undefined;
 }
 
-/** Bytes of blobs that are kept: most messages that need one come right behind it, or soon. */
+/** Bytes of cached blobs: most messages follow soon after the blobs they need. */
 const KEPT_BYTES = 32 * 1024 * 1024;
-/** A message that needs more is rebuilt piece by piece in its turn. Bytes. */
+/** A message that needs more bytes is rebuilt later, piece by piece. */
 const FETCHED_BYTES = 8 * 1024 * 1024;
 
-/** Looks for a blob's bytes in the rest of the log; they have its hash when they come. */
+/** Reads a blob from the rest of the log; returned bytes match the hash. */
 export type FindBlob = (hash: BlobHash) => Buffer | undefined;
 
-/** Blobs of the log in force, each with bytes that have its hash, in the order of their last use. */
+/** A cache of verified blobs from the active log, in order of last use. */
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
   #kept = 0;
@@ -197,9 +197,9 @@ export class RecentBlobs {
   }
 
   /**
-   * All of these blobs, or undefined when some are neither kept nor found.
+   * Returns all these blobs, or undefined if any is neither cached nor found.
    *
-   * @param length how many bytes they are together
+   * @param length total bytes of the blobs
    */
   all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
     const found = new Map<BlobHash, Buffer>();
@@ -226,15 +226,15 @@ export class RecentBlobs {
   }
 }
 
-/** Records handed on together, at least: enough for one transaction of the fold, which runs meanwhile. */
+/** Minimum records per batch: enough for one transaction of the fold, which runs concurrently. */
 const RECORDS = 1_000;
-/** Characters handed on together, at least, however few records they are: the length of a string is limited. */
+/** Characters that complete a batch regardless of its records: strings have a maximum length. */
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
- * Reads a segment's whole file and checks all that it shows by itself: header, record headers, CRCs, and with
- * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`. With
- * `settling`, what the catalog has already is not handed on.
+ * Reads a whole segment file and checks everything it contains: header, record headers and CRCs. With `full`, also
+ * every SHA-256, the footer against the records, and every message whose bytes are present or in `blobs`. With
+ * `settling`, skips data that the catalog already has.
  */
 export function* checkSegment(
   files: FileLayer,
@@ -268,7 +268,7 @@ function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
   try {
     return openSegment(files, dir, { segment, generation });
   } catch (error) {
-    // A generation that is not in force any more goes at any time.
+    // A replaced generation may be removed at any time.
     if (errnoName(error) === 'ENOENT') return 'gone';
     throw error;
   }
@@ -304,7 +304,7 @@ function* check(
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
-    // Zeros that replace what the disk cannot read may have been commits.
+    // Zeros in place of unreadable sectors may have been commits.
     const tail =
       item.what === 'remainder' &&
       isWritten &&
@@ -359,7 +359,7 @@ function damage(opened: OpenSegment, problem: Problem): SegmentReport {
   };
 }
 
-/** The records of a sealed file that stand in these bytes. */
+/** Returns the range of records in these bytes of a sealed file. */
 function ordinalsIn(
   { sealed }: OpenSegment,
   { offset, end }: Problem,
@@ -380,7 +380,7 @@ function ordinalsIn(
   return first === undefined ? undefined : [first, last];
 }
 
-/** What is wrong in the file of an archive's catalog, damage that keeps it from being read included. */
+/** Returns the structural errors of an archive's catalog file, including damage that makes it unreadable. */
 export function foundInStructure(dir: string): readonly string[] {
   try {
     return wrongStructure(dir);
@@ -391,8 +391,8 @@ export function foundInStructure(dir: string): readonly string[] {
 }
 
 /**
- * Rebuilds and hashes messages, one after the other, streamed, and returns those that are not what they should be.
- * The caller reads these again to find the reason.
+ * Rebuilds and hashes messages one by one, streamed, and returns the failed ones. The caller reads them again to find
+ * the reason.
  *
  * @throws system errors of reading
  */
@@ -421,7 +421,7 @@ export async function rebuildMessages(
   return failed;
 }
 
-/** Returns undefined where a catalog cannot be read: comparing it without settling reports why. */
+/** Returns undefined if the catalog cannot be read: the later comparison reports why. */
 export function unlessTroubled<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -435,12 +435,12 @@ type Placed = PlacedValue<Meaning | SettledRun>;
 type PlacedMessage = PlacedValue<Extract<Meaning, { kind: 'message' }>>;
 
 /**
- * Compares messages and blobs with the catalog while their records pass by. Most messages arrived once and nothing
- * happened to them since: the catalog has the rows of that, and comparing them here, on several threads, takes a
- * fraction of folding the message and comparing afterwards. All others are handed on to be folded.
+ * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
+ * and the catalog has matching rows. Comparing them here, on several threads, costs a fraction of folding them first.
+ * All others are returned for folding.
  *
- * The catalog only chooses what is compared here. Whoever folds the rest has to make sure that nothing in it concerns a
- * message that was settled; see `ImpliedCatalog.agrees`.
+ * The catalog only selects what is compared here. The caller that folds the rest must ensure that it does not concern a
+ * settled message; see `ImpliedCatalog.agrees`.
  */
 export class Settling {
   #messages = 0;
@@ -455,7 +455,7 @@ export class Settling {
     this.#rows = unlessTroubled(() => openSettledRows(dir));
   }
 
-  /** The records of a batch that are to be folded, and runs of those that are settled where their facts were. */
+  /** Returns a batch's records to fold, with settled records replaced by runs at the position of their facts. */
   left(segment: number, { commit, records, problems }: ReadBatch<Meaning>): readonly Placed[] {
     const rows = this.#rows;
     if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
@@ -463,7 +463,7 @@ export class Settling {
     }
     const settle = new BatchSettling(rows, segment, commit.number);
     const left = unlessTroubled(() => rows.within(() => settle.left(records)));
-    // Whoever compares the rest reports what keeps the catalog from being read.
+    // The comparison of the remaining records reports why the catalog is unreadable.
     if (left === undefined) this.close();
     if (left === undefined) return records;
     this.#messages += settle.messages;
@@ -488,9 +488,9 @@ class BatchSettling {
   messages = 0;
   blobs = 0;
   readonly #left: Placed[] = [];
-  /** Message records that no fact has used yet. */
+  /** Message records without a fact so far. */
   readonly #arrived = new Map<string, PlacedMessage>();
-  /** Records that are among `#left` although they are settled. */
+  /** Settled records that are still in `#left`. */
   readonly #settled = new Set<Placed>();
 
   constructor(
@@ -510,7 +510,7 @@ class BatchSettling {
       case 'blob': {
         const position = { segment: this.segment, ordinal, offset };
         const state = this.rows.blob(value.hash, value.size, position);
-        // One that a later record replaces has no row. If that record never comes, the catalog has a row too many.
+        // A blob replaced by a later record has no row. If that record is missing, the catalog has a surplus row.
         if (state === 'settled') this.blobs += 1;
         else if (state === undefined) this.#left.push({ value, ordinal, offset });
         return;
@@ -529,9 +529,9 @@ class BatchSettling {
     }
   }
 
-  /** The fact of an arrival whose message came just before, in the same batch, if the catalog has its rows. */
+  /** Settles the arrival of a message from the same batch, if the catalog has matching rows. */
   #settle(fact: Fact): SettledRun | undefined {
-    // An accepted or assumed message has an event as well.
+    // An accepted or assumed message has an additional event.
     if (fact.fact !== 'appeared' || fact.accepted !== undefined || fact.assumedFrom !== undefined) {
       return undefined;
     }
@@ -574,62 +574,61 @@ function joined(a: SettledRun, b: SettledRun): SettledRun {
 }
 
 export interface SegmentChecker {
-  /** How many are worth asking for at a time. */
+  /** Useful number of concurrent calls. */
   readonly width: number;
-  /** What a file of the log says, while it is read. Its failure comes to who takes the reports. */
+  /** Yields the reports of a file in the log as it is read, and throws its errors. */
   check(job: SegmentJob): AsyncIterable<SegmentReport>;
-  /** Those messages that could not be rebuilt, or are not what they should be. */
+  /** Returns the messages that cannot be rebuilt or do not match their id. */
   rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
   structure(dir: string): Promise<readonly string[]>;
-  /** See `contradictingTables`, whose errors it throws. */
+  /** See `contradictingTables`, including its errors. */
   contradictions(dir: string): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
-/** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */
+/** A log file to read completely. Plain data: it may be sent to another thread. */
 export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
-  /** The generation to read; default the one in force. */
+  /** The generation to read; default: the active one. */
   readonly generation?: number;
-  /** True for the last segment of the log: what follows its last commit is unfinished work, not damage. */
+  /** True for the last segment: data after its last commit is unfinished work, not damage. */
   readonly last: boolean;
-  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, wherever they are. */
+  /** The highest commit known to a catalog or checkpoint: errors up to it are damage anywhere. */
   readonly seen: number;
-  /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
+  /** Checks every SHA-256 and rebuilds every message; otherwise only CRCs. */
   readonly full: boolean;
-  /** Compare messages with the catalog's rows at once, up to this commit; see `Settling`. Default: none. */
+  /** Settles messages up to this commit against the catalog; see `Settling`. Default: none. */
   readonly settleUpTo?: number;
 }
 
-/** Messages to be rebuilt from wherever their bytes are. Plain data, like the other. */
+/** Messages to rebuild from anywhere in the log. Plain data, like `SegmentJob`. */
 export interface MessagesJob {
   readonly dir: string;
-  /** Undefined where a message's position is unknown: it fails. */
+  /** Undefined if a message's position is unknown: it fails. */
   readonly messages: ReadonlyMap<MessageId, Position | undefined>;
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
 
-/** What a thread is asked for, one at a time. */
 export type ThreadJob =
   | { readonly what: 'segment'; readonly job: SegmentJob }
   | { readonly what: 'messages'; readonly job: MessagesJob }
   | { readonly what: 'structure' | 'contradictions'; readonly dir: string }
   | { readonly what: 'intact'; readonly file: FileToProve };
 
-/** A file of a segment, at whatever path it is. */
+/** A segment file, at any path. */
 interface FileToProve extends SegmentFile {
   readonly path: string;
   readonly sealed: boolean;
 }
 
-/** What reading one file of the log gave, in the order of the file. */
+/** The results of reading a log file, in file order. */
 export type SegmentReport =
-  /** First, where the file could be opened: what its header says, and so whether it follows on what was read before. */
+  /** First, if the file can be opened: the header, which shows whether it continues the chain. */
   | {
       readonly what: 'begin';
       readonly archiveId: string;
-      /** The commit that the segment's header names. */
+      /** The preceding commit, from the segment's header. */
       readonly before: ChainState;
       readonly generation: number;
     }
@@ -642,39 +641,39 @@ export type SegmentReport =
       readonly offset: number;
       readonly bytes: number;
     }
-  /** Rebuilt from its recipe the message is not what it should be. */
+  /** The rebuilt message does not match its id. */
   | {
       readonly what: 'unsound';
       readonly message: MessageId;
       readonly reason: DamageReason | 'hash';
     }
-  /** The message needs bytes that are elsewhere in the log. */
+  /** The message needs bytes from elsewhere in the log. */
   | {
       readonly what: 'deferred';
       readonly message: MessageId;
       readonly blobs: readonly BlobHash[];
     }
-  /** Last, where the file could be opened. */
+  /** Last, if the file can be opened. */
   | {
       readonly what: 'end';
       readonly after: ChainState;
       readonly records: number;
       readonly messages: number;
-      /** Bytes of the raw sources of its messages, and of the file. */
+      /** Bytes of the message sources and of the file. */
       readonly rawBytes: number;
       readonly fileBytes: number;
       readonly settled: SettledCounts;
     };
 
-/** More threads wait for the disk, and each holds what one segment says. */
+/** More threads would wait for the disk, and each keeps a segment's results in memory. */
 const MOST_THREADS = 4;
 
-/** One for the catalog's file, one for the first segment. */
+/** One for the catalog file, one for the first segment. */
 const NEEDED_THREADS = 2;
 
 /**
- * Reads on threads of their own. Two start at once, so that they load while the caller opens the archive, or loads the
- * code that does; others start when they are needed.
+ * Returns a checker that reads on worker threads. Two start at once, so that they load while the caller opens the
+ * archive; others start on demand.
  */
 export function checkerOnThreads(): SegmentChecker {
   const { width, pool } = threads();
@@ -683,7 +682,7 @@ export function checkerOnThreads(): SegmentChecker {
     width,
     check(job) {
       const reports = new Readable({ objectMode: true, read() {} });
-      // The consumer of the reports gets the error; until then it must not count as unhandled.
+      // The consumer gets the error; until then it must not count as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))
@@ -701,14 +700,14 @@ export function checkerOnThreads(): SegmentChecker {
   };
 }
 
-/** Reads files of segments on threads of their own. */
+/** Reads segment files on worker threads. */
 export interface SegmentProver {
-  /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed where it should be */
+  /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed if required */
   intact(file: FileToProve): Promise<void>;
   close(): Promise<void>;
 }
 
-/** @param atOnce threads that start now, so that they load while the first segments come; others when they are needed */
+/** @param atOnce threads to start now, before the first segments arrive; others start on demand */
 export function proverOnThreads(atOnce = 0): SegmentProver {
   const { pool } = threads();
   if (atOnce > 0) pool.start(atOnce);

@@ -20,20 +20,20 @@ import { verifyError } from './errors.ts';
 const DOMAIN = 'mailkeep checkpoint 1\n';
 
 /**
- * A signed statement that at a time an archive's log ended with a commit. The hash of a commit covers everything
- * before it, so whoever keeps the statement elsewhere can prove later that nothing was changed or cut off.
+ * A signed statement of the last commit of an archive's log at a given time. A commit's hash covers everything before
+ * it, so a checkpoint stored elsewhere proves later that nothing was changed or removed.
  */
 export interface Checkpoint extends LogHead {
   readonly mailkeep: 'checkpoint 1';
   /** ISO 8601. */
   readonly signedAt: string;
-  /** Ed25519, the 32 bytes in base64. */
+  /** Ed25519, 32 bytes in base64. */
   readonly publicKey: string;
-  /** Of `mailkeep checkpoint 1\n` and the canonical JSON of all other fields, in base64. */
+  /** Covers `mailkeep checkpoint 1\n` and the canonical JSON of all other fields; base64. */
   readonly signature: string;
 }
 
-/** The text of a new key (PKCS #8, PEM), to be kept in a file of mode 0600. */
+/** Returns a new key (PKCS #8, PEM), for a file of mode 0600. */
 export function newSigningKey(): string {
   const { privateKey } = generateKeyPairSync('ed25519');
   return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
@@ -102,16 +102,15 @@ export function readCheckpoint(file: string): Checkpoint {
   return { ...said, signature };
 }
 
-/** A public key as people compare it: the beginning of the SHA-256 of its 32 bytes. */
+/** Returns a public key's fingerprint: the start of the SHA-256 of its 32 bytes. */
 export function fingerprintOf(publicKey: string): string {
   return digest('sha256', Buffer.from(publicKey, 'base64')).slice(0, 16);
 }
 
 /**
- * A public key as it is given: its 32 bytes in base64, or a file that holds those or a key in PEM.
+ * Reads a public key: 32 bytes in base64, or a file with these or a PEM key.
  *
- * @returns as a checkpoint names it
- * @throws `checkpoint-public-key`
+ * @returns the key as in a checkpoint @throws `checkpoint-public-key`
  */
 export function readPublicKey(given: string, file: string): string {
   const raw = rawKey(given);
@@ -138,7 +137,7 @@ function pemKey(text: string): string | undefined {
     const key = createPublicKey(text);
     return key.asymmetricKeyType === 'ed25519' ? rawOf(key) : undefined;
   } catch {
-    // No key: the caller reports it.
+    // Not a key: the caller reports it.
     return undefined;
   }
 }
@@ -147,7 +146,7 @@ function signed(said: Omit<Checkpoint, 'signature'>): Buffer {
   return Buffer.from(`${DOMAIN}${canonicalJson(said)}`, 'utf8');
 }
 
-/** The public part of a key that signs, as a checkpoint names it: 32 bytes in base64. */
+/** Returns the public part of a signing key as in a checkpoint: 32 bytes in base64. */
 export function publicKeyOf(key: KeyObject): string {
   return rawOf(createPublicKey(key));
 }
@@ -158,7 +157,7 @@ function rawOf(key: KeyObject): string {
 }
 
 /**
- * Returns the file of the key that signs for an archive (Ed25519, PKCS #8, PEM), which is created if it is missing.
+ * Returns the file of an archive's signing key (Ed25519, PKCS #8, PEM); creates it if missing.
  *
  * @throws usage-save-failed
  */

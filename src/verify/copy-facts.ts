@@ -10,23 +10,23 @@ import {
 
 const SCOPE = 'copy-target';
 
-/** A copy that lacks commits is stale once so many of its intervals have passed without one that lacked nothing. */
+/** An incomplete copy is stale after this many intervals since it was last complete. */
 const STALE_INTERVALS = 3;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
-/** A copy of the archive, as monitoring sees it. Times are milliseconds since the epoch. */
+/** A copy of the archive, with its data for monitoring. Times are milliseconds since the epoch. */
 export interface CopyFacts extends KnownCopy {
   /** `s3://BUCKET/PREFIX`, or the folder. */
   readonly to: string;
-  /** Commits of the archive that it lacks; null before the first copy. */
+  /** Missing commits; null before the first copy. */
   readonly behind: number | null;
 }
 
-/** Returns the copies that are known, in the order of their names. */
+/** Returns the known copies, by name. */
 export function recalledCopies(
   state: Pick<StateFile, 'entries'> | undefined,
-  /** The last commit of the archive. */
+  /** The archive's last commit. */
   reached: number,
 ): CopyFacts[] {
   return (state?.entries(SCOPE) ?? []).map(({ key, value }) => ({
@@ -40,7 +40,7 @@ export function recalledCopy(state: Pick<StateFile, 'get'>, to: string): KnownCo
   return state.get(SCOPE, to) ?? NOTHING_KNOWN;
 }
 
-/** Whether the daemon should have brought a copy up to date long ago. */
+/** Returns whether the daemon's updates of a copy are long overdue. */
 export function isStale({ plan, made, behind }: CopyFacts, now: number): boolean {
   if (plan === null || behind === 0) return false;
   const last = Math.max(made?.at ?? plan.since, plan.currentAt);
@@ -51,7 +51,7 @@ export function rememberCopied(state: Memory, to: string, made: KnownCopy['made'
   change(state, to, (known) => ({ ...known, made, failed: null }));
 }
 
-/** Remembers that a copy could not be brought up to date; its failures in a row are counted. */
+/** Records a failed update of a copy; counts consecutive failures. */
 export function rememberCopyFailure(
   state: Memory,
   to: string,
@@ -63,21 +63,21 @@ export function rememberCopyFailure(
   });
 }
 
-/** What was found at a copy: an object by its name, or a file of a readable copy. */
+/** A finding in a copy: an object's name, or a file of a readable copy. */
 export interface FoundInCopy {
   readonly name: string;
-  /** One sentence for people. */
+  /** One sentence for users. */
   readonly message: string;
 }
 
-/** So many damaged objects are uploaded again one by one; a copy that has more is refreshed. */
+/** Up to this many damaged objects are uploaded individually; a copy with more is refreshed. */
 const MOST_NAMES = 10_000;
-/** Objects that open, describe and lead to a copy. */
+/** Objects needed to open, describe and locate a copy. */
 const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 
 /**
- * Remembers that a copy was read back. Damaged data stays known until everything was read and found intact, or was
- * replaced: a sample that happens to read other segments says nothing about it. The small objects are always compared.
+ * Records a verification of a copy. Damaged data stays known until everything was read and found intact, or was
+ * replaced: a sample of other segments proves nothing about it. The small objects are always compared.
  */
 export function rememberCopyChecked(
   state: Memory,
@@ -99,10 +99,10 @@ export function rememberCopyChecked(
 }
 
 /**
- * Remembers what a copy found at its target. Damage that this run repaired is shown until the next look, unless it was
+ * Records damage that a copy run found at its target. Repaired damage is shown until the next check, unless it was
  * shown before.
  *
- * @param replaced objects that were known to be damaged, and that the copy no longer needs
+ * @param replaced objects known to be damaged, which the copy no longer needs
  */
 export function rememberMended(
   state: Memory,
@@ -121,7 +121,7 @@ export function rememberMended(
   });
 }
 
-/** Returns the objects of a copy that were found damaged, and not replaced since. */
+/** Returns a copy's damaged objects that were not replaced yet. */
 export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): ReadonlySet<string> {
   return new Set(recalledCopy(state, to).damage?.names);
 }
@@ -138,10 +138,9 @@ function damageOf<M extends object>(
 }
 
 /**
- * Remembers what the daemon's configuration wants, and returns the copies that it has no longer: these are kept as they
- * were left.
+ * Records the copies in the daemon's configuration, and returns those no longer in it: they keep their last state.
  *
- * @param plans the longest time between two copies, in milliseconds, by address
+ * @param plans the maximum interval between two copies, in milliseconds, by address
  */
 export function rememberPlans(
   state: Memory & Pick<StateFile, 'entries'>,
@@ -165,7 +164,7 @@ export function rememberPlans(
   });
 }
 
-/** Forgets a copy that was given up, unless the daemon keeps it up to date. */
+/** Forgets an abandoned copy, unless the daemon updates it. */
 export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' | 'unknown' {
   return state.together(() => {
     const known = state.get(SCOPE, to);
@@ -176,7 +175,7 @@ export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' |
   });
 }
 
-/** Remembers that the time of a copy had come, and that it lacked nothing. */
+/** Records that a copy was due and already complete. */
 export function rememberCurrent(state: Memory, to: string, now: number): void {
   change(state, to, (known) =>
     known.plan === null ? known : { ...known, plan: { ...known.plan, currentAt: now } },
@@ -189,7 +188,7 @@ function change(state: Memory, to: string, after: (known: KnownCopy) => KnownCop
 
 export type CopyStatus = ReturnType<typeof copyStatus>;
 
-/** Returns what is shown of the copies that are known, in the order of their names. */
+/** Returns the status of the known copies, by name. */
 export function copyStatuses(
   state: Pick<StateFile, 'entries'> | undefined,
   reached: number,
@@ -198,22 +197,22 @@ export function copyStatuses(
   return recalledCopies(state, reached).map((copy) => copyStatus(copy, now));
 }
 
-/** Returns a copy as `status --json` and the health endpoint show it. Times are ISO 8601. */
+/** Returns a copy for `status --json` and the health endpoint. Times are ISO 8601. */
 export function copyStatus(copy: CopyFacts, now: number) {
   const { to, made, plan, failed, checked, behind } = copy;
   const damage = copyDamage(copy);
   return {
     to,
-    /** Null where only `copy init` has begun it, or nothing. */
+    /** Null if only `copy init` or nothing was run. */
     encrypted: made?.encrypted ?? null,
-    /** When it was last brought up to date, and the commit that it reached; null before the first copy. */
+    /** Time of the last update, and the commit it reached; null before the first copy. */
     copiedAt: isoOf(made?.at),
     commit: made?.commit ?? null,
     behind,
-    /** The longest time between two copies of the daemon; null where its configuration has no such copy. */
+    /** The daemon's maximum interval between two copies; null if not configured. */
     everySeconds: plan === null ? null : plan.everyMs / 1_000,
     stale: isStale(copy, now),
-    /** Why it could not be brought up to date since; null where it was. */
+    /** Why updates have failed since the last success; null if they have not. */
     failure:
       failed === null
         ? null
@@ -224,12 +223,12 @@ export function copyStatus(copy: CopyFacts, now: number) {
             code: failed.code,
             message: failed.text,
           },
-    /** The last time that some of it was read back; null while it never was. */
+    /** The last verification; null for never. */
     verified:
       checked === null
         ? null
         : { ...checked, at: new Date(checked.at).toISOString(), fullAt: isoOf(checked.fullAt) },
-    /** What was found damaged, until all of it is found intact. */
+    /** Known damage, until a complete verification finds the copy intact. */
     damage:
       damage === null
         ? null
@@ -241,7 +240,7 @@ export function copyStatus(copy: CopyFacts, now: number) {
   };
 }
 
-/** Returns all that is known to be damaged of a copy; one of the findings is described. */
+/** Returns all known damage of a copy, with the description of one finding. */
 export function copyDamage({ damage, unkept = null }: KnownCopy): Omit<CopyDamage, 'names'> | null {
   if (damage === null || unkept === null) return damage ?? unkept;
   const since = Math.min(damage.since, unkept.since);

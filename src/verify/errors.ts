@@ -1,7 +1,7 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
-/** Findings that a sentence names. */
+/** Findings listed in one sentence. */
 const MOST_NAMED = 3;
 
 function listed(findings: readonly string[], found: number): string {
@@ -12,7 +12,7 @@ function listed(findings: readonly string[], found: number): string {
 
 export const verifyError = defineErrors({
   usage: {
-    /** The file is no checkpoint of mailkeep's, or, with a reason of the system, cannot be read. */
+    /** The file is not a checkpoint, or cannot be read for a system `reason`. */
     'checkpoint-unreadable': ({ file, reason }: { file: string; reason?: string }) =>
       reason === undefined
         ? [`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.']
@@ -33,7 +33,7 @@ export const verifyError = defineErrors({
       `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
       'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
     ],
-    /** No import of this number was recorded; `runs` is how many were. */
+    /** No import with this number was recorded; `runs` is the number of recorded imports. */
     'import-unknown-run': ({ run, runs }: { run: number; runs: number }) => [
       runs === 0
         ? `The archive has no record of import ${run}, or of any other import.`
@@ -46,12 +46,12 @@ export const verifyError = defineErrors({
       `The signature of the checkpoint ${file} is invalid: the file was changed.`,
       'Use another copy of it. This result says nothing about the archive.',
     ],
-    /** A checkpoint was signed with another key than the one that was named; fingerprints. */
+    /** A checkpoint was signed with a different key than expected; both as fingerprints. */
     'checkpoint-other-key': (f: { file: string; found: string; wanted: string }) => [
       `The checkpoint ${f.file} was signed with key ${f.found}, not with ${f.wanted}.`,
       'It proves nothing about what the owner of that key signed. Use another copy of it.',
     ],
-    /** A verification found that bytes are not what was written; `found` is how often, `findings` are the first ones. */
+    /** A verification found damaged bytes; `found` is the number of findings, `findings` are the first ones. */
     'archive-damaged': ({
       found,
       findings = [],
@@ -102,14 +102,14 @@ export const retentionError = defineErrors({
       `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
       'If the hold no longer applies, remove it from retention.hold in the configuration.',
     ],
-    /** A daemon cannot finish what `forget` has decided: the catalog it works with has to be rebuilt. */
+    /** The daemon cannot finish a `forget`, because it cannot rebuild the catalog it has open. */
     'forget-unfinished': () => [
       '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
       'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
     ],
   },
   config: {
-    /** A hold's query cannot be read: `other-moment`, `unknown-name`, or the sentence of the error that says why. */
+    /** A hold's query is invalid: `other-moment`, `unknown-name`, or the parser's error text. */
     'retention-bad-hold': ({ query, problem }: { query: string; problem: string }) => [
       `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
       'See retention.hold in the configuration.',
@@ -125,7 +125,7 @@ export const retentionError = defineErrors({
     'message-purged': (f: {
       id: string;
       reason: string;
-      /** ISO 8601; null where the log does not say. */
+      /** ISO 8601; null if the log has no time. */
       time: string | null;
     }) => [
       `Message ${f.id} was ${f.reason === 'forgotten' ? 'forgotten' : 'pruned'}${f.time === null ? '' : ` at ${f.time}`}: its bytes, its text and its listed fields were removed on purpose.`,

@@ -4,11 +4,10 @@ import { isImported } from '../mail/identity.ts';
 import type { CopyStatus } from './copy-facts.ts';
 
 /**
- * Returns the mailboxes that were not completely compared with the origin since `since` (milliseconds since the epoch),
- * or never. Imported ones have no origin, and those that the configuration excludes are not synced: they are as fresh
- * as they will ever be.
+ * Returns the mailboxes without a complete comparison since `since` (milliseconds since the epoch). Leaves out imported
+ * mailboxes, which have no service, and excluded ones, which are not synced.
  *
- * @param mailboxes `provenAt` in milliseconds or in ISO 8601
+ * @param mailboxes `provenAt` in milliseconds or ISO 8601
  */
 export function staleMailboxes<M extends Watching & { readonly provenAt: number | string | null }>(
   mailboxes: readonly M[],
@@ -23,16 +22,16 @@ export function staleMailboxes<M extends Watching & { readonly provenAt: number 
 
 interface Watching {
   readonly host: string;
-  /** Left out by the configuration since it was synced. */
+  /** Excluded by the configuration after it was synced. */
   readonly unwatched: boolean;
 }
 
-/** Whether passes compare a mailbox with an origin. */
+/** Returns whether sync runs compare a mailbox with a service. */
 export function isWatched(mailbox: Watching): boolean {
   return !isImported(mailbox) && !mailbox.unwatched;
 }
 
-/** Asks for something at most once in a while: what monitoring asks for must not cost more than the work. */
+/** Caches a result for a short period, so that monitoring does not cost more than the work it monitors. */
 export class Remembered<T> {
   #known: { readonly at: number; readonly value: T } | undefined;
 
@@ -45,7 +44,7 @@ export class Remembered<T> {
   get(): T {
     const at = this.now();
     const age = this.#known === undefined ? Number.POSITIVE_INFINITY : at - this.#known.at;
-    // A clock that was set back must not keep what is old.
+    // A clock set back must not keep an old result.
     if (this.#known === undefined || age >= this.everyMs || age < 0) {
       this.#known = { at, value: this.ask() };
     }
@@ -53,7 +52,7 @@ export class Remembered<T> {
   }
 }
 
-/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` a count; no limit is null. */
+/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; a null limit means none. */
 export interface QuotaUse {
   readonly name: string;
   readonly usage: number;
@@ -62,11 +61,11 @@ export interface QuotaUse {
 
 interface Fullness {
   readonly name: string;
-  /** Share of the limit that is used: 1 is full. */
+  /** Used share of the limit: 1 is full. */
   readonly share: number;
 }
 
-/** How full a mailbox is, by the quota that is nearest to its limit; null where none has a limit. */
+/** Returns the quota nearest to its limit; null if none has a limit. */
 export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
   let fullest: Fullness | null = null;
   for (const { name, usage, limit } of quotas) {
@@ -77,37 +76,37 @@ export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
   return fullest;
 }
 
-/** A share in whole percent, rounded down: what is nearly full is not called full. */
+/** Returns a share in whole percent, rounded down: nearly full must not show as full. */
 export function percentOf(share: number): number {
   return Math.floor(share * 100);
 }
 
-/** Something that went wrong in a run, by name. Null: it is about more than that. */
+/** A failure in a run. A null field means that it is not limited to one account or mailbox. */
 export interface RunFailure {
   readonly account: string | null;
   readonly mailbox: string | null;
   readonly family: ErrorFamily;
   readonly code: string;
-  /** One sentence for people. */
+  /** One sentence for users. */
   readonly message: string;
 }
 
-/** What a run of the daemon came to: a pass, a sweep, a verification, anything that it does by itself. */
+/** The result of a daemon run: sync, full sync, verification or another background task. */
 export interface RunReport {
   /** `sync`, `sweep`, `verify` and so on. */
   readonly kind: string;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `interrupted`: it was asked to stop, and says nothing of how things are. */
+  /** `interrupted`: stopped on request; the run shows nothing about the archive's condition. */
   readonly outcome: 'done' | 'failed' | 'interrupted';
   readonly failures: readonly RunFailure[];
-  /** What the run was about, accounts by name and mailboxes by address: of these, what has no failure is well. */
+  /** Scope of the run: account names and mailbox addresses. Those without a failure are healthy. */
   readonly accounts: readonly string[];
   readonly mailboxes: readonly string[];
-  /** The copy that it was about, by its address. */
+  /** The copy's address, for a copy run. */
   readonly copy?: string | undefined;
-  /** Messages that a verification read back, or that a pruning removed. */
+  /** Messages verified, or removed by pruning. */
   readonly messages?: number | undefined;
   readonly counts: {
     readonly added: number;
@@ -117,18 +116,17 @@ export interface RunReport {
   };
 }
 
-/** `starting` until the archive is open and the schedules run; `failed` when only a restart can help. */
+/** `starting` until the archive is open and the schedules run; `failed` if only a restart can help. */
 type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
 
-/** What is known of the archive besides its mailboxes. */
+/** Known condition of the archive, besides its mailboxes. */
 export interface Known {
   readonly damage: KnownDamage | null;
   readonly copies: readonly CopyStatus[];
 }
 
-/** What the daemon reports about itself while it runs. */
+/** The daemon's status while it runs. */
 export class DaemonState {
-  /** The last run of each kind. */
   readonly #runs = new Map<string, RunReport>();
   #phase: Phase = 'starting';
 
@@ -138,7 +136,7 @@ export class DaemonState {
     return this.#phase;
   }
 
-  /** What failed stays so until the process ends. */
+  /** `failed` is final. */
   enter(phase: Phase): void {
     if (this.#phase !== 'failed') this.#phase = phase;
   }
@@ -147,7 +145,7 @@ export class DaemonState {
     this.#runs.set(report.kind, report);
   }
 
-  /** Last runs, by kind. */
+  /** Returns the last run of each kind. */
   runs() {
     return [...this.#runs.values()]
       .sort((a, b) => (a.kind < b.kind ? -1 : 1))
@@ -161,15 +159,18 @@ export class DaemonState {
   }
 }
 
-/** Alive: it answers, and need not be restarted. A restart repairs no damage, so known damage is only mentioned. */
+/**
+ * Returns liveness: the process responds and needs no restart. Known damage is reported only, because a restart does
+ * not repair it.
+ */
 export function liveness(state: DaemonState, known: Known, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
 /**
- * Doing its work: started and not stopping. With a longest age it is what monitoring asks, as `status --max-age` is:
- * every mailbox was compared with the origin within that time, no copy of the daemon is stale, and no damage is known. An
- * archive without mailboxes is stale.
+ * Returns readiness: started and not stopping. With a maximum age it also requires, like `status --max-age`, that every
+ * mailbox was compared within that time. No copy may be stale and no damage known. An archive without mailboxes is
+ * stale.
  */
 export function readiness(
   state: DaemonState,
@@ -191,7 +192,7 @@ export function readiness(
   return { ok: works && fresh && isSound && isCopied, ...common(state, known, now), stale };
 }
 
-/** What both answers say. Names no addresses of mail; times in ISO 8601. */
+/** Returns the fields of both responses. Contains no mail addresses; times in ISO 8601. */
 function common(state: DaemonState, { damage, copies }: Known, now: number) {
   return {
     phase: state.phase,

@@ -14,8 +14,8 @@ import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 
 /**
- * Compares the catalog with what the log implies, row by row, and returns how many rows differ. Lets others have their
- * turn now and then.
+ * Compares the catalog with the log row by row, and returns the number of differing rows. Yields to the event loop
+ * regularly.
  *
  * @throws AbortError; `catalog-damaged`
  */
@@ -49,7 +49,7 @@ export async function compareCatalog(options: {
   return differing;
 }
 
-/** The catalog may remember where bytes were that a purge took out of the log since. */
+/** The catalog may still have positions of bytes that a purge removed from the log. */
 function isPurged(segments: SegmentCache, { table, difference, position }: RowDifference): boolean {
   if (table !== 'records' || difference !== 'surplus' || position === null) return false;
   try {
@@ -76,8 +76,8 @@ function concerned(
 }
 
 /**
- * How the catalog was compared: `missing` and `other-version` are no damage, since it can be made again. `unreadable`
- * says nothing about it: the system did not let us look.
+ * Result of comparing the catalog. `missing` and `other-version` are not damage, because it can be rebuilt.
+ * `unreadable` means that the system refused access, and proves nothing.
  */
 export type CatalogState =
   | 'equal'
@@ -93,8 +93,8 @@ export type Grown = ReturnType<typeof openGrown>;
 /**
  * Opens the catalog to check, and adds damage to the findings.
  *
- * @returns `unread`: why it cannot be read, where that is so, as a name of the system's or of SQLite's; `reached`: what it
- *   had reached by now, which the log has to hold
+ * @returns `unread`: why it cannot be read, as a system or SQLite error name; `reached`: the catalog's last commit,
+ * which the log must contain
  */
 export function openGrown(dir: string, findings: Findings) {
   const without = (state: CatalogState, unread: string | null = null) => ({
@@ -116,8 +116,8 @@ export function openGrown(dir: string, findings: Findings) {
 }
 
 /**
- * A catalog that names what a finding concerns, as long as it can be read. An error of its own ends that: it is kept
- * in `trouble` for whoever judges the catalog, and later findings about the log carry no names.
+ * Looks up the messages of findings in the catalog. If the catalog fails, keeps the error in `trouble` for its own
+ * verdict; later findings have no names.
  */
 export class Witness implements Concerns {
   trouble: CatalogTrouble | undefined;
@@ -155,7 +155,7 @@ export class Witness implements Concerns {
   }
 }
 
-/** What keeps a catalog from being compared. */
+/** An error that prevents comparing a catalog. */
 export interface CatalogTrouble {
   readonly state: 'damaged' | 'unreadable';
   readonly detail: string;
@@ -167,7 +167,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
   'catalog-disk-full',
 ]);
 
-/** Returns the catalog's own trouble that an error stands for; rethrows other errors. */
+/** Returns the catalog trouble for an error; rethrows unrelated errors. */
 export function troubleOf(error: unknown): CatalogTrouble {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);
@@ -176,15 +176,15 @@ export function troubleOf(error: unknown): CatalogTrouble {
   throw error;
 }
 
-/** How far the messages of a segment were verified, and when. */
+/** Verification progress of a segment's messages. */
 export interface SegmentCheckup {
-  /** When all records below `covered` were last verified, milliseconds since the epoch; 0 for never. */
+  /** Time at which all records below `covered` were last verified, milliseconds since the epoch; 0 for never. */
   readonly at: number;
-  /** Ordinals below were verified at least once. */
+  /** Ordinals below this were verified at least once. */
   readonly covered: number;
-  /** Where the current round continues; 0 when there is none. */
+  /** The next ordinal of the current round; 0 for none. */
   readonly next: number;
-  /** The ordinal behind the last message that it had then; 0 where an earlier version did not note it. */
+  /** The ordinal after the last message at that time; 0 if an earlier version did not record it. */
   readonly end: number;
 }
 
@@ -195,7 +195,7 @@ interface Checkups {
   set(segment: number, checkup: SegmentCheckup): void;
 }
 
-/** What was never verified comes first, then what was verified longest ago. Pure. */
+/** Returns segments in verification order: never verified first, then the least recently verified. */
 export function leastRecentlyVerified(
   segments: readonly StoredSegment[],
   checkup: (segment: number) => SegmentCheckup,
@@ -213,10 +213,10 @@ export function leastRecentlyVerified(
 
 export type Sampling = Awaited<ReturnType<typeof verifySample>>;
 
-/** Rebuilds and hashes messages, least recently verified first, and remembers how far it came. */
+/** Rebuilds and hashes messages, least recently verified first, and records the progress. */
 export async function verifySample(options: {
   readonly segments: readonly StoredSegment[];
-  /** Messages of a segment from an ordinal on, in order. */
+  /** Returns the messages of a segment from an ordinal on, in order. */
   readonly messagesIn: (
     segment: number,
     from: number,
@@ -224,9 +224,9 @@ export async function verifySample(options: {
   readonly reader: LogReader;
   readonly concerns: Concerns;
   readonly checkups: Checkups;
-  /** Hears the id of every message that is as it was stored. */
+  /** Called with the id of every intact message. */
   readonly sound?: (id: MessageId) => void;
-  /** How many messages. */
+  /** Number of messages. */
   readonly wanted: number;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -262,7 +262,7 @@ export async function verifySample(options: {
   return {
     checked,
     of,
-    /** When the messages that wait longest were last verified; null where some never were. */
+    /** The oldest verification among all messages; null if some were never verified. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
     findings: findings.kept,
@@ -283,7 +283,7 @@ function checkupAfter(
     : { ...before, next: reached, end };
 }
 
-/** Reads a message; what keeps it from being read as it was stored becomes a finding. */
+/** Reads a message; adds a finding if it cannot be read as stored. */
 async function isSound(
   reader: LogReader,
   id: MessageId,

@@ -14,13 +14,13 @@ import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 
-/** A record that is still there, and what deciding about it needs; blobs come by their hash alone. */
+/** A record still in the log, with the data for deciding about it; blobs have only their hash. */
 type WalkedRecord =
   | { readonly kind: 'blob'; readonly hash: BlobHash }
   | { readonly kind: 'message'; readonly id: MessageId; readonly blobs: readonly BlobHash[] }
   | { readonly kind: 'fact'; readonly fact: Fact };
 
-/** A record's place: the same in every generation of its segment. */
+/** A record's position: the same in every generation of its segment. */
 interface RecordAt {
   readonly segment: number;
   readonly ordinal: number;
@@ -29,11 +29,11 @@ interface RecordAt {
 }
 
 /**
- * Every committed record of the log in order, those without payload left out. Half a log says nothing about what is
- * shared, so damage anywhere ends it.
+ * Yields every committed record with payload, in log order. Damage anywhere is an error: an incomplete log cannot show
+ * which data is shared.
  *
- * @param store where segments are that are not in the folder: they are fetched when it is their turn
- * @throws `log-damaged`; the signal's reason; what fetching a segment throws
+ * @param store source of segments missing from the folder, fetched as needed @throws `log-damaged`; the signal's
+ * reason; errors of fetching a segment
  */
 async function* walkLog(
   files: FileLayer,
@@ -93,28 +93,28 @@ function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> 
   return { value };
 }
 
-/** Facts about one message at a place, from its appearance to the next one's. */
+/** Facts about one message at a place, until the next message appears there. */
 interface Episode {
   owner: MessageId;
   readonly fingerprints: Set<string>;
   readonly records: RecordAt[];
 }
 
-/** Facts about attempts to fetch what was listed with one fingerprint. */
+/** Facts about attempts to fetch a listed message with one fingerprint. */
 interface Attempts {
   readonly records: RecordAt[];
   readonly kept: Set<BlobHash>;
 }
 
-/** What of a place's facts goes, and which blobs are kept aside by the facts that stay. */
+/** The facts of a place to remove, and the blobs that the remaining facts still need. */
 interface StorySplit {
   readonly going: readonly RecordAt[];
   readonly stillKept: ReadonlySet<BlobHash>;
 }
 
 /**
- * The facts about one place in the order of the log: which of them speak of which message. A uid whose message was
- * replaced has more than one, and facts of the others stay.
+ * The facts about one place, in log order, by message. A uid whose message was replaced has several messages; facts
+ * about the others stay.
  */
 class PlaceStory {
   readonly #episodes: Episode[] = [];
@@ -168,7 +168,7 @@ class PlaceStory {
     }
   }
 
-  /** @param allAttempts what was in quarantine here is forgotten, whatever it was */
+  /** @param allAttempts forget every incomplete message at this place */
   split(isGoing: (id: MessageId) => boolean, allAttempts: boolean): StorySplit {
     const gone = this.#episodes.filter(({ owner }) => isGoing(owner));
     const prints = new Set(gone.flatMap(({ fingerprints }) => [...fingerprints]));
@@ -183,19 +183,18 @@ class PlaceStory {
 }
 
 /**
- * Determines which folder a path meant at each moment of the log. Facts name folders by the path they had then; a
- * rename moves a folder's places to another path, and what was there before is another folder.
+ * Tracks which folder a path meant at each point in the log. Facts use the path of their time; a rename moves a
+ * folder's places to another path.
  *
- * A key depends only on the renames noted until then: two readings of a log that ask about different places give
- * the same keys.
+ * A key depends only on the renames so far, so two readings of a log give the same keys even for different places.
  */
 export class FolderIdentities {
-  /** Where renames led: the folder that a path means now. */
+  /** Renamed folders: the folder that a path means now. */
   readonly #renamed = new Map<string, string>();
-  /** How often a folder was renamed away from a path: the next one of that name is another. */
+  /** Renames away from each path: the next folder of that name is a new one. */
   readonly #left = new Map<string, number>();
 
-  /** Notes a fact; call it for every fact, in the order of the log. */
+  /** Applies a fact; call it for every fact, in log order. */
   note(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
@@ -206,7 +205,7 @@ export class FolderIdentities {
     this.#renamed.set(text(host, mailbox, to), moved);
   }
 
-  /** A key that stays the same through renames. */
+  /** Returns a place's key, which stays the same through renames. */
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
     return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
   }
@@ -222,30 +221,30 @@ function text(host: string, mailbox: string, folder: string): string {
 
 interface Wanted {
   readonly messages: ReadonlySet<MessageId>;
-  /** Places in quarantine, under the paths their folders have now, each with the number that stands for it. */
+  /** Places of incomplete messages, by current folder path, each with the id that represents it. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
-  /** Parts of mailboxes, with the number in the fact that records their removal. */
+  /** Parts of mailboxes, with the message id in the fact that records their removal. */
   readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
 }
 
-/** Bytes that stay because something else has them too. */
+/** Bytes that stay because another message uses them too. */
 interface Shared {
   readonly message: MessageId;
   readonly blob: BlobHash;
-  /** A message that stays; null where bytes kept aside by a quarantined place are the same. */
+  /** A remaining message; null if a blob kept for an incomplete message is identical. */
   readonly with: MessageId | null;
 }
 
 export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
 
 /**
- * Finds every record that speaks of these messages, in two readings of the log: all copies of their sources, the blobs
- * that nothing else has, and every fact about them at any place.
+ * Finds all records about these messages, in two readings of the log: every copy of their sources, blobs that no other
+ * message uses, and every fact about them.
  *
- * The caller holds the lock: what is found holds as long as nothing is appended.
+ * The caller holds the lock: the result is valid until the next append.
  *
- * @param segments where segments are that are not in the folder; without it, all are there
- * @throws `log-damaged`: what cannot be read may share what would go
+ * @param segments source of segments missing from the folder; default: all are local @throws `log-damaged`: unreadable
+ * data may share what would be removed
  */
 export async function surveyPurge(
   files: FileLayer,
@@ -293,7 +292,7 @@ export async function surveyPurge(
       if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
     }
   }
-  /** Blobs that go with each message. */
+  /** Blobs to remove with each message. */
   const blobs = new Map<MessageId, BlobHash[]>();
   const shared: Shared[] = [];
   for (const [blob, message] of first.blobs) {
@@ -304,16 +303,16 @@ export async function surveyPurge(
       going.push(...(copies.get(blob) ?? []));
     }
   }
-  /** The commits that the records are in, whose ordinals go, by segment. */
+  /** Commits of the removed records. */
   const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
   return { records: bySegment(going), commits, blobs, shared };
 }
 
 interface Concerned {
   readonly records: readonly RecordAt[];
-  /** Blobs that may go, each with a message that has it. */
+  /** Candidate blobs, each with a message that uses it. */
   readonly blobs: ReadonlyMap<BlobHash, MessageId>;
-  /** Places at which one of the messages ever stood, or that are forgotten from quarantine. */
+  /** Places where one of the messages ever was, or whose incomplete message is forgotten. */
   readonly places: ReadonlySet<string>;
   readonly quarantined: ReadonlySet<string>;
 }
@@ -350,7 +349,7 @@ async function concerned(
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
       if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
     } else if (fact.fact === 'purged' && fact.again === true && wanted.messages.has(fact.message)) {
-      // It came again: attempts that did not bring it whole are attempts to fetch it.
+      // The message arrived again: incomplete attempts at these places belong to it.
       for (const place of fact.places ?? []) {
         places.set(folders.keyOf(place), fact.message);
         quarantined.add(folders.keyOf(place));

@@ -20,34 +20,34 @@ import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
 import type { Survey } from './find-purged.ts';
 
-/** What may go, as configured; days are whole days, null keeps for ever. */
+/** The configured retention in whole days; null keeps mail for ever. */
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
-/** A place that has ended, and what is known about its end; times are milliseconds since the epoch. */
+/** A deleted message's place; times are milliseconds since the epoch. */
 export interface EndedPlace {
   readonly folderId: number;
-  /** Resource id and address: rules may name either. */
+  /** Resource id and address: rules may use either. */
   readonly mailbox: string;
   readonly address: string;
   readonly folder: string;
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** Since when the origin is known not to have it, as the latest certificate proves; null where none does. */
+  /** Time since which the service is proven not to have it, by the latest reconciliation; null for no proof. */
   readonly confirmedAt: number | null;
-  /** The account that listed its mailbox lists it still. */
+  /** The account that listed its mailbox still lists it. */
   readonly isReachable: boolean;
-  /** Its folder can be named in a fact. */
+  /** Its folder can be written in a fact. */
   readonly isNameable: boolean;
 }
 
 export interface Candidate {
   readonly onHold: boolean;
-  /** At least one, all of them ended. */
+  /** At least one; all are ended. */
   readonly places: readonly EndedPlace[];
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
-/** Why it stays: what has to change first, where several reasons apply. */
+/** Why a message is kept; the most basic reason if several apply. */
 export type KeepReason =
   | 'hold'
   | 'no-rule'
@@ -62,15 +62,12 @@ type Verdict =
   | { readonly prune: false; readonly reason: KeepReason };
 
 export const DAY_MS = 86_400_000;
-/** A second check at least this much later has to confirm that something is gone. */
+/** A second check, at least this much later, must confirm a deletion. */
 const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
-/**
- * Decides about one message after the other, newest first: `keepAtLeast` counts in that order. Pure; time is an
- * argument.
- */
+/** Decides about messages, newest first: `keepAtLeast` counts in that order. Pure; time is an argument. */
 export class PrunePlanner {
-  /** Ended messages met so far, by folder. */
+  /** Ended messages counted so far, by folder. */
   readonly #met = new Map<number, number>();
 
   constructor(
@@ -78,7 +75,7 @@ export class PrunePlanner {
     private readonly now: number,
   ) {}
 
-  /** A message goes only when every one of its places may. */
+  /** Prunes a message only if all of its places may go. */
   decide({ onHold, places }: Candidate): Verdict {
     const isKept = this.#isAmongNewest(places);
     if (onHold) return keep('hold');
@@ -135,18 +132,18 @@ function keep(reason: KeepReason): Verdict {
   return { prune: false, reason };
 }
 
-/** Clocks of two machines may differ by so much. */
+/** Tolerated difference between the clocks of two machines. */
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** With no commit for this long the clock is probably wrong; if it is right, a sync has to run first. */
+/** Without a commit for this long, the clock is probably wrong; otherwise a sync must run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
-/** Compares a clock with the time of the last commit; undefined when the clock is plausible. */
+/** Compares a clock with the time of the last commit; undefined if it is plausible. */
 export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
   if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
 }
 
-/** Messages that one run prunes: what decides about them is held in memory. */
+/** Maximum messages pruned per run: the plan is held in memory. */
 const MOST_MESSAGES = 100_000;
 
 interface PlannedMessage {
@@ -171,11 +168,11 @@ interface Known {
   readonly heldMailboxes: readonly string[];
   /** Docids on hold by queries. */
   readonly held: ReadonlySet<number>;
-  /** Whether an account listed this mailbox when it was asked last. */
+  /** Returns whether an account's last listing includes this mailbox. */
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 
-/** Decides about every message that ended everywhere, and says why. */
+/** Decides about every message deleted from all folders, with reasons. */
 export function planPrune(policy: Policy, known: Known) {
   const { ended, now, held, heldMailboxes } = known;
   const planner = new PrunePlanner(policy, now);
@@ -183,7 +180,7 @@ export function planPrune(policy: Policy, known: Known) {
   const prune: PlannedMessage[] = [];
   const byReason = new Map<PruneReason, Sum>();
   const kept = new Map<KeepReason, Sum>();
-  /** Messages that may go and are left for the next run. */
+  /** Prunable messages left for the next run. */
   let left = 0;
   for (const { docid, id, size, subject, places } of ended.messages()) {
     const onHold =
@@ -205,7 +202,6 @@ export function planPrune(policy: Policy, known: Known) {
   return { prune, byReason, kept, left };
 }
 
-/** Returns the fact that records a message's removal in the log. */
 export function purgedFact(
   message: MessageId,
   reason: PurgedFact['reason'],
@@ -228,10 +224,10 @@ export function purgedFact(
   };
 }
 
-/** Since when a folder is known not to have what ended in it. */
+/** The time since which each folder is proven not to contain its ended messages. */
 class Confirmations {
   readonly #folders: ReadonlyMap<number, number>;
-  /** The latest of each mailbox: who listed that listed a folder that is gone as well, by leaving it out. */
+  /** The latest per mailbox: listing a mailbox also confirms that a missing folder is gone. */
   readonly #mailboxes = new Map<string, number>();
 
   constructor(ended: EndedQueries) {
@@ -259,7 +255,7 @@ function endedPlace(
   return {
     ...{ folderId, mailbox, address, folder, isNameable },
     isDrafts: specialUse === '\\Drafts',
-    // Only a damaged log has an end without a time: it is as recent as can be.
+    // Only a damaged log has an end without a time: treat it as most recent.
     endedAt: endedAt ?? Number.POSITIVE_INFINITY,
     confirmedAt: confirmations.of(place),
     isReachable: isReachable(host, mailbox),
@@ -271,7 +267,7 @@ function add<R>(sums: Map<R, Sum>, reason: R, bytes: number): void {
   sums.set(reason, { messages: sum.messages + 1, bytes: sum.bytes + bytes });
 }
 
-/** What keeps a purge and the segments it rewrites; without them, both are on the disk that the log is on. */
+/** Storage of the purge journal and the rewritten segments; default: the log's disk. */
 export interface PurgePlaces {
   readonly purges?: PurgeJournal | undefined;
   readonly segments?: SegmentStore | undefined;
@@ -280,12 +276,11 @@ export interface PurgePlaces {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes down what is to be removed and then records it in the log, with one commit: from then on it is decided, and
- * `compactPurged` has to be called until it returns.
+ * Writes the purge journal, then records the removal in the log with one commit. From then on it is decided, and
+ * `compactPurged` must be called until it returns.
  *
- * @param facts one a message, without the blobs that the survey found
- * @param survey made since the last commit
- * @throws `disk-full` and the other errors of writing: nothing is decided then
+ * @param facts one per message, without the survey's blobs @param survey made since the last commit @throws `disk-full`
+ * and other write errors: nothing is decided then
  */
 export async function journalPurge(
   files: FileLayer,
@@ -312,8 +307,8 @@ export async function journalPurge(
 }
 
 /**
- * The purge that was decided and is not finished, if there is one, with the number of messages that it removes: a fact
- * about parts of mailboxes names no message. One that was written down and never decided is dropped.
+ * Returns the decided but unfinished purge, if any, with the number of messages to remove. Facts about parts of
+ * mailboxes are not counted as messages. Drops a purge that was journaled but never decided.
  */
 export async function decidedPurge(
   files: FileLayer,
@@ -339,7 +334,7 @@ export async function decidedPurge(
   return undefined;
 }
 
-/** Notes that nothing of the purge is left to do. */
+/** Records that the purge is complete. */
 export async function endPurge(
   files: FileLayer,
   dir: string,
@@ -349,31 +344,30 @@ export async function endPurge(
 }
 
 export interface Compacted {
-  /** Segments that were rewritten, and bytes of their files before and after. */
+  /** Rewritten segments, and the bytes of their files before and after. */
   readonly segments: number;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
 }
 
-/** Segments rewritten before the files they replace are removed: this many need room at a time. */
+/** Segments rewritten before their old files are removed: the disk needs room for this many. */
 const DROP_EVERY = 4;
 
-/** What a purge writes with. */
+/** Dependencies for writing a purge. */
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
-  /** What the records of rewritten segments are compressed with. */
+  /** Codec of rewritten segments. */
   readonly codec: ArchiveCodec;
   readonly sealer: Sealer;
 }
 
 /**
- * Rewrites every segment that holds data of a decided purge, and removes the earlier files. The last segment comes
- * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while. This holds
- * for catalogs that have reached the commit of the purge: a power cut must not bring back an earlier one, whose rows
- * would come from facts that are gone.
+ * Rewrites every segment with data of a decided purge, and removes the old files. It starts with the last segment, so
+ * that no fact outlives the facts it depends on. The log then implies the same catalog throughout. This requires a
+ * catalog that has durably reached the purge's commit: a power cut must not restore an older one.
  *
- * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call resumes
+ * @throws `disk-full` and other write errors, `log-damaged`, `purge-interrupted`: the same call resumes
  */
 export async function compactPurged(
   files: FileLayer,
@@ -398,7 +392,7 @@ export async function compactPurged(
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;
-    // A file that was sealed before the purge has what is to go: nobody may take it any more.
+    // A file sealed before the purge contains removed data: do not reuse it.
     if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
   }
   await dropReplaced(files, dir, store, waiting);
@@ -406,8 +400,8 @@ export async function compactPurged(
 }
 
 /**
- * Removes files next to the log that may hold bytes of what was forgotten: tails that were put aside and files that a
- * repair replaced. Nobody needs them: the log is complete, or nothing could have been forgotten.
+ * Removes files next to the log that may contain forgotten bytes: set-aside tails and files replaced by a repair. The
+ * log is complete without them; otherwise nothing could have been forgotten.
  */
 export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
@@ -418,7 +412,7 @@ export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
   await syncing(folder, () => files.syncFolder(folder));
 }
 
-/** At once, whatever the clock says. */
+/** Removes replaced files immediately, without a grace period. */
 async function dropReplaced(
   files: FileLayer,
   dir: string,

@@ -58,20 +58,20 @@ import {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** A message that is to be forgotten; with a place, what is in quarantine there, for which the id stands. */
+/** A message to forget; with a place, the incomplete message there, represented by the id. */
 export interface Forgetting {
   readonly message: MessageId;
   readonly place?: Place;
 }
 
-/** What a forget records, and where the data are that go; without facts, nothing is left to do. */
+/** The facts of a forget and the positions of the data; without facts, nothing is left to do. */
 export interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
   readonly survey: Survey;
 }
 
 /**
- * Finds in the log what is to be forgotten. What is not in the archive any more is left out.
+ * Finds the records to forget in the log; skips messages no longer in the archive.
  *
  * @throws log-damaged
  */
@@ -92,21 +92,21 @@ export async function planForget(
     const purged = purgedMessage({ catalog }, message);
     const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
     if (fact === undefined) continue;
-    // What was pruned may come back, until it is forgotten.
+    // Pruned messages may return; forgotten ones may not.
     (purged?.reason === 'forgotten' ? already : fresh).push(fact);
     if (place !== undefined && purged === undefined) quarantined.set(message, place);
     else messages.add(message);
   }
   const survey = await surveyPurge(realFiles, dataDir, { messages, quarantined }, signal, segments);
-  // What had been forgotten can have been in quarantine since, when it came again.
+  // A forgotten message may have arrived again, incomplete.
   const isDone = fresh.length === 0 && survey.records.size === 0;
   return { facts: isDone ? [] : [...fresh, ...already], survey };
 }
 
 /**
- * Says in the log what is forgotten; from then on it is decided. Nothing else may commit between the plan and this.
+ * Records a forget in the log; from then on it is decided. Nothing else may commit between the plan and this call.
  *
- * @throws disk-full and its like: nothing is decided then
+ * @throws disk-full and similar errors: nothing is decided then
  */
 export async function journalForget(
   { catalog, dataDir, log, purges, segments }: Writer,
@@ -137,9 +137,9 @@ function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
 }
 
 /**
- * Says in the log what goes by a plan; from then on it is decided. Nothing else may commit meanwhile.
+ * Records a pruning plan in the log; from then on it is decided. Nothing else may commit meanwhile.
  *
- * @throws log-damaged, disk-full and its like: nothing is decided then
+ * @throws log-damaged, disk-full and similar errors: nothing is decided then
  */
 export async function journalPrune(
   writer: Writer,
@@ -153,11 +153,11 @@ export async function journalPrune(
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
 }
 
-/** What a plan is made with: the time, what a hold's query may name, and words for what is wrong with one. */
+/** Context of a plan: the time, the names that a hold's query may use, and messages for invalid ones. */
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
 
 /**
- * What the configuration lets go of now, with reasons.
+ * Returns what the configuration allows to remove now, with reasons.
  *
  * @throws retention-clock, retention-not-indexed, retention-bad-hold
  */
@@ -189,7 +189,7 @@ export function plannedPrune(
   });
 }
 
-/** A hold that means something else than was intended holds nothing, so whatever is doubtful ends it. */
+/** A misunderstood hold would protect nothing, so any doubt is an error. */
 function heldByQueries(
   context: PlanningContext,
   catalog: Catalog,
@@ -224,11 +224,11 @@ function heldByQueries(
 }
 
 /**
- * Carries out a purge that was decided, whichever command decided it. Where something was to be forgotten, it closes
- * the writer it was given, since the catalog is rebuilt.
+ * Completes a decided purge from any command. If messages were forgotten, it closes the given writer, because the
+ * catalog is rebuilt.
  *
- * @returns what was rewritten, and whether the writer is closed; undefined where nothing was decided
- * @throws purge-interrupted, disk-full and its like: the same command continues
+ * @returns the rewritten segments, and whether the writer is closed; undefined if no purge was decided @throws
+ * purge-interrupted, disk-full and similar errors: the same command continues
  */
 export async function finishPurge(
   { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
@@ -243,7 +243,7 @@ export async function finishPurge(
     await endPurge(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
-  // A rebuild reads the folder alone, and a store may close with its writer.
+  // A rebuild reads only the folder, and closing the writer may close the store.
   await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {
@@ -261,7 +261,7 @@ export async function finishPurge(
   return { ...compacted, closed: true };
 }
 
-/** A new file, in which no page has what was forgotten, and none of those that repairs put aside. */
+/** Builds a new catalog file, in which no page contains forgotten data, and removes old ones set aside by repairs. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await rebuild({ dir, signal });
   for (const name of readdirSync(dir)) {
@@ -270,19 +270,19 @@ async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await realFiles.syncFolder(dir);
 }
 
-/** Rewrites the segments that another codec compressed, from the first to the last, one at a time. */
+/** Rewrites segments that use another codec, in order, one at a time. */
 export class Compaction {
   readonly #damaged: MailkeepError[] = [];
-  /** Segments before this one are done: newer ones are sealed with the codec of this process. */
+  /** Segments before this one are done: newer ones are sealed with this process's codec. */
   #next = 1;
 
   constructor(private readonly writer: Writer) {}
 
   /**
-   * Rewrites the next segment, if there is one.
+   * Rewrites the next segment, if any.
    *
-   * @param leastFree bytes that the disk has to have left while both files are there; without them nothing is done
-   * @returns every damage met so far, and whether segments are left that have not been examined
+   * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done @returns all damage
+   * found so far, and whether unexamined segments are left
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -322,18 +322,18 @@ export class Compaction {
 export interface CompactResult {
   readonly codec: ArchiveCodec;
   readonly dryRun: boolean;
-  /** Segments that were rewritten, or would be, and bytes of their files. */
+  /** Segments rewritten (or to rewrite), and the bytes of their files. */
   readonly segments: number;
   readonly bytesBefore: number;
   /** Null for a dry run. */
   readonly bytesAfter: number | null;
-  /** Segments that another codec compressed and that were not reached. */
+  /** Segments with another codec that were not reached. */
   readonly remaining: number;
   readonly interrupted: boolean;
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Returns what `compactArchive` would rewrite, and writes nothing. */
+/** Returns what `compactArchive` would rewrite, without writing. */
 export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
   const { segments, damaged } = survey(dir, codec);
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
@@ -344,13 +344,12 @@ export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult 
 }
 
 /**
- * Rewrites the sealed segments that are compressed otherwise than with `codec`, holding the archive's lock.
+ * Rewrites the sealed segments whose codec is not `codec`, holding the archive's lock.
  *
- * @param progress called after each segment with how many were examined, of how many
- * @param store where the archive's segments are: all are fetched first, and each is published when it was rewritten
- * @throws archive-in-use, network-file-system: nothing was changed
- * @throws what fetching and publishing a segment throw
- * @throws disk-full and the other errors of writing: what was rewritten stays, and the next run continues
+ * @param progress called after each segment with the examined and total numbers @param store the archive's segments:
+ * all are fetched first, and each is published once rewritten @throws archive-in-use, network-file-system: nothing was
+ * changed @throws errors of fetching and publishing a segment @throws disk-full and other write errors: rewritten
+ * segments stay, and the next run continues
  */
 export async function compactArchive(
   { surroundings, signal }: Pick<EngineContext, 'surroundings' | 'signal'>,
@@ -402,7 +401,7 @@ async function compactAll(
   };
 }
 
-/** Removes what a killed run left: unfinished files, and generations that a sealed one has replaced. */
+/** Removes leftovers of a killed run: unfinished files and replaced generations. */
 async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
@@ -426,8 +425,8 @@ function survey(dir: string, codec: ArchiveCodec) {
 type ImportRun = ReturnType<typeof importRuns>[number];
 
 /**
- * Returns the imports that can be undone, the newest first. `run` is the first of an import's commits, `commits` the first
- * and the last. One that was killed ends where the next one begins.
+ * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` the first and
+ * last. A killed import ends where the next one starts.
  */
 export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
@@ -444,13 +443,13 @@ export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   });
 }
 
-/** Returns what an import added and is still there. */
+/** Returns the data that an import added and that still exists. */
 export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Removable {
   const { mailbox } = importedMailbox(run.mailbox);
   return ended.removable([{ host: IMPORT_HOST, mailbox, commits: run.commits }]);
 }
 
-/** Returns the import of this number. @throws import-unknown-run */
+/** Returns the import with this number. @throws import-unknown-run */
 export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: number): ImportRun {
   const runs = importRuns(state);
   const found = runs.find(({ run }) => run === wanted);
@@ -460,9 +459,9 @@ export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: nu
 }
 
 /**
- * Refuses to remove what is on hold.
+ * Refuses to remove messages on hold.
  *
- * @throws forget-on-hold; retention-not-indexed, retention-bad-hold where a hold cannot be evaluated
+ * @throws forget-on-hold; retention-not-indexed, retention-bad-hold if a hold cannot be evaluated
  */
 export function refuseHeld(
   context: PlanningContext,
@@ -491,8 +490,8 @@ export function refuseHeld(
 }
 
 /**
- * Finds in the log what goes with parts of mailboxes: every fact about them, and the messages that nothing else has.
- * These may come back, from a service or by another import.
+ * Finds the records to remove with parts of mailboxes: all facts about them, and messages not used elsewhere. Such
+ * messages may return, from a service or another import.
  *
  * @throws log-damaged
  */
@@ -501,7 +500,7 @@ export async function planRemoval(
   { parts, going }: Removable,
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
-  // A fact needs a message: a number that names none.
+  // A fact needs a message: use a random id.
   const message = randomBytes(32).toString('hex');
   const facts: PurgedFact[] = [
     { fact: 'purged', message, reason: 'forgotten', removed: parts },

@@ -19,22 +19,22 @@ import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash } from '../core/types.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
-/** What a record means to the catalog; a fact also as the text of its JSON, which was already checked. */
+/** A record's meaning for the catalog; a fact also as its JSON text, already checked. */
 export type Meaning =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
   | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
 
 /**
- * Batches on their way to another thread, as one JSON text. Facts go into it as they stand in the log: copying them as
- * objects, field by field, would cost more than folding them.
+ * Batches for another thread, as one JSON text. Facts are copied as text: copying them as objects costs more than
+ * folding them.
  */
 export class PackedBatches {
-  /** Records in what is gathered. */
+  /** Number of records so far. */
   records = 0;
   #text = '';
 
-  /** Characters of the text so far. */
+  /** Characters so far. */
   get length(): number {
     return this.#text.length;
   }
@@ -51,7 +51,7 @@ export class PackedBatches {
     this.records += records.length;
   }
 
-  /** What was gathered since it was last taken; undefined when that is nothing. */
+  /** Returns the batches since the last call; undefined for none. */
   taken(): string | undefined {
     const text = this.#text;
     this.#text = '';
@@ -60,7 +60,7 @@ export class PackedBatches {
   }
 }
 
-/** Hashes are hexadecimal, so nothing in them needs quoting. */
+/** Hashes are hexadecimal and need no quoting. */
 function fields(value: Meaning | SettledRun): string {
   switch (value.kind) {
     case 'settled':
@@ -79,9 +79,9 @@ type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
   | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
 
-/** The batches of a segment again, as they were given to `PackedBatches`. */
+/** Restores the batches of a segment from the text of `PackedBatches`. */
 export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
-  // Made by `PackedBatches` from facts that had the shape of facts.
+  // Created by `PackedBatches` from validated facts.
   const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
     readonly previous: string;
     readonly records: readonly PackedRecord[];
@@ -108,14 +108,14 @@ function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
   }
 }
 
-/** A commit that the catalog or a checkpoint vouches for. */
+/** A commit vouched for by the catalog or a checkpoint. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
-  /** Which archive it is of, where that is known. */
+  /** The archive's id, if known. */
   readonly archiveId?: string;
 }
 
-/** Receives what reading the log finds, in the order of the log. */
+/** Receives the results of reading the log, in log order. */
 interface LogListener {
   batches(batches: readonly ComparedBatch[]): void;
   damage(damage: SegmentDamage): void;
@@ -128,7 +128,7 @@ interface LogListener {
   progress?(progress: VerifyProgress): void;
 }
 
-/** How far reading the log has come; bytes are those of the messages' sources. */
+/** Progress of reading the log; bytes of message sources. */
 export interface VerifyProgress {
   readonly segments: number;
   readonly of: number;
@@ -143,7 +143,7 @@ export interface LogTotals {
   readonly messages: number;
   readonly rawBytes: number;
   readonly fileBytes: number;
-  /** What follows the last commit: a writer is at work, or was cut off. */
+  /** Data after the last commit: a writer is active or was interrupted. */
   readonly tail: Omit<Extract<SegmentReport, { what: 'tail' }>, 'what'> | null;
 }
 
@@ -157,7 +157,6 @@ export interface LogReading {
   readonly files: FileLayer;
   readonly checker: SegmentChecker;
   readonly full: boolean;
-  /** See `SegmentJob.settleUpTo`. */
   readonly settleUpTo?: number | undefined;
   readonly vouched: readonly VouchedCommit[];
   readonly listener: LogListener;
@@ -165,10 +164,10 @@ export interface LogReading {
 }
 
 /**
- * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
- * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
+ * Reads every log file, several segments at a time, and reports the content in log order. Changes nothing and needs no
+ * lock: later appends are left for the next run.
  *
- * @returns `settled`: what was not handed to the listener, because the catalog has its rows
+ * @returns `settled`: records not passed to the listener, because the catalog has matching rows
  */
 export async function readLog(options: LogReading) {
   const { dir, files, checker, full, settleUpTo, listener, signal } = options;
@@ -188,7 +187,7 @@ export async function readLog(options: LogReading) {
   };
   for (const [index, segment] of segments.entries()) {
     signal.throwIfAborted();
-    // One more than are read at a time, so that no thread waits while this one handles the reports.
+    // Start one more than the width, so that no thread is idle while this one handles reports.
     for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
     reading.begin(segment);
     for await (const report of started.get(index) ?? []) reading.take(report);
@@ -204,10 +203,10 @@ export async function readLog(options: LogReading) {
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };
-  /** Those not met yet. */
+  /** Vouched commits not found yet. */
   readonly #vouched: Set<VouchedCommit>;
   readonly #diverged: VouchedCommit[] = [];
-  /** Undefined at the start and behind a lost segment: the next one's header is believed. */
+  /** Undefined at the start and after a lost segment: the next header is accepted. */
   #chain: ChainState | undefined;
   #previous = 0;
   #segment = 0;
@@ -262,7 +261,7 @@ class Reading {
     }
   }
 
-  /** Generations that another one has replaced, or that should have: damage of theirs is damage of the log's files. */
+  /** Checks replaced generations too: they are files of the log, so their damage counts. */
   async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
@@ -292,7 +291,7 @@ class Reading {
     }
   }
 
-  /** Called before any batch of the segment: behind a gap they have to be folded as such. */
+  /** Called before any batch of the segment: batches after a gap must be folded as such. */
   #begin({ before, generation, archiveId }: Extract<SegmentReport, { what: 'begin' }>): void {
     this.#generation = generation;
     const expected =
@@ -327,8 +326,8 @@ class Reading {
 }
 
 /**
- * Finds blobs at the positions in an archive's catalog. A position is only a hint: the bytes are used if they have the
- * hash, and a caller that finds nothing here waits until the log itself has shown where they are.
+ * Finds blobs by positions in an archive's catalog. Positions are only hints: the bytes must match the hash. Callers
+ * that find nothing wait until the log shows the position.
  */
 export class BlobsByCatalog {
   #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
@@ -361,10 +360,10 @@ export class BlobsByCatalog {
     try {
       this.#opened ??= this.#open();
       const at = this.#opened.positions.of(hash);
-      // A damaged row has anything there, and the system takes offsets only.
+      // A damaged row may contain anything, but reads require valid offsets.
       return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
     } catch (error) {
-      // It is missing, damaged, or of another version: the comparison says so.
+      // Missing, damaged or of another version: the comparison reports it.
       if (!(error instanceof MailkeepError)) throw error;
       this.#useless = true;
       return false;

@@ -52,7 +52,7 @@ import { type Verification, verifyArchive } from './verify-archive.ts';
 interface MendedSegment {
   readonly segment: number;
   readonly generation: number;
-  /** Where the files are now that it takes the place of. */
+  /** Current paths of the files it replaces. */
   readonly putAside: readonly string[];
 }
 
@@ -62,23 +62,23 @@ interface MendLogOptions {
   /** Other folders of the same archive. */
   readonly copies: readonly string[];
   readonly damaged: readonly number[];
-  /** The last commit that a catalog or checkpoint has seen. */
+  /** The last commit known to a catalog or checkpoint. */
   readonly expected: ExpectedCommit | undefined;
-  /** The log ends before that commit: the copies are searched for what follows. */
+  /** The log ends before that commit: search the copies for the rest. */
   readonly endsEarly?: boolean;
-  /** The archive's id in hex, where it is known: files of another archive are left out. */
+  /** The archive's id in hex, if known: files of other archives are ignored. */
   readonly archiveId?: string | undefined;
-  /** What can be believed; undefined where there are no copies. */
+  /** Which data can be trusted; undefined without copies. */
   readonly proof?: Proof | undefined;
 }
 
 /**
- * Makes damaged segments whole from what is left of them, here and in other copies of the archive. Their files are
- * put aside under another name, never removed.
+ * Restores damaged segments from their remains, here and in other copies of the archive. Damaged files are renamed,
+ * never removed.
  *
- * A copy may have gone its own way since it was made: it has the same id, and its chain holds. So what only copies have
- * is taken where its chain leads to a commit that is known here, of the next segment's header or the expected one; the
- * last segment therefore comes first. What is left then is taken where it follows on what is here.
+ * A copy may have diverged since it was made, with the same id and an intact chain. Data found only in copies is
+ * therefore accepted if its chain leads to a known commit: the next segment's header or the expected commit. That is
+ * why the last segment comes first. The remaining data is accepted if it continues the local chain.
  */
 export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
   const segments = segmentsToMend(options);
@@ -93,7 +93,7 @@ export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]>
   return segments.flatMap((segment) => mended.get(segment) ?? []);
 }
 
-/** Returns the numbers of the segments that are damaged or missing, in order. */
+/** Returns the damaged or missing segments, in order. */
 function segmentsToMend({
   dir,
   files,
@@ -105,7 +105,7 @@ function segmentsToMend({
   return [...new Set([...damaged, ...short])].sort((a, b) => a - b);
 }
 
-/** The last segment that is here, and those behind it that a copy has. */
+/** Returns the last local segment, and later ones that a copy has. */
 function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): number[] {
   const last = [...listSegments(files, dir).keys()].at(-1) ?? 1;
   const behind = copies.flatMap((copy) =>
@@ -116,7 +116,10 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
 
 const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
 
-/** @param follows take what only copies have where it follows on what is here, else where it leads to what is known */
+/**
+ * @param follows accept data found only in copies if it continues the local chain; otherwise if it leads to a known
+ * commit
+ */
 async function mendOne(
   options: MendLogOptions,
   segment: number,
@@ -130,7 +133,7 @@ async function mendOne(
   const own = sourcesOf(files, [dir], segment, archiveId);
   const others = sourcesOf(files, copies, segment, archiveId);
   try {
-    // The second look is for what only copies have.
+    // The second round is for data found only in copies.
     if (isWhole || (follows && own.length > 0)) return undefined;
     const start = follows ? startOf(files, dir, segment, archiveId) : undefined;
     const proven = ({ header }: OpenSegment): boolean => {
@@ -161,7 +164,7 @@ async function mendOne(
   }
 }
 
-/** Returns the commit that a segment follows, as far as the files here show it. */
+/** Returns the commit before a segment, if local files show it. */
 function startOf(
   files: FileLayer,
   dir: string,
@@ -173,7 +176,7 @@ function startOf(
   return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
 }
 
-/** The last commit in a segment that is here; undefined where no file of it can be read. */
+/** Returns the last commit in a local segment; undefined if none of its files is readable. */
 function lastOf(files: FileLayer, dir: string, segment: number): ChainState | undefined {
   for (const generation of listSegments(files, dir).get(segment) ?? []) {
     const opened = openSegment(files, dir, { segment, generation });
@@ -194,7 +197,7 @@ function isAt(last: ChainState | undefined, { number, hash }: ChainState): boole
   return last?.number === number && last.hash === hash;
 }
 
-/** Every file of this archive that has the segment, its single flipped bits turned back. */
+/** Opens every file of this archive with the segment, and corrects single bit flips. */
 function sourcesOf(
   files: FileLayer,
   dirs: readonly string[],
@@ -212,12 +215,15 @@ function sourcesOf(
   );
 }
 
-/** Returns whether a segment belongs to an archive. Without a known id there is no copy: what is here is its own. */
+/**
+ * Returns whether a segment belongs to an archive. An unknown id means that there are no copies, and local files are
+ * its own.
+ */
 function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
   return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
 }
 
-/** What footers say, which can be read with the archive's id though the header of their file cannot. */
+/** Reads footers with the archive's id, which works even if a file's header is damaged. */
 function purgedIn(
   files: FileLayer,
   dir: string,
@@ -251,7 +257,7 @@ function hashesOfDamaged(sources: readonly OpenSegment[]): Set<string> {
   return wanted;
 }
 
-/** What the segment behind says about this one's last commit. */
+/** Returns a segment's last commit according to the next segment. */
 function endOf(
   files: FileLayer,
   dirs: readonly string[],
@@ -291,11 +297,11 @@ async function asideOf(
 
 interface SkippedCopy {
   readonly copy: string;
-  /** The system's name of the reason, or our code. */
+  /** A system error name, or our error code. */
   readonly reason: string;
 }
 
-/** A segment of a copy that cannot be opened. The copy's other segments still help. */
+/** A segment of a copy that cannot be opened; the copy's other segments are still used. */
 interface SkippedSegment extends SkippedCopy {
   readonly file: string;
 }
@@ -304,14 +310,13 @@ interface ReadableCopies {
   readonly copies: readonly string[];
   readonly skippedCopies: readonly SkippedCopy[];
   readonly skippedSegments: readonly SkippedSegment[];
-  /** Files of the copies that cannot be read. */
+  /** Unreadable files of the copies. */
   readonly hidden: ReadonlySet<string>;
 }
 
 /**
- * Sorts out copies, and segments of copies, that cannot be read: one hostile or broken copy must not keep the others
- * from helping, nor one segment the rest of its copy. Damage is no reason to skip anything, and neither is a pipe or a
- * folder instead of a segment.
+ * Separates unreadable copies and segments: one hostile or broken copy must not block the others, nor one segment the
+ * rest of its copy. Damage is not a reason to skip, nor is a pipe or folder in place of a segment.
  */
 function readableCopies(files: FileLayer, given: readonly string[]): ReadableCopies {
   const copies: string[] = [];
@@ -336,12 +341,12 @@ function readableCopies(files: FileLayer, given: readonly string[]): ReadableCop
   return { copies, skippedCopies, skippedSegments, hidden };
 }
 
-/** Counts the files of a copy's segments, and names those that cannot be read and those that were refused. */
+/** Counts the segment files of a copy, and lists unreadable and refused ones. */
 function segmentsOf(files: FileLayer, copy: string) {
   try {
     checkFormat(files, copy);
   } catch (error) {
-    // Its segments are worth what they always were.
+    // Its segments are still usable.
     if (!hasCode(error, 'archive-format-unreadable')) throw error;
   }
   let all = 0;
@@ -355,7 +360,7 @@ function segmentsOf(files: FileLayer, copy: string) {
       return reason === undefined ? [] : [{ copy, file, reason }];
     });
     refused.push(...closed);
-    // An older generation may hold mail that the unreadable one has purged.
+    // An older generation may contain mail that the unreadable one has purged.
     if (closed.length > 0) unreadable.push(...paths);
   }
   return { all, unreadable, refused };
@@ -370,7 +375,7 @@ function whyClosed(files: FileLayer, path: string): string | undefined {
   }
 }
 
-/** @throws what is neither an error of the system nor one of ours */
+/** @throws errors that are neither system errors nor ours */
 function reasonOf(error: unknown): string {
   const reason = error instanceof MailkeepError ? error.code : errnoOf(error);
   if (reason === undefined) throw error;
@@ -383,7 +388,7 @@ interface Wanted {
 }
 
 interface OtherCopy {
-  /** The bytes, whose hash is not compared yet; undefined where the copy has none. */
+  /** Returns unverified bytes; undefined if the copy has none. */
   read(wanted: Wanted): Buffer | undefined;
   close(): void;
 }
@@ -393,7 +398,7 @@ interface OpenedCopies {
   readonly skipped: readonly SkippedCopy[];
 }
 
-/** Opens copies by what their logs record: they may have no catalog. */
+/** Opens copies by their logs: they may have no catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]): Promise<OpenedCopies> {
   const others: OtherCopy[] = [];
   const skipped: SkippedCopy[] = [];
@@ -433,13 +438,11 @@ async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): 
 }
 
 /**
- * The id of the archive in a folder, from what the folder itself knows: the headers of its segments, its own
- * checkpoints, or a copy that holds the commit which the catalog has reached. A copy's word alone is never enough: it
- * may be of another archive.
+ * Returns the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
+ * catalog's last commit. A copy alone is not sufficient: it may be of another archive.
  *
- * @returns the id in hex; undefined if nothing here shows it and there is no copy to compare
- * @throws `repair-archive-unknown` if nothing here shows it, `repair-other-archive` for a copy of another archive:
- *   nothing was changed
+ * @returns the id in hex; undefined without evidence and without copies @throws `repair-archive-unknown` without
+ * evidence, `repair-other-archive` for a copy of another archive: nothing was changed
  */
 function archiveIdOf(
   files: FileLayer,
@@ -462,7 +465,7 @@ function archiveIdOf(
   return known;
 }
 
-/** What most files of the log say: a single one may have been put there by mistake. */
+/** Returns the id in most log files: a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const [segment, generations] of listSegments(files, dir)) {
@@ -482,15 +485,14 @@ function idOfCheckpoints(dir: string): string | undefined {
   return undefined;
 }
 
-/** As many files as this are looked at in a folder of checkpoints: anybody may have filled that of a copy. */
+/** Maximum files read from a folder of checkpoints: anyone may have filled that of a copy. */
 const MOST_CHECKPOINTS = 1000;
 
 /**
- * Yields the checkpoints of a folder that this archive's own key signed, the newest names first; none where the archive
- * has no key, or the folder no checkpoints.
+ * Yields a folder's checkpoints signed by this archive's own key, newest names first; none without a key or
+ * checkpoints.
  *
- * @param dir the archive
- * @param folder the same, or a copy of it
+ * @param dir the archive @param folder the archive or a copy
  */
 function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, undefined> {
   const checkpoints = path.join(folder, 'checkpoints');
@@ -500,7 +502,7 @@ function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, u
     own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
     names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MOST_CHECKPOINTS);
   } catch (error) {
-    // What cannot be read proves nothing.
+    // An unreadable file proves nothing.
     if (!hasCode(error, 'checkpoint-key') && errnoOf(error) === undefined) throw error;
     return;
   }
@@ -521,7 +523,7 @@ function statementIn(file: string) {
   }
 }
 
-/** A commit's hash covers the archive's id: a log that has the commit which the catalog has seen is of this archive. */
+/** A commit's hash covers the archive's id: a log with the catalog's last commit belongs to this archive. */
 function idByCommit(
   files: FileLayer,
   dir: string,
@@ -551,39 +553,38 @@ interface ProofOptions {
   readonly dir: string;
   readonly files: FileLayer;
   readonly copies: readonly string[];
-  /** Segments that are about to be mended. */
+  /** Segments to be repaired. */
   readonly segments: ReadonlySet<number>;
   readonly expected: ExpectedCommit | undefined;
-  /** Commits that a key of this archive has signed, in manifests of copies. */
+  /** Commits in manifests of copies, signed by a key of this archive. */
   readonly vouched: readonly ChainState[];
-  /** In hex, where it is known. */
+  /** In hex, if known. */
   readonly archiveId: string | undefined;
-  /** All that the copies say is believed: their owner says so. */
+  /** The user trusts all data of the copies. */
   readonly trustsCopies: boolean;
 }
 
-/** A copy with commits that nothing here proves. */
+/** A copy with commits that nothing local proves. */
 interface UnprovenCopy {
   readonly copy: string;
-  /** Its last commit, and the last one that is known here. */
+  /** Its last commit, and the last commit known locally. */
   readonly number: number;
   readonly known: number;
 }
 
-/** What can be believed about an archive whose log is damaged. */
+/** Which data about a damaged archive can be trusted. */
 interface Proof {
-  /** Says what was forgotten on purpose, and until which commit: what was stored again behind it is mail. */
+  /** Returns what was deliberately forgotten, and until which commit: data stored again later is mail. */
   readonly isForgotten: IsForgotten;
-  /** How far copies are believed. */
+  /** Trust level of each copy. */
   readonly believed: Believed;
   readonly unproven: readonly UnprovenCopy[];
 }
 
 /**
- * Reads the log and its copies, and finds out which commits of the copies lead to one that is known here: by the log,
- * the catalog, or a checkpoint or manifest that this archive's own key signed. The hash of a commit covers all before it. Whoever
- * can write to a copy can append to it, and say there that mail was purged: behind the last known commit, a copy proves
- * nothing.
+ * Reads the log and its copies, and determines which of the copies' commits lead to a known one. A commit is known from
+ * the log, the catalog, or a checkpoint or manifest signed by this archive's own key. A commit's hash covers everything
+ * before it. Anyone who can write to a copy can append purges: after the last known commit, a copy proves nothing.
  */
 async function proveCopies(options: ProofOptions): Promise<Proof> {
   const { dir, files, copies, segments, trustsCopies } = options;
@@ -600,7 +601,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
     let [waiting, hashes]: [CommittedBatch[], string[]] = [[], []];
     for await (const { batch, sound } of batchesIn(files, copy)) {
       const { commit, previousHash } = batch;
-      // Behind a gap, nothing shows that what stood before it belongs to the same chain.
+      // After a gap, earlier batches may belong to another chain.
       if (!sound || previousHash !== last.hash) [waiting, hashes] = [[], []];
       last = commit;
       if (!sound && !trustsCopies) continue;
@@ -622,7 +623,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
   return { isForgotten: purges.isForgotten, believed, unproven };
 }
 
-/** The commits that are known here: each proves all before it. */
+/** The locally known commits: each proves everything before it. */
 class KnownCommits {
   readonly #hashes = new Map<number, string>();
   #reached: ChainState | undefined;
@@ -645,12 +646,12 @@ class KnownCommits {
     }
   }
 
-  /** Takes note of the last commit of the log that was read so far. */
+  /** Records the last commit read from the log. */
   reach(commit: ChainState): void {
     this.#reached = commit;
   }
 
-  /** The highest number among them; 0 for none. */
+  /** Returns the highest known number; 0 for none. */
   get last(): number {
     return Math.max(0, this.#reached?.number ?? 0, ...this.#hashes.keys());
   }
@@ -664,7 +665,7 @@ class KnownCommits {
   }
 }
 
-/** What was forgotten on purpose, by the name of each message and blob, and until which commit. */
+/** Deliberately forgotten messages and blobs, each with the commit until which that holds. */
 class Purges {
   readonly #until = new Map<string, number>();
 
@@ -695,8 +696,8 @@ class Purges {
 }
 
 /**
- * Reads what batches there are; damage is passed over. Reads nothing from a folder whose FORMAT is damaged: what its
- * files mark as purged is known without it.
+ * Yields the readable batches and skips damage. Reads nothing if FORMAT is damaged: purge marks in the files are known
+ * without it.
  */
 async function* batchesIn(
   files: FileLayer,
@@ -709,18 +710,18 @@ async function* batchesIn(
   }
 }
 
-/** Gives a message's source from where it came from, or undefined where it cannot. Its hash is compared here. */
+/** Fetches a message's source again, or returns undefined. The caller checks the hash. */
 type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
 
 interface RepairOptions {
-  /** The caller holds its lock, and has no catalog open. */
+  /** The caller holds its lock and has no catalog open. */
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
   readonly copies: readonly string[];
-  /** Commits that a key of this archive has signed, in manifests of copies; none by default. */
+  /** Commits in manifests of copies, signed by a key of this archive; default: none. */
   readonly vouched?: readonly ChainState[];
-  /** Believe all that the copies say, also what nothing here proves. */
+  /** Trusts all data of the copies, including unproven commits. */
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
   /** Milliseconds since the epoch. */
@@ -736,35 +737,32 @@ export interface Repaired {
     readonly hash: string;
     readonly from: 'copy' | 'origin';
   }[];
-  /**
-   * Not recoverable. Recorded as missing until they are found, unless something was skipped: it may hold them, and the
-   * next repair searches there.
-   */
+  /** Not recoverable. Recorded as missing until found, unless something was skipped: the next repair searches it. */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
-  /** Copies that cannot be read. Nothing was taken from them. */
+  /** Unreadable copies; nothing was taken from them. */
   readonly skippedCopies: readonly SkippedCopy[];
-  /** Segments that cannot be read, of copies that were used. */
+  /** Unreadable segments of copies that were used. */
   readonly skippedSegments: readonly SkippedSegment[];
-  /** Copies with commits behind the last one that is known here, which were not taken. */
+  /** Copies with commits after the last known one, which were not used. */
   readonly unproven: readonly UnprovenCopy[];
-  /** Why nothing could be appended to the log: its last segment is damaged beyond mending. */
+  /** Why nothing could be appended to the log: its last segment is beyond repair. */
   readonly unwritable: string | null;
 }
 
-/** A batch is committed from this size on. */
+/** Limits at which a batch is committed. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
 /**
- * Recovers damaged and missing bytes, accepts them only when their hash is right, and records what cannot be
- * recovered. Deletes nothing. Leaves the catalog as it is: the caller rebuilds it.
+ * Recovers damaged and missing bytes, accepts them only if their hash matches, and records unrecoverable ones. Deletes
+ * nothing. Leaves the catalog unchanged: the caller rebuilds it.
  *
- * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
- * @throws `disk-full` and the other errors of writing: what was mended before is whole, and it can be done again
+ * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed @throws `disk-full` and other write
+ * errors: finished repairs are complete, and it can be repeated
  */
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const { dir, files = realFiles, checker, signal } = options;
-  // What the disk does not give back is damage like any other; only the writer has to know of it.
+  // Treat unreadable sectors as damage; only the writer must see their errors.
   const sectors = filesOverBadSectors(files);
   const { copies, hidden, ...skipped } = readableCopies(sectors, options.copies);
   const readable = hidden.size === 0 ? sectors : filesWithout(sectors, hidden);
@@ -817,7 +815,7 @@ function damagedSegments({ findings }: Verification): number[] {
   return [...new Set(found)].sort((a, b) => a - b);
 }
 
-/** The catalog has seen a commit that the log has not, or has another one in its place. */
+/** Returns whether the catalog's last commit is missing from the log or differs. */
 function endsEarly({ findings }: Verification): boolean {
   return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
@@ -836,7 +834,7 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-/** Returns what earlier repairs recorded as missing, so that it is not recorded twice. */
+/** Returns what earlier repairs recorded as missing, to avoid duplicates. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   const known = new Set<string>();
   for await (const event of scanLog({ dir, files })) {
@@ -850,7 +848,7 @@ async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   return known;
 }
 
-/** @param declare record what is found nowhere as missing, except what is recorded already; null: record nothing */
+/** @param declare records unfound data as missing, except if already recorded; null: record nothing */
 async function append(
   { fetchAgain, signal }: RepairOptions,
   writer: LogWriter,
@@ -885,15 +883,15 @@ async function append(
   return { restored, missing };
 }
 
-/** All of a message's blobs are stored again: which of those here are sound is not asked. */
+/** Stores all of a message's blobs again, without checking which local ones are intact. */
 function add(batch: Batch, { kind, hash }: Wanted, bytes: Buffer): void {
   if (kind === 'message') batch.addSource(bytes, hash);
   else batch.addBlob(bytes);
 }
 
 /**
- * Fetches sources again from the mailboxes of the configuration, by the places that the catalog knows. Without a
- * configuration nothing is fetched; a service that does not answer is reported, and the message counts as not found.
+ * Fetches sources again from the configured mailboxes, by the places in the catalog. Without a configuration it fetches
+ * nothing. A service that does not respond is reported, and the message counts as not found.
  */
 function fetchingAgain(
   context: EngineContext,
@@ -946,33 +944,32 @@ function placesOf(dataDir: string, id: MessageId): Place[] {
       catalog.close();
     }
   } catch (error) {
-    // Without a catalog nobody knows where to ask; what was found elsewhere is restored all the same.
+    // Without a catalog, the places are unknown; data found elsewhere is still restored.
     if (error instanceof MailkeepError) return [];
     throw error;
   }
 }
 
-/** Folders of copies, the commits that are signed, and whether all that the copies say is believed. */
+/** Folders of copies, signed commits, and whether all of the copies' data is trusted. */
 export type OtherCopies = Pick<RepairOptions, 'copies' | 'vouched' | 'trustsCopies'>;
 
 export interface CatalogOutcome {
   readonly catalogRebuilt: boolean;
-  /** Where the old one was moved to, because it could not be copied there, and why: an errno or `not a file`. */
+  /** Path to which the old catalog was moved because copying failed, and why: an errno or `not a file`. */
   readonly unread: { readonly file: string; readonly reason: string } | null;
 }
 
-/** Shows a part of the work for as long as `act` takes. */
+/** Displays a part of the work while `act` runs. */
 type ShowRepair = <T>(
   part: 'mending' | 'reading',
   act: (progress: (progress: VerifyProgress) => void) => Promise<T>,
 ) => Promise<T>;
 
 /**
- * Repairs an archive from copies of it and from the service, and verifies all of it afterwards.
+ * Repairs an archive from copies and the service, then verifies it completely.
  *
- * @param others copies; one that cannot be read is named in the result and skipped
- * @returns `after`: the verification after the repair; `remembered`: whether the archive's state has the result
- * @throws archive-in-use
+ * @param others copies; unreadable ones are listed in the result and skipped @returns `after`: the verification after
+ * the repair; `remembered`: whether the archive's state has the result @throws archive-in-use
  */
 export async function repairAndVerify(
   context: EngineContext,
@@ -1012,7 +1009,7 @@ async function mendAll(
   }
 }
 
-/** Rebuilds a catalog that is not what the log implies, and keeps the old one where the log lost facts. */
+/** Rebuilds a catalog that differs from the log, and keeps the old one if the log lost facts. */
 async function mendCatalog(
   { signal, report }: EngineContext,
   dir: string,

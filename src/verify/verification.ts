@@ -14,34 +14,34 @@ const SCOPE = 'verification';
 const KEY = 'last';
 const DRILL = 'drill';
 
-/** Findings that are remembered one by one; all of them are counted. */
+/** Maximum remembered findings; all are counted. */
 const MOST_KEPT = 100;
 
-/** Another run may end, and write, just before this one writes what it had come to by its own end: one minute. */
+/** One minute: another run may end and write just before this one writes its earlier result. */
 const SET_BACK_MS = 60_000;
 
-/** A finding of a run, with the commit that a checkpoint vouches for, or the segment, where that is what is damaged. */
+/** A finding of a run, with the vouched commit or the segment if that is damaged. */
 export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
 
-/** What a run learned about damage. */
+/** A run's result concerning damage. */
 interface DamageOutcome {
-  /** When the run began and ended: milliseconds since the epoch. */
+  /** Start and end of the run, milliseconds since the epoch. */
   readonly at: number;
   readonly endedAt: number;
-  /** All findings; `findings` holds the first ones. */
+  /** Number of findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly FoundFinding[];
   /**
-   * Whether an earlier finding is about something that was read again. Only then can it be cleared, and only if it was
-   * found before the run began.
+   * Returns whether the run read the subject of an earlier finding again. Only such findings can be cleared, and only
+   * if found before the run started.
    */
   readonly covers: (finding: RememberedFinding) => boolean;
 }
 
-/** What a verification read and found. */
+/** The scope and result of a verification. */
 export interface VerificationOutcome extends DamageOutcome {
   readonly mode: VerificationMode;
-  /** Messages whose bytes were read and compared, of all in the archive. */
+  /** Messages verified, and the archive's total. */
   readonly checked: number;
   readonly of: number;
 }
@@ -49,9 +49,8 @@ export interface VerificationOutcome extends DamageOutcome {
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
- * Remembers a verification. Damage that was found before stays known unless this one covered it: a sample or a quick
- * run that happens to read other bytes says nothing about them. Of verifications that ran at the same time, the one
- * that began last is shown.
+ * Records a verification. Earlier damage stays known unless this one covered it: a sample or quick run proves nothing
+ * about other bytes. Of concurrent verifications, the last one started is shown.
  */
 export function rememberVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
@@ -68,10 +67,10 @@ export function rememberVerification(state: Memory, outcome: VerificationOutcome
 }
 
 /**
- * Remembers what something other than a verification learned about damage, such as a rebuild of the catalog. The time
- * and the coverage of the last verification stay as they were.
+ * Records damage found without a verification, such as by a catalog rebuild. Time and coverage of the last verification
+ * stay unchanged.
  *
- * @param mode how this is shown where nothing was verified before
+ * @param mode shown if nothing was verified before
  */
 export function rememberDamage(
   state: Memory,
@@ -87,7 +86,7 @@ export function rememberDamage(
   });
 }
 
-/** Remembers a drill, and the damage that it met. It reads back a few messages and replaces no verification. */
+/** Records an export test and the damage it found. It reads few messages and does not replace a verification. */
 export function rememberDrill(
   state: Memory,
   { checked, of, ...outcome }: Omit<VerificationOutcome, 'mode' | 'covers'>,
@@ -99,14 +98,14 @@ export function rememberDrill(
     const last = replaces
       ? { at, mode: 'drill' as const, checked, of, fullAt: before?.fullAt ?? null }
       : before;
-    // An export reads back what it wrote: it proves less than a verification.
+    // An export test reads its own output: it proves less than a verification.
     const covers = (): boolean => false;
     write(state, last, damageAfter(before?.damage ?? null, { ...outcome, covers }));
     state.set(SCOPE, DRILL, { at, checked, of });
   });
 }
 
-/** Returns the last verification, or null where none is remembered. */
+/** Returns the last verification, or null for none. */
 export function recalledVerification(
   state: Pick<StateFile, 'get'> | undefined,
 ): VerificationFacts | null {
@@ -121,7 +120,7 @@ export function recalledVerification(
   return { ...shown, damage: { since, found, findings } };
 }
 
-/** Returns what is known to be damaged of the log: segments, and messages in them. */
+/** Returns the known damage of the log: segments, and messages in them. */
 export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
   readonly segments: readonly number[];
   readonly messages: readonly string[];
@@ -146,7 +145,7 @@ function write(
   state.set(SCOPE, KEY, { at, mode, checked, of, fullAt, ok: damage === null, damage });
 }
 
-/** Whether a time is not after a run's beginning. One long after its end is from before the clock was set back. */
+/** Returns whether a time is not after a run's start. A time long after its end predates a clock change. */
 function isReplaced(
   before: number,
   { at, endedAt }: Pick<DamageOutcome, 'at' | 'endedAt'>,
@@ -165,14 +164,14 @@ function damageAfter(
   const countedAt = before?.countedAt ?? at;
   const counted = new Map(
     Object.entries(before?.counted ?? {}).filter(
-      // Findings of which only the number is remembered are cleared by what covers all of their kind.
+      // Findings known only by number are cleared by a run that covers their whole kind.
       ([what]) =>
         !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
   );
   const added = newAmong(findings, kept);
   const news = countByKind(added);
-  // Those that a run only counts are of the kind that it came to last.
+  // Findings beyond the list have the kind of the last listed one.
   raise(news, findings.at(-1)?.what ?? 'log', found - findings.length);
   const keys = new Set(findings.map(keyOf));
   const all = [
@@ -182,14 +181,14 @@ function damageAfter(
       ...{ commit, segment, at: endedAt },
     })),
   ];
-  // Differences of the catalog may follow from what else is damaged, and are many: they go first.
+  // Catalog differences may follow from other damage and are numerous: drop them first.
   const remembered = [
     ...all.filter(({ what }) => what !== 'catalog'),
     ...all.filter(({ what }) => what === 'catalog'),
   ].slice(0, MOST_KEPT);
   const totals = countByKind(kept);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
-    // Those that were only counted may be the same again: adding them up would count them with every run.
+    // Counted findings may be the same ones again: adding them would count them on every run.
     raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
@@ -215,8 +214,8 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
 }
 
 /**
- * Returns the findings that are not among those known. Several may look alike, since what names them is not remembered:
- * as many of them as are known are the same.
+ * Returns the findings not known before. Several may look alike, because their details are not stored; as many as are
+ * known count as the same.
  */
 function newAmong(
   findings: readonly FoundFinding[],
@@ -232,34 +231,34 @@ function newAmong(
   });
 }
 
-/** What makes two findings the same. Commands describe one damaged message in different words. */
+/** Returns the identity of a finding: commands describe the same damaged message in different words. */
 function keyOf({ what, id, text }: KnownFinding): string {
   return `${what} ${id ?? text}`;
 }
 
 export type VerificationStatus = NonNullable<ReturnType<typeof verificationStatus>>;
 
-/** Returns the last verification as `status --json` shows it; `at` is when it began. Times in ISO 8601. */
+/** Returns the last verification for `status --json`; `at` is its start. Times in ISO 8601. */
 export function verificationStatus(last: VerificationFacts | null) {
   if (last === null) return null;
   const { at, mode, checked, of, fullAt, ok, damage, drill } = last;
   return {
     at: new Date(at).toISOString(),
     ...{ mode, checked, of },
-    /** When every byte was last read; null while it never was. */
+    /** Time at which every byte was last read; null for never. */
     fullAt: fullAt === null ? null : new Date(fullAt).toISOString(),
     ok,
-    /** When the first of the known damage was found; null where none is known. */
+    /** Time of the first known damage; null for none. */
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
-    /** All that is known; `findings` holds the first ones. */
+    /** All known damage; `findings` contains the first ones. */
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
-    /** The last drill: when it began, and how many messages of how many it read back; null for none. */
+    /** The last export test: its start, the sample and the total number; null for none. */
     drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }
 
-/** Reads what is known of an archive's damage; null where none is, or where nothing can be read. */
+/** Returns the known damage of an archive; null if none is known or the state is unreadable. */
 export function readDamage(dataDir: string): KnownDamage | null {
   const state = readState(dataDir);
   try {
@@ -269,7 +268,7 @@ export function readDamage(dataDir: string): KnownDamage | null {
   }
 }
 
-/** The error of an archive whose damage is known. */
+/** Returns the error for an archive with known damage. */
 export function damageError({ found, findings }: KnownDamage) {
   return verifyError('archive-damaged', { found, findings: findings.map(({ text }) => text) });
 }

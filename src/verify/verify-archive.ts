@@ -39,8 +39,8 @@ import {
 type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
- * Returns the state by which messages may be settled; see `Settling`. Threads see one state of the catalog after the
- * other if somebody writes: then it is another one in the end, and nothing they settled counts.
+ * Returns the catalog state for settling messages; see `Settling`. If another process writes, threads see different
+ * states: the version then differs at the end, and nothing settled counts.
  *
  * @returns `upTo`: messages of later commits are not settled
  */
@@ -52,12 +52,11 @@ function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>)
 }
 
 /**
- * Returns whether the catalog is still in the state in which messages were settled, has exactly the settled rows and the
- * folded ones, and does not contradict itself. False proves nothing. The caller has frozen the catalog.
+ * Returns whether the catalog is unchanged since settling, contains exactly the settled and folded rows, and is
+ * consistent. False proves nothing. The caller has frozen the catalog.
  *
- * @param contradicting what `contradictingTables` found, asked for after `settlingState`: while the version is the same,
- *   so is the state that it read
- * @throws AbortError; errors of `contradicting` that are not the catalog's
+ * @param contradicting result of `contradictingTables`, requested after `settlingState`: an equal version means the
+ * same state @throws AbortError; errors of `contradicting` unrelated to the catalog
  */
 async function agrees(
   { catalog, upTo, version }: SettlingState,
@@ -84,13 +83,13 @@ async function isConsistent(contradicting: Promise<readonly string[]>): Promise<
   try {
     return (await contradicting).length === 0;
   } catch (error) {
-    // Comparing every row reports what keeps the catalog from being read.
+    // The row-by-row comparison reports why the catalog is unreadable.
     if (!(error instanceof MailkeepError) || hasCode(error, 'thread-ended')) throw error;
     return false;
   }
 }
 
-/** Where bytes are that the fold does not know yet. */
+/** Positions of bytes that the fold does not have yet. */
 class Beyond {
   readonly #blobs = new Map<string, Position>();
   readonly #messages = new Map<string, Position>();
@@ -114,10 +113,10 @@ class Beyond {
   }
 }
 
-/** Messages that a thread is asked to rebuild at a time. */
+/** Maximum messages per rebuild job. */
 const MOST_REBUILT = 1_000;
 
-/** Messages that need bytes from elsewhere in the log, with the blobs that they need. */
+/** Messages that need bytes from elsewhere in the log, with the blobs they need. */
 interface DeferredMessages {
   readonly dir: string;
   readonly messages: ReadonlyMap<MessageId, readonly BlobHash[]>;
@@ -125,7 +124,7 @@ interface DeferredMessages {
 }
 
 /**
- * Returns those messages that the checker cannot rebuild: these are read again to find the reason.
+ * Returns the messages that the checker cannot rebuild: they are read again to find the reason.
  *
  * @throws AbortError; system errors of reading
  */
@@ -146,7 +145,7 @@ async function notRebuilt(
   return failed;
 }
 
-/** In the order of the log, so that a job reads few blocks more than once; some for each thread at least. */
+/** Splits the work in log order, to read few blocks twice; at least one job per thread. */
 function* jobsOf(
   { dir, messages: deferred, locator }: DeferredMessages,
   width: number,
@@ -172,9 +171,12 @@ export interface VerifyOptions {
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
-  /** Every byte hashed and every message rebuilt; otherwise structure, chain, CRCs, and the catalog against the log. */
+  /**
+   * Hashes every byte and rebuilds every message; otherwise checks structure, chain, CRCs, and the catalog against the
+   * log.
+   */
   readonly full: boolean;
-  /** Commits that have to be in the log: those of checkpoints. */
+  /** Commits that the log must contain, from checkpoints. */
   readonly vouched?: readonly VouchedCommit[];
   readonly signal: AbortSignal;
   readonly progress?: (progress: VerifyProgress) => void;
@@ -182,21 +184,21 @@ export interface VerifyOptions {
 
 export interface Verification extends LogTotals {
   readonly catalog: CatalogState;
-  /** Why the catalog could not be read, where it is `unreadable`: a name of the system's or of SQLite's. */
+  /** Why the catalog is `unreadable`: a system or SQLite error name. */
   readonly catalogError: string | null;
   /** Messages whose source was rebuilt and hashed. */
   readonly rebuilt: number;
-  /** All of them; `findings` holds the first ones. */
+  /** Number of findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly Finding[];
 }
 
 /**
- * Reads the archive and compares it with itself: the log with its checks, every message with its id, and the catalog
- * with what the log implies. Changes nothing, and works while a writer runs.
+ * Reads the archive and checks its consistency: the log by its hashes, every message by its id, and the catalog against
+ * the log. Changes nothing, and works while a writer runs.
  *
- * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown, nor
- *   what keeps the catalog from being read.
+ * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage and an unreadable
+ * catalog are never thrown.
  */
 export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
   const { dir, signal } = options;
@@ -223,16 +225,16 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, MessageTrouble>();
-  /** With the blobs that they need. */
+  /** With the blobs they need. */
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
-  /** Positions in batches that the catalog had not reached when reading began: they are compared next time. */
+  /** Positions in batches after the catalog's last commit at the start: they are compared next time. */
   readonly #beyond = new Beyond();
   readonly #upTo: number;
   readonly #witness: Witness | undefined;
-  /** Why the catalog could not be read. */
+  /** Why the catalog is unreadable. */
   #unread: string | null;
   #acrossGap = false;
-  /** The catalog has all rows, although `implied` has only those that were not settled. */
+  /** The catalog has all rows, although `implied` has only the unsettled ones. */
   #agreed = false;
   #frozen = false;
 
@@ -251,12 +253,12 @@ class Verifying {
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, progress } = this.options;
     const { catalog } = this.grown;
-    // Asked for first: it takes as long as a segment, and one thread would be left with it at the end.
+    // Request this first: it takes as long as a segment, and would otherwise finish last on one thread.
     const structure =
       full && catalog !== undefined
         ? checker.structure(dir)
         : Promise.resolve<readonly string[]>([]);
-    // Its failure is handled when it is awaited; until then it must not count as unhandled.
+    // The error is handled when awaited; until then it must not count as unhandled.
     structure.catch(() => undefined);
     const settling = full ? settlingState(this.grown) : undefined;
     const contradicting =
@@ -325,7 +327,7 @@ class Verifying {
     });
   }
 
-  /** Reads the log once more, for the rows of all messages: something differs, and has to be named. */
+  /** Reads the log again for the rows of all messages, to locate a difference. */
   async #foldAll(signal: AbortSignal): Promise<void> {
     const intact = !this.#acrossGap && this.#unsound.size === 0;
     this.implied.close();
@@ -337,7 +339,7 @@ class Verifying {
     };
     const batches = (some: readonly ComparedBatch[]) => this.#fold(some);
     const listener = { batches, damage: isGap, vouched: isGap, message: () => undefined };
-    // Hashes that were right need not be computed again; a record whose hash is wrong must not be folded.
+    // Correct hashes need no second check; a record with a wrong hash must not be folded.
     await this.#readLog({ full: !intact, signal, listener });
   }
 
@@ -349,7 +351,7 @@ class Verifying {
 
   #fold(batches: readonly ComparedBatch[]): void {
     const known = batches.filter(({ commit }) => commit.number <= this.#upTo);
-    // Behind damage the chain has gaps, and what comes twice or out of order cannot be folded.
+    // After damage the chain has gaps; duplicate or out-of-order commits cannot be folded.
     let last = this.implied.reached().number;
     const rising = known.filter(({ commit }) => {
       const rises = commit.number > last;
@@ -360,7 +362,7 @@ class Verifying {
     for (const batch of batches.slice(known.length)) this.#beyond.note(batch);
   }
 
-  /** Messages that need bytes from elsewhere in the log. */
+  /** Rebuilds messages that need bytes from elsewhere in the log. */
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {
     for (const [id, reason] of this.#unsound) {
       this.findings.add({ what: 'message', message: this.#named(id), reason, blob: null });
@@ -369,7 +371,7 @@ class Verifying {
     const deferred = { dir, messages: this.#deferred, locator: this.#locator() };
     const failed = await notRebuilt(checker, deferred, signal);
     if (failed.length === 0) return;
-    // Names and positions of all messages are wanted.
+    // Names and positions of all messages are needed.
     if (this.#agreed) await this.#foldAll(signal);
     const reader = openLogReader({ dir, locator: this.#locator(), files: this.files });
     try {
@@ -447,7 +449,10 @@ class Verifying {
     return 'unreadable';
   }
 
-  /** Damage of the file goes before what its rows say. Judged last: looking up names until then may meet more. */
+  /**
+   * Returns the catalog's state; damage of the file outranks differing rows. Called last, because looking up names may
+   * find more damage.
+   */
   async #judged(
     compared: CatalogState,
     rows: Findings,
@@ -469,7 +474,7 @@ class Verifying {
     return known ? compared : this.#unreadable(unread);
   }
 
-  /** What a writer has committed and folded while we read. */
+  /** Folds commits that a writer added meanwhile. */
   async #foldUpTo(number: number): Promise<void> {
     const from = this.implied.reached();
     if (from.number >= number || this.#acrossGap) return;
@@ -481,7 +486,7 @@ class Verifying {
   }
 }
 
-/** Whether a verification read nothing of the log, because the FORMAT file does not say how. */
+/** Returns whether a verification could not read the log because of its FORMAT file. */
 export function readNothing({ findings }: Pick<Verification, 'findings'>): boolean {
   return findings.some(({ what }) => what === 'format');
 }

@@ -1,4 +1,4 @@
-/** Entry of a thread that reads archives; check-segment.ts is its other side. */
+/** Entry point of verification threads; started by check-segment.ts. */
 
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
@@ -35,14 +35,14 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   }
 });
 
-/** Of the log in force of one archive: a thread serves one verification. */
+/** Blobs of one archive's active log: a thread serves one verification. */
 let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
 
 async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
-  // Another generation than the one in force may have what the log lost.
+  // A replaced generation may contain data that the log lost.
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
-    // SQLite is loaded by threads that rebuild messages.
+    // Load SQLite only in threads that rebuild messages.
     const { BlobsByCatalog } = await import('./read-log.ts');
     const known = new BlobsByCatalog(realFiles, dir);
     recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };

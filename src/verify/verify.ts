@@ -35,12 +35,10 @@ import {
 } from './verify-archive.ts';
 
 /**
- * Writes something down in the archive's state. A state that cannot be written costs no verdict: that is a warning.
+ * Writes to the archive's state. A failure is only a warning, so that the verdict is not lost.
  *
- * @param act what is written
- * @param what names it in the report of a failure
- * @param holdsLock whether the caller holds the archive's lock
- * @returns whether it was written
+ * @param act writes the data @param what identifies the data in the warning @param holdsLock whether the caller holds
+ * the archive's lock @returns whether it was written
  */
 export function noting(
   { report }: Pick<EngineContext, 'report'>,
@@ -74,8 +72,8 @@ function using(state: StateFile, act: (state: StateFile) => void): void {
 }
 
 /**
- * An archive that was copied or unpacked has no state until something is to be remembered. A damaged one is put aside by
- * the archive's writer only: it may hold what cannot be learned again.
+ * A copied or unpacked archive has no state until the first write. Only the archive's writer sets a damaged state
+ * aside: it may contain data that cannot be obtained again.
  */
 function stateToWrite(
   dataDir: string,
@@ -97,7 +95,7 @@ function stateToWrite(
       lock.release();
     }
   } catch (error) {
-    // A writer has made it by now.
+    // A writer has created it meanwhile.
     const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
     if (opened !== undefined) return opened;
     const reason = errnoOf(error);
@@ -106,7 +104,7 @@ function stateToWrite(
   }
 }
 
-/** Returns findings as they are remembered: without subjects, folders and addresses, which may be forgotten one day. */
+/** Returns findings for storage: without subjects, folders and addresses, which may be forgotten later. */
 function knownFindings(
   { words }: Pick<EngineContext, 'words'>,
   findings: readonly Finding[],
@@ -135,17 +133,16 @@ function withoutNames(finding: Finding): Finding {
   }
 }
 
-/** Whether a finding is about the catalog alone, which a rebuild replaces. */
+/** Returns whether a finding is about the catalog alone, which a rebuild replaces. */
 export function isOfCatalog({ what }: KnownFinding): boolean {
   return what === 'catalog' || what === 'catalog-file';
 }
 
 /**
- * Remembers what reading the whole archive came to. A run that could not read the catalog and found nothing counts as
- * none, and one that could not read the log says nothing about what was found before.
+ * Records the result of reading the whole archive. A run that could not read the catalog and found nothing is not
+ * recorded; one that could not read the log clears no earlier findings.
  *
- * @param holdsLock whether the caller holds the archive's lock
- * @returns whether it was remembered
+ * @param holdsLock whether the caller holds the archive's lock @returns whether it was recorded
  */
 export function rememberRead(
   context: EngineContext,
@@ -155,7 +152,7 @@ export function rememberRead(
     mode,
     checkpoint,
   }: {
-    /** When it began: milliseconds since the epoch. */
+    /** Start time, milliseconds since the epoch. */
     readonly at: number;
     readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
     readonly checkpoint: VouchedCommit | null;
@@ -189,18 +186,17 @@ export function rememberRead(
   return noting(context, dataDir, 'result', act, holdsLock);
 }
 
-/** Whether what the run's checkpoint vouches for is in the log. */
+/** Returns whether the log contains the commit of the run's checkpoint. */
 function holds({ findings }: Verification): boolean {
   return !findings.some((finding) => finding.what === 'commit' && finding.by === 'checkpoint');
 }
 
-/** How reading an archive is done. */
 type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
 /**
- * Reads an archive from the first byte of its log to the last, and its state.
+ * Reads an archive's complete log and its state.
  *
- * @param checker closed at the end; threads of its own if not given
+ * @param checker closed at the end; default: separate worker threads
  */
 export async function readArchive(
   dir: string,
@@ -211,7 +207,7 @@ export async function readArchive(
     const result = await verifyArchive({ dir, checker, ...options });
     const detail = stateDamage(dir);
     if (detail === undefined) return result;
-    // First, since a damaged log has more findings than are shown.
+    // First in the list: a damaged log has more findings than are shown.
     const findings = [{ what: 'state-file', detail } as const, ...result.findings];
     return { ...result, found: result.found + 1, findings };
   } finally {
@@ -219,15 +215,15 @@ export async function readArchive(
   }
 }
 
-/** How many messages: a number, or a share of all. */
+/** Number of messages, or a share of all. */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
 const SCOPE = 'verified';
 
 /**
- * Verifies some messages, least recently verified first, and remembers how far it came.
+ * Verifies some messages, least recently verified first, and records the progress.
  *
- * @returns `at`: when it began, milliseconds since the epoch; `remembered`: whether the archive's state has the result
+ * @returns `at`: start time, milliseconds since the epoch; `remembered`: whether the archive's state has the result
  */
 export async function verifySome(context: EngineContext, dataDir: string, size: SampleSize) {
   const { now, signal } = context;
@@ -279,13 +275,13 @@ export async function verifySome(context: EngineContext, dataDir: string, size: 
   }
 }
 
-/** Messages that are known to be damaged. */
+/** Returns the ids of messages known to be damaged. */
 function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   const ids = last?.damage?.findings.flatMap(({ id }) => (id === null ? [] : [id]));
   return new Set(ids ?? []);
 }
 
-/** Notes a complete run without findings as a checkup of every segment: samples continue from there. */
+/** Records a complete run without findings as a verification of every segment: samples continue from there. */
 export function noteCheckup(context: EngineContext, dataDir: string, at: number): void {
   noting(context, dataDir, 'segments', (state) => {
     const catalog = openCompared(dataDir);
