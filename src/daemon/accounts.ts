@@ -10,25 +10,25 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** A refused token is tried again so slowly that nobody blocks us for it; a changed token file is seen at once. */
+/** Retry delays for a refused token: slow enough to avoid being blocked. A changed token file is detected at once. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
-/** A lost network is usually back soon. */
+/** Retry delays for a lost network, which is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
-/** An account that waits, and how often it was tried in vain. */
+/** A waiting account, and its failed tries. */
 interface Waiting {
   readonly trouble: AccountTrouble;
   readonly tries: number;
 }
 
-/** What ended a pass for the whole account, if something did: such a failure names no mailbox. */
+/** Returns the failure that ended a sync for the whole account, if any: it has no mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
 
 /**
- * How long to wait after an account failed, for the first time or again: doubling, with up to half of it left to
- * chance, so that many daemons do not come back at once.
+ * Returns the wait after an account's failure. The delay doubles, and up to half of it is random, so that many daemons
+ * do not return at once.
  *
  * @param random from 0 to 1
  */
@@ -48,7 +48,7 @@ function waitAfter(
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** True for a disk that may be better in a while; a log whose end is not known to be durable is not written to again. */
+/** Returns true for a disk error that may be temporary. A log whose end may not be durable is not written again. */
 export function isOfTheDisk(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
@@ -59,7 +59,10 @@ export function isOfTheDisk(error: unknown): error is MailkeepError {
   );
 }
 
-/** What ended a pass for the whole archive, as a named failure. Mistakes of the program stay in the daemon's log. */
+/**
+ * Returns an error that ended a sync for the whole archive as a failure. Details of internal errors stay in the
+ * daemon's log.
+ */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   return failureOfAccount(account, known);
@@ -74,20 +77,20 @@ interface Round {
 
 interface Account {
   waiting: Waiting | undefined;
-  /** What its token looked like when it was refused. */
+  /** The token's mark when it was refused. */
   tokenMark: string | null;
   probing: boolean;
-  /** Runs by the clock that are not over: the next of the same kind waits for the one after. */
+  /** Unfinished scheduled runs: the next run of that kind is skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
   round: Round | undefined;
-  /** From the start of one round to the start of the next: the freshness that is reached. */
+  /** Time from one round's start to the next: the actual freshness. */
   everyMs: number | undefined;
-  /** A sweep fell due and could not be begun yet. */
+  /** A full sync is due but could not start yet. */
   owesSweep: boolean;
 }
 
-/** The accounts of the configuration: which of them wait, and how fresh they are kept. */
+/** The configured accounts: which ones wait, and how fresh they are. */
 export class Accounts {
   readonly #accounts = new Map<string, Account>();
 
@@ -97,7 +100,7 @@ export class Accounts {
     private readonly random: () => number,
   ) {}
 
-  /** Takes over the names of a configuration. What is known of accounts that stay is kept. */
+  /** Sets the account names of a configuration; keeps the data of remaining accounts. */
   set(names: readonly string[]): void {
     for (const name of this.#accounts.keys()) {
       if (!names.includes(name)) this.#accounts.delete(name);
@@ -127,7 +130,7 @@ export class Accounts {
 
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
-    // Passes that were under way fail after the first one: that is no further try.
+    // Concurrent syncs fail after the first one: that does not count as another try.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
@@ -143,7 +146,10 @@ export class Accounts {
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /** Accounts to retry now: their time has come, or their token has changed. Each is returned once, until `probed`. */
+  /**
+   * Returns accounts to retry now: their time has come, or their token has changed. Each is returned once, until
+   * `probed`.
+   */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
     const names: string[] = [];
@@ -163,7 +169,7 @@ export class Accounts {
     if (account !== undefined) account.probing = false;
   }
 
-  /** Retries waiting accounts at once: the configuration was reloaded, or the clock cannot be trusted. */
+  /** Retries waiting accounts at once, after a configuration reload or a clock jump. */
   retryNow(): void {
     const retryAt = this.clock.now();
     for (const account of this.#accounts.values()) {
@@ -180,7 +186,7 @@ export class Accounts {
     return this.#accounts.get(name)?.waiting?.trouble ?? null;
   }
 
-  /** Begins a run by the clock; false when the last one of its kind is not over. */
+  /** Starts a scheduled run; false if the last one of its kind is unfinished. */
   open(name: string, kind: RunKind): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.open.has(kind)) return false;
@@ -197,7 +203,7 @@ export class Accounts {
     if (account !== undefined) account.owesSweep = true;
   }
 
-  /** True once where an account owes a sweep and does not wait. */
+  /** Returns true, once, if an account has a delayed full sync and does not wait. */
   settleSweep(name: string): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.waiting !== undefined) return false;

@@ -33,7 +33,7 @@ import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { choreReport, copyReport, failureOf } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
-/** Of the environment: what it takes to run. Tokens, credentials and the service manager's socket are not among it. */
+/** Environment variables passed to child processes, without tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 const refused = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
@@ -45,16 +45,16 @@ interface ChildOptions {
 }
 
 interface ChildEnded {
-  /** Null where it was killed, or could not be started. */
+  /** Null if it was killed or could not start. */
   readonly code: number | null;
-  /** What it printed as JSON; undefined where it printed none. */
+  /** JSON output; undefined for none. */
   readonly result: unknown;
-  /** The error that it printed; undefined where it printed none. */
+  /** Printed error; undefined for none. */
   readonly error: { readonly code: string; readonly message: string } | undefined;
 }
 
 /**
- * Runs a command of this program in a process of its own, which gives way to all others, and ends it with the signal.
+ * Runs a command of this program in a separate process with low priority, and ends it with the signal.
  *
  * @param args without `--json`, which is added
  */
@@ -92,36 +92,36 @@ async function runChild(
   }
 }
 
-/** It may take as long as it likes. */
+/** Lowers a process's priority. */
 function giveWay(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch (error) {
-    // It has just ended, or the system does not let us.
+    // It has just ended, or the system denies it.
     if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
   }
 }
 
-/** The value of the last line that is JSON; undefined where there is none. */
+/** Returns the value of the last line if it is JSON; otherwise undefined. */
 function lastJson(output: string): unknown {
   return parseJson(output.trim().split('\n').at(-1) ?? '');
 }
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Of a cron expression: how many of its times are compared to find the longest gap. */
+/** Times of a cron expression compared to find the longest interval. */
 const COMPARED = 10;
-/** After a failure, the next try comes so soon; each further one after twice as long. */
+/** Delay after a failure; it doubles with each further failure. */
 const FIRST_RETRY_MS = 60_000;
 const LONGEST_RETRY_MS = 3_600_000;
-/** One minute doubled so often is more than the longest wait. */
+/** Doubling one minute this often exceeds the longest delay. */
 const MOST_DOUBLINGS = 6;
 
 interface CopyTimes {
-  /** The first time after the last one, in milliseconds since the epoch; null where there is none. */
+  /** Returns the first time after `last`, milliseconds since the epoch; null for none. */
   next(last: number): number | null;
   readonly longestMs: number;
-  /** Done only if there is something to do; a cron expression is always heeded. */
+  /** True for an interval, which is skipped if there is nothing to do; cron times always run. */
   readonly isInterval: boolean;
 }
 
@@ -147,19 +147,19 @@ export function retryAfterMs(tries: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
 }
 
-/** Returns when a copy is due, in milliseconds since the epoch; null where it never is. */
+/** Returns when a copy is due, milliseconds since the epoch; null for never. */
 export function copyDueAt(
   times: CopyTimes,
   { made, failed, plan }: KnownCopy,
   now: number,
 ): number | null {
-  // A time in the future comes from a clock that was set back meanwhile.
+  // A future time was recorded before the clock was set back.
   if (failed !== null) return Math.min(failed.at, now) + retryAfterMs(failed.tries);
   if (made !== null) return times.next(Math.min(made.at, now));
   return times.isInterval ? now : times.next(Math.min(plan?.since ?? now, now));
 }
 
-/** Returns when all of a copy is to be read back; null where it never is. */
+/** Returns when a full verification of a copy is due; null for never. */
 export function checkDueAt(
   times: CopyTimes | null,
   { made, checked, plan }: KnownCopy,
@@ -170,19 +170,19 @@ export function checkDueAt(
 }
 
 /**
- * Whether a copy is to be made to extend its locks, though nothing is new: it extends those of which less than half is
+ * Returns whether an up-to-date copy must run to extend its locks: it extends locks with less than half of their period
  * left.
  */
 export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
 
-/** Timers fire late after a suspend, never early: this is how often the clock is checked. */
+/** Timers fire late after a suspend, never early: check the clock this often. */
 const LOOK_MS = 30_000;
-/** After something that is no failure of a copy, such as a state that cannot be written, and after a check that could not be made. */
+/** Pause after a failure outside the copy, such as an unwritable state, and after a verification that could not run. */
 const PAUSE_MS = 3_600_000;
 
-/** Where S3 finds its settings; see docs/offsite.md. No other child of the daemon gets these. */
+/** Settings for S3; see docs/offsite.md. Other child processes do not get them. */
 const VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
@@ -196,11 +196,11 @@ const VARIABLES = [
   'AWS_SHARED_CREDENTIALS_FILE',
   'AWS_CONFIG_FILE',
   'NODE_EXTRA_CA_CERTS',
-  // A copy carries it.
+  // The copy includes the configuration file.
   'MAILKEEP_CONFIG',
 ];
 
-/** What is read of `mailkeep copy --json`. Only an encrypted copy has an id. */
+/** Fields read from `mailkeep copy --json`. Only an encrypted copy has an id. */
 const copied = z.object({
   copyId: z.string().optional(),
   number: z.number(),
@@ -213,7 +213,7 @@ const copied = z.object({
     .default({ locked: [], lockedUntil: null }),
 });
 
-/** What is read of `mailkeep verify --copy --json`. */
+/** Fields read from `mailkeep verify --copy --json`. */
 const checked = z.object({
   number: z.number(),
   checked: z.number(),
@@ -227,7 +227,7 @@ interface ScheduledCopiesOptions extends ChildOptions {
   readonly dataDir: string;
   readonly clock: Pick<DaemonClock, 'now' | 'after'>;
   readonly state: Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
-  /** The last commit of the archive. */
+  /** Returns the archive's last commit. */
   readonly reached: () => number;
   readonly log: DaemonLog;
   readonly onRun: (report: RunReport) => void;
@@ -238,15 +238,15 @@ interface Planned {
   readonly copy: CopySettings;
   readonly times: CopyTimes;
   readonly full: CopyTimes | null;
-  /** After an unexpected failure: not before this time. */
+  /** Earliest next try after an unexpected failure. */
   pausedUntil: number;
-  /** The same for reading everything back. */
+  /** Likewise for full verification. */
   checkPausedUntil: number;
 }
 
 /**
- * Keeps copies up to date, and reads them back, by the clock and after passes: one at a time, in a process of its own,
- * while passes continue. A copy that fails is tried again, and stops nothing else.
+ * Updates and verifies copies, on schedule and after syncs: one at a time, in a separate process, while syncs continue.
+ * A failed copy is retried and does not affect the others.
  */
 export class ScheduledCopies {
   readonly #options: ScheduledCopiesOptions;
@@ -263,7 +263,7 @@ export class ScheduledCopies {
     this.#child = { program, env, variables: VARIABLES };
   }
 
-  /** Takes the copies of a configuration. One that is under way is finished. */
+  /** Sets the copies of a configuration. A running copy is finished. */
   configure(copies: readonly CopySettings[], timezone: string): void {
     const { clock, state, onDropped } = this.#options;
     const now = clock.now();
@@ -288,7 +288,7 @@ export class ScheduledCopies {
     if (event === 'pass-finished') this.#look();
   }
 
-  /** Ends what is under way: an interrupted copy is what it was before. */
+  /** Aborts the running work: an interrupted copy stays as it was. */
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -308,7 +308,7 @@ export class ScheduledCopies {
     });
   }
 
-  /** What is to be done now, if anything. */
+  /** Returns the next due task, if any. */
   #due(): ((signal: AbortSignal) => Promise<void>) | undefined {
     const { clock, reached } = this.#options;
     const now = clock.now();
@@ -347,7 +347,7 @@ export class ScheduledCopies {
   }
 
   async #copy(planned: Planned, signal: AbortSignal): Promise<void> {
-    // The others come first then: one that is due all the time keeps none from its turn.
+    // Move it to the end, so that a copy that is always due does not block the others.
     this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
     const { clock, state, dataDir, log, onRun } = this.#options;
     const { to, encrypt, keep, lockDays, limitRate, sample } = planned.copy;
@@ -404,7 +404,7 @@ export class ScheduledCopies {
     if (first === undefined) log.say('info', 'copy verified', { to, ...read, durationMs });
     else
       log.say('error', 'a copy is damaged: "mailkeep verify --copy" shows where', { to, ...read });
-    // A sample that is intact says nothing of what was found before.
+    // An intact sample does not disprove earlier damage.
     const damage = copyDamage(recalledCopy(state, to));
     const failure =
       damage === null
@@ -413,7 +413,10 @@ export class ScheduledCopies {
     onRun(copyReport('copy-check', to, startedAt, at, failure));
   }
 
-  /** A folder that had a readable copy and has none: its disk is not mounted, and ours would be filled instead. */
+  /**
+   * Returns an error if a folder with a readable copy has disappeared: its disk is not mounted, and copying would fill
+   * ours.
+   */
   #isGone(to: string): ChildEnded | undefined {
     const { made } = recalledCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;
@@ -430,7 +433,7 @@ export class ScheduledCopies {
     }
   }
 
-  /** For example, the state cannot be written, which the passes find as well. */
+  /** Handles failures outside the copy, such as an unwritable state, which syncs also detect. */
   #failed(planned: Planned, error: unknown): void {
     const { clock, log } = this.#options;
     planned.pausedUntil = clock.now() + PAUSE_MS;
@@ -438,7 +441,7 @@ export class ScheduledCopies {
   }
 }
 
-/** A pause that is longer than any comes from a clock that was set back meanwhile. */
+/** A longer pause than the maximum means that the clock was set back. */
 function isPaused(until: number, now: number): boolean {
   return until > now && until <= now + PAUSE_MS;
 }
@@ -457,7 +460,7 @@ function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
   return { ...error, family: FAMILIES[code ?? EXIT.failures] ?? 'origin' };
 }
 
-/** What is wrong with a copy that was made all the same. */
+/** Returns the problems of a completed copy. */
 function flaw(
   to: string,
   found: number,
@@ -476,10 +479,10 @@ interface ChoreOptions {
 }
 
 /**
- * Returns scheduled pruning: it removes what `mailkeep prune --apply` would remove, from the archive as the daemon has
- * it, while nobody else writes. A failure is logged and reported, and not thrown.
+ * Returns the scheduled pruning task. It removes the same mail as `mailkeep prune --apply`, exclusively, using the
+ * daemon's open archive. Failures are logged and reported, not thrown.
  *
- * @param retention the settings in force: a reload changes them
+ * @param retention returns the current settings, which a reload changes
  */
 export function scheduledPruning(
   options: ChoreOptions & {
@@ -490,7 +493,7 @@ export function scheduledPruning(
 ): (signal: AbortSignal) => Promise<void> {
   const { context, writer, retention, log, onRun } = options;
 
-  /** Returns how many messages it removed. */
+  /** Prunes, and returns the number of removed messages. */
   const prune = async (signal: AbortSignal): Promise<number> => {
     const startedAt = context.now();
     const before = await finishPurge(writer, signal);
@@ -515,7 +518,8 @@ export function scheduledPruning(
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // The next pruning, or one by hand, finishes what is decided. By code alone: the query of a hold may name people.
+      // The next pruning, scheduled or manual, finishes a decided one. Log only the code: a hold's query may contain
+      // names of people.
       const { code, family } = error;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
@@ -543,7 +547,7 @@ function freed({ bytesBefore, bytesAfter }: Compacted): number {
   return bytesBefore - bytesAfter;
 }
 
-/** What is read of `mailkeep verify --json`. */
+/** Fields read from `mailkeep verify --json`. */
 const verified = z.object({
   ok: z.boolean(),
   found: z.number(),
@@ -552,7 +556,7 @@ const verified = z.object({
   fileBytes: z.number(),
   durationMs: z.number(),
 });
-/** What is read of `mailkeep verify --drill --json`. */
+/** Fields read from `mailkeep verify --drill --json`. */
 const drilled = z
   .object({
     ok: z.boolean(),
@@ -564,16 +568,16 @@ const drilled = z
   })
   .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
 
-/** What a check found, and how many messages it read back; undefined if it could not be made. */
+/** Result of a verification and the number of messages read; undefined if it could not run. */
 interface Checked {
   readonly failure: MailkeepError | null;
   readonly messages?: number | undefined;
 }
 
 /**
- * Returns scheduled verification: it verifies the archive, then tests an export. Each has a process of its own: reading
- * everything again and comparing the catalog takes minutes of a processor and much memory, and passes and hints go on
- * meanwhile. That process remembers what it found. Findings are logged and reported, and never thrown.
+ * Returns the scheduled verification task, which verifies the archive and then runs an export test. Each runs in a
+ * separate process: verification takes minutes of CPU and much memory, while syncs continue. The processes record their
+ * results. Findings are logged and reported, never thrown.
  *
  * @param now milliseconds since the epoch
  */

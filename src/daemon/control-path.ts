@@ -6,18 +6,18 @@ import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../core
 import { daemonError } from './errors.ts';
 
 const SOCKET = 'control.sock';
-/** Stands in the archive where the socket cannot: a file with the path of the socket. */
+/** A file in the archive with the socket's path, if the socket cannot be there. */
 const POINTER = 'control.path';
 const LONGEST_POINTER_BYTES = 4_096;
 
 export interface ControlPlace {
   readonly socket: string;
-  /** Where the socket is said to be, when it is not in the archive's folder. */
+  /** File that contains the socket's path, if it is outside the archive's folder. */
   readonly pointer: string | null;
 }
 
 /**
- * Makes the place of an archive's control socket ready. The caller holds the archive's lock, so an existing socket is
+ * Prepares the location of an archive's control socket. The caller holds the archive's lock, so an existing socket is
  * stale.
  *
  * @throws daemon-socket-failed, daemon-socket-folder
@@ -42,7 +42,7 @@ export function prepareControlPlace(
   }
 }
 
-/** Returns an error of the system as one about a control socket; any other as it is. */
+/** Converts a system error into a control socket error; returns other errors unchanged. */
 export function socketFailed(file: string, error: unknown): unknown {
   const reason = errnoName(error);
   const isOurs = error instanceof MailkeepError || reason === 'unknown';
@@ -50,8 +50,8 @@ export function socketFailed(file: string, error: unknown): unknown {
 }
 
 /**
- * The control socket of an archive, or null when no daemon has left one. What comes with an archive that somebody else
- * packed is not followed: a socket is the user's own, and where it is not in the archive's folder, in a private folder.
+ * Returns an archive's control socket, or null if there is none. Does not trust an archive packed by someone else: the
+ * socket must belong to the user and, outside the archive, be in a private folder.
  *
  * @throws daemon-socket-foreign
  */

@@ -24,7 +24,7 @@ import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
 
-/** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */
+/** Shapes of sync events on the control socket: responses are not trusted. */
 const count = z.number();
 const name = z.string();
 const counts = <Name extends string>(...names: readonly Name[]) =>
@@ -139,7 +139,7 @@ const syncPlan: z.ZodType<SyncPlan> = z.object({
   ...counts('messages', 'requests', 'requestsPerMinute', 'hours'),
 });
 
-/** What goes over the control socket. Both ends are the same program: `version` says whether they are. */
+/** Messages on the control socket. Both ends must be the same program, as checked by `version`. */
 const names = z.array(z.string().max(4096)).max(10_000);
 
 export const syncMessage = z.object({
@@ -159,7 +159,7 @@ export const hintMessage = z.object({
   uid: z.int().min(1).optional(),
 });
 
-/** One line of the answer to `sync`: any number about progress, then one of the others. */
+/** One line of the response to `sync`: any number of progress lines, then one other line. */
 export const answerLine = z.union([
   z.object({ progress: syncProgress }),
   z.object({ result: syncResult }),
@@ -168,21 +168,21 @@ export const answerLine = z.union([
 ]);
 type AnswerLine = z.output<typeof answerLine>;
 
-/** An error as it goes over the socket. Mistakes of the program stay in the daemon's log. */
+/** Returns an error as a line for the socket. Details of internal errors stay in the daemon's log. */
 function errorLine(error: unknown): AnswerLine {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   const { family, code, facts } = known;
   return { error: { family, code, facts } };
 }
 
-/** A question is names at most. */
+/** Requests contain only names. */
 const MOST_BODY_BYTES = 1024 * 1024;
 
 /**
- * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the
- * archive's owner may connect. Somebody who goes away interrupts nothing.
+ * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
+ * owner may connect. A disconnecting client interrupts nothing.
  *
- * @param link returns a sign-in link of the web interface; null where none is served
+ * @param link returns a sign-in link of the web interface; null if it is not served
  */
 export async function startControlServer(
   place: ControlPlace,
@@ -211,7 +211,7 @@ export async function startControlServer(
     throw socketFailed(place.socket, error);
   }
   return {
-    /** Tells clients that wait that the daemon ends, and removes the socket. */
+    /** Reports the daemon's end to waiting clients, and removes the socket. */
     async close() {
       ending.abort();
       const closed = once(server, 'close');
@@ -275,7 +275,7 @@ async function sync(
   const narrowing = { ...message, account: message.account };
   let release = () => {};
   const ended = new Promise<AnswerLine>((resolve) => {
-    // A turn later: what ends the daemon may just have ended the pass, which says more.
+    // Wait a turn: the sync may have just ended with a more specific result.
     const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
     release = onAbort(ending, () => setImmediate(stopped));
   });
@@ -283,11 +283,11 @@ async function sync(
     ? daemon.plan(narrowing, message.full, ending).then((plan) => ({ plan }))
     : daemon
         .sync(narrowing, (progress) => {
-          // Progress that nobody reads in time is worth nothing.
+          // Skip progress that the client does not read in time.
           if (!response.destroyed && !response.writableNeedDrain) write({ progress });
         })
         .done.then((result) => ({ result }));
-  // Whoever has gone is written to in vain, and waits no longer than the pass takes.
+  // Writing to a disconnected client is harmless, and the wait ends with the sync.
   const line = await Promise.race([work.catch(errorLine), ended]);
   release();
   write(line);
@@ -308,17 +308,17 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
   return data;
 }
 
-/** A daemon that answers at once or not at all. */
+/** Timeout for a status response. */
 const STATUS_MS = 2_000;
 
-/** The longest line of an answer: the result of a pass names every folder. */
+/** Maximum bytes of a line: a sync result lists every folder. */
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** Nobody listens at the socket: a daemon was killed, or is about to end. */
+/** No process listens on the socket: the daemon was killed or is about to end. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
-/** What the daemon knows, or null when none answers. */
+/** Returns the daemon's status, or null if none responds. */
 export async function askStatus(socket: string): Promise<DaemonStatus | null> {
   const response = await ask(socket, 'GET', '/status', null, AbortSignal.timeout(STATUS_MS));
   if (response === null) return null;
@@ -332,11 +332,10 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
 }
 
 /**
- * Has the daemon make a pass, or plan one. Aborting the signal disconnects; the daemon continues.
+ * Requests a sync or a plan from the daemon. Aborting the signal disconnects; the daemon continues.
  *
- * @returns null when no daemon answers
- * @throws what went wrong in the daemon, as it was there; `daemon-stopped` when it ended meanwhile;
- *   `daemon-version` when it is another version of the program
+ * @returns null if no daemon responds @throws the daemon's own errors; `daemon-stopped` if it ended meanwhile;
+ * `daemon-version` if it runs another version of the program
  */
 export async function askSync(
   socket: string,
@@ -381,15 +380,14 @@ const EVERYTHING: SyncMessage = {
 };
 
 /**
- * Has the daemon make a pass over all its mailboxes, and waits only until it has understood.
+ * Requests a sync of all mailboxes, and resolves once the daemon has accepted it.
  *
- * @returns false when no daemon answers
- * @throws daemon-version when it is another version of the program
+ * @returns false if no daemon responds @throws daemon-version if it runs another version of the program
  */
 export async function askToLook(socket: string, version: string): Promise<boolean> {
   const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));
   if (response === null) return false;
-  // Whoever goes away interrupts nothing.
+  // Disconnecting does not interrupt the sync.
   response.destroy();
   const found = String(response.headers['x-mailkeep-version'] ?? '');
   if (found !== version || response.statusCode !== 200)
@@ -397,7 +395,7 @@ export async function askToLook(socket: string, version: string): Promise<boolea
   return true;
 }
 
-/** Returns whether a daemon listens there, of whatever version. One too busy to answer in two seconds does. */
+/** Returns whether a daemon of any version listens. One too busy to respond within two seconds counts. */
 export async function isListening(socket: string): Promise<boolean> {
   const signal = AbortSignal.timeout(STATUS_MS);
   const response = await ask(socket, 'GET', '/status', null, signal);
@@ -427,7 +425,7 @@ async function* lines(response: IncomingMessage): AsyncGenerator<string, void, u
   if (size > 0) yield Buffer.concat(pieces).toString('utf8');
 }
 
-/** @throws daemon-answer for what is no JSON */
+/** @throws daemon-answer for invalid JSON */
 function parsed(line: string): unknown {
   try {
     return JSON.parse(line);

@@ -10,18 +10,18 @@ import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';
 
 /**
- * The daemon's log. Lines carry counts, codes, durations and resource ids, and never an address, a subject, a path of
- * a folder or a secret.
+ * The daemon's log. Lines contain counts, codes, durations and resource ids, but no addresses, subjects, folder paths
+ * or secrets.
  */
 export type DaemonLog = Readonly<ReturnType<typeof daemonLog>>;
 
-/** Opens the log on standard output: JSON Lines, or lines for people where `pretty`. */
+/** Opens the log on standard output: JSON Lines, or readable lines if `pretty`. */
 export async function openDaemonLog(
   level: Settings['log']['level'],
   pretty: boolean,
 ): Promise<DaemonLog> {
   const { pino } = await import('pino');
-  // Written before the call returns: the last line before an end is the one that matters.
+  // Write synchronously: the last line before an exit matters most.
   const stream = pretty
     ? (await import('pino-pretty')).default({
         sync: true,
@@ -34,12 +34,12 @@ export async function openDaemonLog(
   return daemonLog(pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream));
 }
 
-/** Fields that pino-pretty puts before the message. */
+/** Fields that pino-pretty prints before the message. */
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
 /**
- * Returns a record of the log as one line for people: the message and its facts, without zeros. The service chose some
- * of the facts, so nothing in them can control a terminal.
+ * Returns a log record as a readable line: the message and its facts, without zeros. Facts may come from the service,
+ * so terminal control characters are removed.
  */
 export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
@@ -61,10 +61,10 @@ export function daemonLog(log: Logger) {
     },
     say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts: object = {}) =>
       log[level](facts, text),
-    /** Logs a failure that somebody has to fix: its code, and facts without names. */
+    /** Logs a failure that needs attention: its code, and facts without names. */
     fail: (level: 'error' | 'fatal', text: string, error: unknown) =>
       log[level](errorFacts(error), text),
-    /** From here on, lines below it are left out. */
+    /** Lines below this level are omitted. */
     setLevel: (level: Settings['log']['level']) => {
       log.level = level;
     },
@@ -87,7 +87,7 @@ function logEvent(log: Logger, event: DaemonEvent): void {
     case 'pass-finished': {
       const { account, resourceId } = event.mailbox;
       const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
-      // No run reports a backlog: it continues alongside them.
+      // Backlog belongs to no run: it continues alongside them.
       if (event.kind === 'backlog') log.info(line, 'backlog finished');
       else log.debug(line, 'pass finished');
       for (const { code, family, uid } of event.result.failures) {
@@ -166,7 +166,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** A configuration error is logged in full: it names fields of a file, and shows no values of secrets. */
+/** Configuration errors are logged in full: they name fields of a file and contain no secret values. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;
@@ -175,7 +175,7 @@ function errorFacts(error: unknown): object {
     return { code, family, message, hint };
   }
   if (!(error instanceof Error)) return { code: 'bug', what: typeof error };
-  // A stack names places of the program; its first line may quote what was being read.
+  // A stack contains code positions; its first line may quote mail data.
   const at = (error.stack ?? '')
     .split('\n')
     .filter((line) => /^\s+at /.test(line))
@@ -184,9 +184,9 @@ function errorFacts(error: unknown): object {
 }
 
 /**
- * Logs what a receiver of webhooks reports, and counts the requests.
+ * Logs the events of a webhook receiver, and counts the requests.
  *
- * @param count called with `delivery`, or why requests were refused, and with how many they were
+ * @param count called with `delivery` or the reason for refusal, and the number of requests
  */
 export function noteReceiverEvent(
   event: ReceiverEvent,

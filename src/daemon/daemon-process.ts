@@ -31,15 +31,18 @@ import { choreReport, Passes } from './runs.ts';
 import { noteBegun, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
-/** A terminal that closes sends SIGHUP first, and is gone a moment later: it is looked at so often, and so many times. */
+/** A closing terminal sends SIGHUP first and disappears a moment later: interval and number of checks. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
-/** Handles signals to the daemon's process, and ends it loudly at uncaught errors, until the returned function is called. */
+/**
+ * Handles signals to the daemon's process, and exits with an error on uncaught exceptions, until the returned function
+ * is called.
+ */
 function watchProcess(options: {
-  /** SIGHUP by somebody's hand. */
+  /** SIGHUP sent by a user. */
   readonly hangup: () => void;
-  /** It was started on a terminal: a SIGHUP is also what a terminal sends that was closed. */
+  /** Started on a terminal, which sends SIGHUP when it closes. */
   readonly onTerminal: boolean;
   readonly signal: AbortSignal;
   readonly interrupted: (code: ExitCode) => void;
@@ -68,7 +71,7 @@ function watchProcess(options: {
   };
 }
 
-/** Calls `gone` when the terminal closes within the next seconds. */
+/** Calls `gone` if the terminal closes within the next seconds. */
 function watchTerminal(gone: () => void): void {
   let left = LOOKS;
   const timer = setInterval(() => {
@@ -80,10 +83,10 @@ function watchTerminal(gone: () => void): void {
   timer.unref();
 }
 
-/** Shorter rounds of tidying found nothing to do. */
+/** Shorter tidying rounds found nothing to do. */
 const WORTH_NOTING_MS = 100;
 
-/** Keeps what the daemon does in the archive's state, for the web interface. */
+/** Records the daemon's runs in the archive's state, for the web interface. */
 export class RunNotes {
   /** @param now returns milliseconds since the epoch */
   constructor(
@@ -97,7 +100,7 @@ export class RunNotes {
       const { kind, account, startedAt } = event.run;
       this.#pass(event.result, { kind, account, startedAt, endedAt: this.now() });
     } else if (event.event === 'pass-finished' && event.kind === 'backlog') {
-      // No run reports a backlog: it continues alongside them.
+      // Backlog belongs to no run: it continues alongside them.
       const endedAt = this.now();
       const startedAt = endedAt - event.result.durationMs;
       const { account } = event.mailbox;
@@ -105,7 +108,7 @@ export class RunNotes {
     }
   }
 
-  /** What is done by the clock and is no pass. */
+  /** Records a scheduled task other than a sync. */
   onRun({ kind, startedAt, endedAt, outcome, failures, messages }: RunReport): void {
     const frame = { kind, account: null, startedAt, endedAt };
     const troubles = failures.map(({ mailbox, code, message: text }) => {
@@ -116,7 +119,7 @@ export class RunNotes {
     this.#keep({ ...frame, ...NO_NUMBERS, ...counts, outcome, troubles });
   }
 
-  /** Attachments were read and segments sealed, in idle time. */
+  /** Records idle work: reading attachments and sealing segments. */
   onTidied(startedAt: number): void {
     const endedAt = this.now();
     if (endedAt - startedAt < WORTH_NOTING_MS) return;
@@ -135,14 +138,14 @@ export class RunNotes {
   }
 }
 
-/** Registers how to stop something that was just started. */
+/** Registers a function that stops a started component. */
 export type OnStop = (stop: () => unknown) => void;
 
 /**
- * Calls `act`, and when it has ended, well or not, stops everything that it started, the last first. A stop that fails
- * keeps no other from its turn.
+ * Calls `act`, then stops everything it started, in reverse order, even if it failed. A failing stop does not prevent
+ * the others.
  *
- * @throws what `act` throws, or else the first error of a stop
+ * @throws errors of `act`, otherwise the first error of a stop
  */
 export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
@@ -157,8 +160,7 @@ export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise
 }
 
 /**
- * Listens for damage that sealing finds in the log: reported once, though every round finds it again,
- * and taken back when a round meets nothing.
+ * Reports damage found while sealing once, although every round finds it again. Clears it after a round without damage.
  */
 function watchSealing(options: {
   readonly now: () => number;
@@ -185,10 +187,10 @@ function watchSealing(options: {
   };
 }
 
-/** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
+/** Service managers wait ten seconds. Work unfinished by then is cut off without loss, as in a crash. */
 const STOP_MS = 8_000;
 
-/** What the daemon runs in; `interactive`: its standard output is a terminal. */
+/** The daemon's context; `interactive`: standard output is a terminal. */
 interface DaemonContext extends EngineContext {
   readonly interactive: boolean;
 }
@@ -201,10 +203,10 @@ interface Parts {
 }
 
 /**
- * `mailkeep daemon`: keeps an archive fresh until the signal. If any step of the start fails, what was started is stopped
- * at once.
+ * Runs `mailkeep daemon`: keeps an archive up to date until the signal. If a start step fails, everything started is
+ * stopped.
  *
- * @throws archive-in-use when another daemon, or another command that writes, has the archive; cannot-listen
+ * @throws archive-in-use if another daemon or writing command has the archive; cannot-listen
  */
 export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
   const settings = settingsOf(context);
@@ -320,7 +322,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   return code;
 }
 
-/** Reloads the configuration; a wrong one changes nothing. One at a time. */
+/** Reloads the configuration, one reload at a time; an invalid one changes nothing. */
 function reloading(
   parts: Parts,
   daemon: Daemon,

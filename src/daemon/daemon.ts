@@ -22,13 +22,13 @@ import {
 import { Run } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
-/** Waits before a message that is announced and not there yet is looked for again: about a minute in all. */
+/** Delays between searches for an announced message that has not appeared: about a minute in total. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
-/** How many are waited for in a mailbox. Beyond, a pass is all there is: whoever announces so many may make them up. */
+/** Maximum awaited messages per mailbox. Further notifications only start a sync, because they may be fake. */
 const MOST_AWAITED = 1_000;
 
-/** The mailbox that a hint is about: by resource id where it names one, else by address. */
+/** Returns the mailbox of a notification: by resource id if present, otherwise by address. */
 function hintedMailbox(
   { resourceId, address }: Hint,
   mailboxes: readonly WatchedMailbox[],
@@ -40,14 +40,14 @@ function hintedMailbox(
 
 interface Awaited {
   readonly mailbox: WatchedMailbox;
-  /** Tries made, by uid. */
+  /** Tries by uid. */
   readonly uids: Map<number, number>;
 }
 
 export class AwaitedMessages {
   readonly #mailboxes = new Map<string, Awaited>();
 
-  /** Waits for one more message, if not for 1,000 of the mailbox already. */
+  /** Waits for another message, up to 1,000 per mailbox. */
   add(mailbox: WatchedMailbox, uid: number): void {
     const key = mailboxKey(mailbox);
     const awaited = this.#mailboxes.get(key) ?? { mailbox, uids: new Map<number, number>() };
@@ -56,9 +56,9 @@ export class AwaitedMessages {
   }
 
   /**
-   * After a pass over the mailbox: forgets what has come, and what was waited for long enough.
+   * Updates the list after a sync of the mailbox: removes messages that arrived, and those awaited for too long.
    *
-   * @returns milliseconds until it is worth looking again (null when nothing is awaited), and how many were given up
+   * @returns milliseconds until the next search (null if nothing is awaited), and the number given up
    */
   settle(
     mailbox: WatchedMailbox,
@@ -85,12 +85,12 @@ export class AwaitedMessages {
   }
 }
 
-/** Several share something, or one has it alone; whoever waits to be alone goes before those who come later. */
+/** A shared/exclusive lock; a waiting exclusive holder precedes later shared ones. */
 class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
   #alone: Promise<void> | undefined;
 
-  /** Calls `act` as soon as nobody is alone. Throws what it throws. */
+  /** Calls `act` once no exclusive holder is active. Throws its errors. */
   async share<T>(act: () => Promise<T>): Promise<T> {
     while (this.#alone !== undefined) await this.#alone;
     const turn = act();
@@ -102,7 +102,7 @@ class SharedTurn {
     }
   }
 
-  /** Calls `act` when all who share have ended, and lets nobody begin until it is over. Throws what it throws. */
+  /** Calls `act` once all shared holders have ended, and blocks others until it is done. Throws its errors. */
   async alone<T>(act: () => Promise<T>): Promise<T> {
     while (this.#alone !== undefined) await this.#alone;
     let over: () => void = () => {};
@@ -122,13 +122,13 @@ class SharedTurn {
 /** Segments are sealed when the daemon is idle, or after this long. */
 const TIDY_EVERY_MS = 600_000;
 
-/** Timers fire late after a suspend, never early: this is how often the clock is checked. */
+/** Timers fire late after a suspend, never early: check the clock this often. */
 const LOOK_AT_CLOCK_MS = 30_000;
-/** The same while an account waits: a token file may change. */
+/** Interval of checks while an account waits: its token file may change. */
 const LOOK_AT_TOKEN_MS = 2_000;
-/** Until the disk is tried again after it failed. */
+/** Delay before retrying after a disk failure. */
 const DISK_WAIT_MS = 60_000;
-/** Where a round of tidying has left something, the next one comes so soon. */
+/** Delay before the next tidying round if work is left. */
 const TIDY_AGAIN_MS = 500;
 
 interface SyncRequest extends Narrowing {
@@ -141,17 +141,17 @@ export interface DaemonOptions {
   readonly runner: PassRunner;
   readonly clock: DaemonClock;
   readonly timetable: Timetable;
-  /** Called when something of the timetable was begun, to remember when. */
+  /** Called when a scheduled task starts, to record the time. */
   readonly begun: (name: Scheduled, at: number) => void;
-  /** Scheduled work other than passes. Each chore reports its own result. */
+  /** Scheduled work other than syncs. Each task reports its own result. */
   readonly chores: {
     verify(signal: AbortSignal): Promise<void>;
-    /** Lets go of what retention says, while nothing else writes. */
+    /** Removes mail according to the retention settings, exclusively. */
     prune(signal: AbortSignal): Promise<void>;
   };
   readonly observer: Observer;
   readonly random: () => number;
-  /** The archive cannot go on, or there is a mistake in the program: the process has to end. */
+  /** The archive cannot continue, or an internal error occurred: the process must end. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -163,7 +163,7 @@ function isoOrNull(at: number | null | undefined): string | null {
   return at === null || at === undefined ? null : iso(at);
 }
 
-/** Decides when what is done: by the clock, by hints and by hand. Does nothing itself. */
+/** Decides when to do what: by schedule, by webhook and on request. Does no work itself. */
 export class Daemon {
   readonly #dispatcher: Dispatcher;
   readonly #accounts: Accounts;
@@ -175,14 +175,14 @@ export class Daemon {
   #cancelWake: (() => void) | undefined;
   readonly #jumps: ClockJumps;
   #diskWaits = false;
-  /** Something was added since the last round of tidying, or that round left something. */
+  /** True if data was added since the last tidying round, or that round left work. */
   #untidy = true;
   #isTidying = false;
   #tidiedAt: number;
   readonly #errands = new Set<Promise<void>>();
-  /** Verification and pruning, one after the other: each may take hours, and asks nothing of the origin. */
+  /** Verification and pruning, one after the other: each may take hours, and sends no requests to the service. */
   #chores: Promise<void> = Promise.resolve();
-  /** Surveys and tidying share the archive with passes; pruning does not. */
+  /** Listing and tidying share the archive with syncs; pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
 
@@ -210,7 +210,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** Ends passes at the next safe point; what was collected is durable when it resolves. */
+  /** Ends syncs at the next safe point; collected messages are durable when it resolves. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -220,15 +220,15 @@ export class Daemon {
   }
 
   /**
-   * Applies another configuration between two passes. `change` replaces what the passes are made with; when it throws,
-   * everything continues as it was.
+   * Applies another configuration between two syncs. `change` replaces the sync settings; if it throws, the old ones
+   * stay.
    */
   async reload(
     accounts: readonly string[],
     timetable: Timetable,
     change: () => Promise<void>,
   ): Promise<void> {
-    // What asks with the old configuration has answered before it goes; passes need not wait for that.
+    // Let requests with the old configuration finish first; syncs need not wait for them.
     await Promise.all(this.#errands);
     await this.#dispatcher.pause();
     try {
@@ -245,7 +245,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** A pass over what is asked for, begun after this call. It is over when the run's promise resolves. */
+  /** Syncs the requested mailboxes, starting after this call. The run's promise resolves at the end. */
   sync(request: SyncRequest, progress: ProgressListener): Run {
     const { full, acceptEndings, folders, account, mailboxes } = request;
     const chosen = this.#chosen(account);
@@ -269,7 +269,7 @@ export class Daemon {
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
-  /** Looks at a mailbox at once. Hints that come while one waits are folded together. */
+  /** Syncs a mailbox at once. Notifications that arrive while one waits are merged. */
   hint(hint: Hint): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
@@ -283,8 +283,7 @@ export class Daemon {
   }
 
   /**
-   * Checks mailboxes before the others that the schedule has in line, and after hints and passes by hand: that
-   * something may have changed in them is no more than a rumour.
+   * Syncs mailboxes before other scheduled ones, but after notifications and requests: the information may be wrong.
    */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
@@ -362,7 +361,7 @@ export class Daemon {
     this.#cancelWake = clock.after(waitMs, () => this.#wake());
   }
 
-  /** After a sleep or a change of the time nothing that was reckoned in it holds. */
+  /** Resets waits and schedules after a suspend or a clock change. */
   #detectClockJumps(now: number): void {
     const ms = this.#jumps.look(now, this.options.clock.monotonic());
     if (ms === null) return;
@@ -370,7 +369,9 @@ export class Daemon {
     this.#accounts.retryNow();
   }
 
-  /** A run by the clock over all mailboxes of an account, unless the last one is not over or the account waits. */
+  /**
+   * Starts a scheduled run over all mailboxes of an account, unless the last one is unfinished or the account waits.
+   */
   async #round(kind: 'sync' | 'sweep', account: string, aim: Aim): Promise<void> {
     if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;
@@ -388,7 +389,7 @@ export class Daemon {
       }
     });
     await this.#enqueue(run, account, aim, false, () => true);
-    // The sweep that was begun here is under way, or waits with its mailboxes; an earlier one could not begin.
+    // This full sync has started or waits for its turn; an earlier one could not start.
     const owed = this.#accounts.settleSweep(account);
     if (owed && kind === 'sync') await this.#round('sweep', account, SWEEP);
   }
@@ -440,12 +441,12 @@ export class Daemon {
     if (failure === undefined) return false;
     this.#accounts.failed(account, failure, this.options.runner.tokenMark(account));
     this.#dispatcher.fail(account, result);
-    // The watch over its token begins.
+    // Starts watching the token.
     this.#wake();
     return true;
   }
 
-  /** One request shows whether an account is back; if so, a run makes up for what was missed. */
+  /** Checks with one request whether an account works again; if so, starts a run to catch up. */
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
@@ -491,7 +492,7 @@ export class Daemon {
       onFatal(error);
       return;
     }
-    // Concurrent passes fail because of the same disk.
+    // Concurrent syncs fail because of the same disk.
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;
@@ -507,7 +508,7 @@ export class Daemon {
     );
   }
 
-  /** Starts a round of tidying, unless nothing was added since the last one or a round is running. */
+  /** Starts a tidying round, unless nothing was added since the last one or a round is running. */
   #tidy(): void {
     if (this.#stopping.signal.aborted || !this.#untidy || this.#isTidying) return;
     this.#untidy = false;
@@ -528,7 +529,7 @@ export class Daemon {
     }
   }
 
-  /** Runs `act` after earlier chores. The failure of one does not concern the next. */
+  /** Runs `act` after earlier tasks, whether or not they failed. */
   #chore(act: (signal: AbortSignal) => Promise<void>): void {
     const { signal } = this.#stopping;
     this.#chores = this.#chores
@@ -538,7 +539,7 @@ export class Daemon {
       });
   }
 
-  /** Runs `act` while no pass, survey or round of tidying is running; none starts before it ends. */
+  /** Runs `act` exclusively: no sync, listing or tidying runs at the same time. */
   async #undisturbed(act: () => Promise<void>): Promise<void> {
     await this.#turn.alone(async () => {
       await this.#dispatcher.pause();
@@ -559,7 +560,7 @@ export class Daemon {
     return run;
   }
 
-  /** Work that nobody waits for: its failure is the daemon's. */
+  /** Tracks background work: its failure is the daemon's. */
   #errand(work: Promise<void>): void {
     const errand = work.catch((error: unknown) => {
       if (!this.#stopping.signal.aborted) this.#failed(error);

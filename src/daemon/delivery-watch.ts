@@ -3,14 +3,14 @@ import type { StateFile } from '../core/state.ts';
 import type { PlatformClient } from '../service/client.ts';
 import type { DeliveryLogRecord } from '../service/platform-wire.ts';
 
-/** Where the log is kept: the archive's state. */
+/** Storage of the delivery log: the archive's state. */
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
-/** Entries of one account; about 100 kB. */
+/** Maximum entries per account; about 100 kB. */
 const MOST = 500;
 
-/** The deliveries of an account's webhooks that are remembered, newest first. */
+/** Returns an account's recorded webhook deliveries, newest first. */
 export function keptDeliveries(
   memory: Pick<LogMemory, 'get'>,
   account: string,
@@ -18,7 +18,7 @@ export function keptDeliveries(
   return memory.get(SCOPE, account) ?? [];
 }
 
-/** Adds what the service lists now; of a delivery that is listed again, the later entry counts. */
+/** Adds the deliveries that the service lists now; later entries replace earlier ones. */
 export function keepDeliveries(
   memory: LogMemory,
   account: string,
@@ -30,7 +30,7 @@ export function keepDeliveries(
   return kept;
 }
 
-/** Merges deliveries, newest first; of one that is in both, the later entry counts. */
+/** Merges deliveries, newest first; later entries replace earlier ones. */
 export function mergedDeliveries(
   before: readonly LoggedDelivery[],
   later: readonly LoggedDelivery[],
@@ -39,16 +39,16 @@ export function mergedDeliveries(
   return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
-/** Returns a key that distinguishes one entry of the log from the others: it has no id of its own. */
+/** Returns a key for a log entry, because entries have no id. */
 function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }
 
 /**
- * Returns how many attempts an entry of the delivery log reports.
+ * Returns the number of attempts of a delivery log entry.
  *
- * The service counts retries, of which the first attempt is none, and has no state "pending": a delivery that was never
- * tried has neither succeeded, nor been retried, nor taken any time.
+ * The service counts retries without the first attempt, and has no "pending" state. A delivery without success, retries
+ * and duration was never attempted.
  */
 export function attemptsOf({
   is_successful: isSuccessful,
@@ -62,8 +62,8 @@ export function attemptsOf({
 export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
 
 /**
- * Returns whether two addresses of deliveries are the same as URLs: the case of the host, a default port and the slash
- * of an empty path make no difference. What is no URL is compared letter by letter.
+ * Returns whether two delivery addresses are equal as URLs: the host's case, default ports and an empty path's slash do
+ * not matter. Invalid URLs are compared literally.
  */
 export function isSameAddress(one: string, other: string): boolean {
   return one === other || normal(one) === normal(other);
@@ -73,7 +73,7 @@ function normal(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url;
 }
 
-/** A webhook that was created from here. */
+/** A webhook created by this archive. */
 export type OwnWebhook = Pick<StoredWebhook, 'id' | 'account' | 'mailboxId' | 'mailbox' | 'url'>;
 
 interface ListedWebhook {
@@ -82,24 +82,24 @@ interface ListedWebhook {
   readonly url: string;
 }
 
-/** Whether a webhook of ours delivers, by what the service says of it. */
+/** Whether one of our webhooks delivers, according to the service. */
 export interface WebhookFinding {
   readonly webhook: OwnWebhook;
   /** `off`: paused or disabled. */
   readonly state: 'well' | 'missing' | 'off' | 'failing';
-  /** As the service spells it; null where it does not know the webhook. */
+  /** The service's own spelling; null if it does not know the webhook. */
   readonly status: string | null;
-  /** Deliveries that failed in a row, the newest first. */
+  /** Consecutive failed deliveries, up to the newest. */
   readonly failures: number;
   readonly lastSuccessAt: number | null;
 }
 
-/** What failed longer ago says nothing of today. */
+/** Older failures say nothing about the present. */
 const RECENT_MS = 24 * 3_600_000;
-/** Deliveries in a row that are being tried again are no accident any more. */
+/** This many consecutive deliveries with retries are not a coincidence. */
 const MANY = 3;
 
-/** Judges the webhooks that were created from here. Pure. */
+/** Returns the condition of our webhooks. Pure. */
 export function judgeWebhooks(
   own: readonly OwnWebhook[],
   listed: readonly ListedWebhook[],
@@ -109,10 +109,10 @@ export function judgeWebhooks(
   const byId = new Map(listed.map((webhook) => [webhook.id, webhook]));
   return own.map((webhook) => {
     const there = byId.get(webhook.id);
-    // The log names no ids: a webhook is known in it by its mailbox and its address.
+    // The log has no ids: match a webhook by mailbox and address.
     const entries = log
       .filter(({ mailbox, url, at, attempts }) => {
-        // What was never tried has not failed.
+        // A delivery that was never attempted has not failed.
         if (attempts === 0) return false;
         const ours = mailbox === webhook.mailbox && isSameAddress(url, there?.url ?? webhook.url);
         return ours && now - at < RECENT_MS;
@@ -139,21 +139,19 @@ function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFin
 }
 
 const WEBHOOKS_A_PAGE = 100;
-/** For each page that a listing takes, it is good for so long; an hour at most. */
+/** Validity of a listing per page; at most an hour. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const LONGEST_GOOD_MS = 56 * 60_000;
 
-/** The webhooks of an order as the service lists them. One page is asked for each time, many pages once an hour. */
+/** The service's webhooks of an order. A single page is requested each time, many pages once per hour. */
 export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
-   * Returns the webhooks of an order. A kept listing that lacks one of `own`, or shows it inactive, is not used: that one
-   * may have been created or resumed since.
+   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive: the
+   * webhook may have been created or resumed since.
    *
-   * @param own ids of webhooks that should be there
-   * @param now milliseconds since the epoch
-   * @throws as `PlatformClient`
+   * @param own ids of the expected webhooks @param now milliseconds since the epoch @throws errors of `PlatformClient`
    */
   async webhooks(
     platform: Pick<PlatformClient, 'eachWebhook'>,
@@ -188,29 +186,29 @@ function isGood(
   return pages > 1 && age >= 0 && age < Math.min(LONGEST_GOOD_MS, pages * GOOD_MS_A_PAGE);
 }
 
-/** Entries that are asked for where none is known: two requests. */
+/** Entries requested if none is known: two requests. */
 const FIRST_ENTRIES = 200;
-/** Entries that are asked for at once to come level with the log: ten requests. */
+/** Maximum entries requested to catch up with the log: ten requests. */
 const MOST_ENTRIES = 1_000;
 const ENTRIES_A_PAGE = 100;
-/** A delivery this old is not tried again any more. */
+/** Age after which a delivery is no longer retried. */
 const OPEN_MS = 24 * 3_600_000;
 
 /**
- * Asks the platform surface whether an account's webhooks are there, active and delivering, and keeps its delivery log.
- * Costs two requests or so where nothing happened; none where no webhook was created from here.
+ * Checks over the Platform API whether an account's webhooks exist, are active and deliver; records its delivery log.
+ * Costs about two requests if nothing happened, and none without webhooks of ours.
  *
- * @throws as `PlatformClient`
+ * @throws errors of `PlatformClient`
  */
 export async function watchDeliveries(options: {
   readonly account: string;
   readonly orderId: string;
   readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
   readonly own: readonly OwnWebhook[];
-  /** The webhooks of the order; without it they are listed each time. */
+  /** Cached webhooks of the order; without it they are listed each time. */
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Called with deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
+  /** Called with deliveries new in the log: mail arrived, even if no webhook reached us. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -231,10 +229,9 @@ export async function watchDeliveries(options: {
 }
 
 /**
- * Returns an order's deliveries from the newest to where the log can hold nothing that is not among `before`.
+ * Returns an order's deliveries, from the newest back to those surely in `before`.
  *
- * @param now milliseconds since the epoch
- * @throws as `PlatformClient`
+ * @param now milliseconds since the epoch @throws errors of `PlatformClient`
  */
 export async function loggedDeliveries(
   platform: Pick<PlatformClient, 'eachDeliveryLog'>,
@@ -257,14 +254,14 @@ export async function loggedDeliveries(
       logged.push(entry);
     }
     if (read >= most) break;
-    // The order of entries is not documented: only one that was seen is relied on.
+    // The order of entries is not documented: rely only on an observed one.
     const isLevel = newestFirst && (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
     if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
   return logged;
 }
 
-/** Entries older than this are known and do not change any more; milliseconds since the epoch. */
+/** Returns the time before which all entries are known and final; milliseconds since the epoch. */
 function levelWith(before: readonly LoggedDelivery[], now: number): number {
   const open = before.filter(
     ({ at, success, attempts, mostAttempts }) =>
@@ -275,8 +272,8 @@ function levelWith(before: readonly LoggedDelivery[], now: number): number {
 }
 
 /**
- * Returns a delivery as the service's log shows it, with times in milliseconds since the epoch; null for an entry whose
- * time cannot be read, which could not be distinguished from others.
+ * Returns a delivery from the service's log, with times in milliseconds since the epoch. Null for an entry with an
+ * invalid time, which has no unique key.
  */
 function entryOf(record: DeliveryLogRecord) {
   const at = Date.parse(record.created_at);
@@ -287,7 +284,7 @@ function entryOf(record: DeliveryLogRecord) {
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,
-    /** Attempts that were made, and that may be; none where the delivery waits for its first. */
+    /** Attempts made and allowed; 0 while waiting for the first. */
     attempts: attemptsOf(record),
     mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,
@@ -299,30 +296,30 @@ export interface PlannedMailbox {
   readonly address: string;
 }
 
-/** A webhook as an order or a mailbox lists it; `mailbox` is the address, since the surfaces have ids of their own. */
+/** A webhook listed by an order or mailbox; `mailbox` is the address, because the two APIs use different ids. */
 interface ListedHook extends ListedWebhook {
   readonly mailbox: string;
 }
 
-/** What a mailbox needs so that it has one webhook of ours at an address, and that one delivers. */
+/** The step that gives a mailbox one working webhook of ours at an address. */
 export type WebhookStep<Hook extends ListedHook> = {
   readonly mailbox: PlannedMailbox;
-  /** Ids of ours at that address that the service does not know any more. */
+  /** Our webhook ids at that address that no longer exist at the service. */
   readonly missing: readonly string[];
 } & ({ readonly act: 'keep' | 'resume'; readonly hook: Hook } | { readonly act: 'create' });
 
 interface WebhookPlan<Hook extends ListedHook> {
-  /** One for each mailbox, in their order. */
+  /** One per mailbox, in their order. */
   readonly steps: readonly WebhookStep<Hook>[];
-  /** Other webhooks of these mailboxes: nothing is done about them. */
+  /** Other webhooks of these mailboxes, which stay unchanged. */
   readonly others: readonly Hook[];
 }
 
 /**
- * Plans one webhook of ours for each mailbox, at one address. Only webhooks whose secrets are stored here are ours: what
- * others deliver would be refused. Pure.
+ * Plans one webhook per mailbox at one address. Only webhooks whose secrets are stored here are ours: deliveries of
+ * others would be refused. Pure.
  *
- * @param own webhooks that were created from here, for the account of these mailboxes
+ * @param own webhooks created here for the account of these mailboxes
  */
 export function planWebhooks<Hook extends ListedHook>(
   mailboxes: readonly PlannedMailbox[],

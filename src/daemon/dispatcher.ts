@@ -6,35 +6,35 @@ import type { DaemonOptions } from './daemon.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** What comes first, by what it is for. A pass that takes long is backlog, whatever it began as. */
+/** Priorities by purpose. A long sync becomes backlog, whatever its purpose. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
   rank: RunKind;
-  /** When a pass with this aim was first begun; undefined before that. */
+  /** First start of a sync with this aim; undefined before. */
   begunAt: number | undefined;
   readonly runs: Set<Run>;
 }
 
 export interface Underway {
   readonly task: Task;
-  /** By the clock that never goes back. */
+  /** By the monotonic clock. */
   readonly startedAt: number;
   stopping: boolean;
 }
 
-/** The origin's name of a mailbox: two accounts that reach the same one must not write it at the same time. */
+/** Returns a key by the service's id: two accounts with the same mailbox must not sync it concurrently. */
 export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
   return `${host}/${resourceId}`;
 }
 
-/** A pass that began as anything better is backlog from this age on. */
+/** Age at which any sync becomes backlog. */
 export const SLICE_MS = 30_000;
-/** From this age on a pass makes room for another that waits in its class. */
+/** Age at which a sync yields to a waiting one of its class. */
 export const ROTATE_MS = 600_000;
-/** Passes of an account that may be under way, by what they are now. Requests are paced by the limiter, whatever these are. */
+/** Concurrent syncs per account, by current class. The limiter controls the request rate independently. */
 export const SLOTS: Readonly<Record<RunKind, number>> = {
   hint: 4,
   hand: 4,
@@ -54,10 +54,10 @@ interface Decision {
 }
 
 /**
- * Returns what to start and what to interrupt now. A mailbox has one pass at a time. An interrupted pass resumes later
- * where it stopped, after whatever took precedence over it.
+ * Returns which syncs to start and which to interrupt. Each mailbox has one sync at a time. An interrupted sync resumes
+ * later, after those that took precedence.
  *
- * @param isOpen whether passes of an account may be started at all
+ * @param isOpen returns whether an account's syncs may start
  */
 export function decide(
   waiting: readonly Task[],
@@ -120,26 +120,26 @@ function oldestByClass(underway: readonly Underway[], monotonic: number): Map<st
   return oldest;
 }
 
-/** How often what is under way is weighed again when nothing else happens. */
+/** Interval for deciding again while nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 
 interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   readonly isOpen: (account: string) => boolean;
-  /** A pass ended, well or with failures of the origin. */
+  /** A sync ended, successfully or with failures of the service. */
   readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
-  /** The archive cannot go on, or there is a mistake in the program. */
+  /** The archive cannot continue, or an internal error occurred. */
   readonly onFailed: (error: unknown) => void;
-  /** Nothing waits and nothing is under way. */
+  /** No sync is waiting or running. */
   readonly onIdle: () => void;
 }
 
 interface Pass extends Underway {
   readonly controller: AbortController;
   stored: { messages: number; bytes: number };
-  /** Messages that it is to store, as far as known. */
+  /** Expected number of messages to store, as far as known. */
   ahead: number;
-  /** When its progress was last reported, by the clock that never goes back. */
+  /** Time of the last progress report, by the monotonic clock. */
   reportedAt: number;
   readonly ended: Promise<void>;
 }
@@ -148,13 +148,13 @@ export class Dispatcher {
   #waiting: Task[] = [];
   readonly #underway = new Map<string, Pass>();
   #cancelTimer: (() => void) | undefined;
-  /** How many have paused it and not resumed. */
+  /** Number of callers that have paused it. */
   #paused = 0;
   #closing = false;
 
   constructor(private readonly options: DispatcherOptions) {}
 
-  /** Queues a pass, or joins one that waits for the same. The run counts it until it is over. */
+  /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it ends. */
   add(mailbox: WatchedMailbox, rank: RunKind, aim: Aim, run: Run | undefined): void {
     const same = this.#waiting.find(
       (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
@@ -168,7 +168,7 @@ export class Dispatcher {
     }
   }
 
-  /** Queues passes before all others that wait at their rank, in the order given; those that wait already are moved. */
+  /** Queues syncs before all others of their rank, in the given order; moves those already waiting. */
   addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
     const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
@@ -177,13 +177,13 @@ export class Dispatcher {
     this.#waiting.sort((a, b) => turnOf(a) - turnOf(b));
   }
 
-  /** True when a pass over the mailbox waits already that nothing goes before. */
+  /** Returns whether a sync of the mailbox is waiting at the highest rank. */
   isExpected(mailbox: WatchedMailbox): boolean {
     const key = mailboxKey(mailbox);
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides again. Called after every event that may change the decision. */
+  /** Decides again; call it after every event that may affect the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -205,7 +205,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends what waits for an account's passes with the failure that ended them; the passes themselves go on waiting. */
+  /** Ends the runs that wait for an account's syncs, with the failure; the syncs stay in the queue. */
   fail(account: string, result: SyncResult): void {
     const failures = result.failures.filter(({ mailbox }) => mailbox === null);
     for (const task of this.#waiting) {
@@ -213,7 +213,9 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all that wait for an account's passes, those under way too, with the failure that ends them; the passes are made later. */
+  /**
+   * Ends all runs that wait for an account's syncs, including running ones, with the failure; the syncs are done later.
+   */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
@@ -223,13 +225,13 @@ export class Dispatcher {
     }
   }
 
-  /** Drops what waits and does not belong to these mailboxes any more. */
+  /** Drops waiting syncs of other mailboxes. */
   keep(wanted: (mailbox: WatchedMailbox) => boolean): void {
     for (const task of this.#waiting) if (!wanted(task.mailbox)) settle(task, () => {});
     this.#waiting = this.#waiting.filter(({ mailbox }) => wanted(mailbox));
   }
 
-  /** Passes that wait, by what they are for. */
+  /** Counts waiting syncs by purpose. */
   waiting(account?: string): Readonly<Record<RunKind, number>> {
     const counts = { hint: 0, hand: 0, sync: 0, backlog: 0, sweep: 0 };
     for (const { rank, mailbox } of this.#waiting) {
@@ -251,7 +253,10 @@ export class Dispatcher {
     }));
   }
 
-  /** Interrupts all passes and resolves when they have ended; nothing is started until all who paused have resumed. What was interrupted waits. */
+  /**
+   * Interrupts all syncs and resolves when they have ended. Nothing starts until every pause is resumed; interrupted
+   * syncs stay in the queue.
+   */
   async pause(): Promise<void> {
     this.#paused += 1;
     this.#cancelTimer?.();
@@ -265,7 +270,7 @@ export class Dispatcher {
     this.weigh();
   }
 
-  /** Interrupts all passes permanently. Waiting runs never end: whoever waits for one learns it by other means. */
+  /** Interrupts all syncs permanently. Waiting runs never end: their callers are informed otherwise. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.pause();
@@ -312,7 +317,7 @@ export class Dispatcher {
       this.#underway.delete(mailboxKey(task.mailbox));
       const failed = accountFailure(result) !== undefined;
       settle(task, (run) => run.add(result));
-      // What an account's failure has cut short is still to be done.
+      // A full sync cut short by an account's failure must be repeated.
       if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
       onPassed(task, classOf(pass, clock.monotonic()), result);
     } catch (error) {
@@ -340,7 +345,7 @@ export class Dispatcher {
     this.options.observer({ event: 'pass-progress', mailbox: task.mailbox, ...stored, of });
   }
 
-  /** A pass that did not come to its end waits for its next turn, with the runs that wait for it. */
+  /** Requeues an unfinished sync, with the runs that wait for it. */
   #again({ task }: Pass, rank: RunKind): void {
     if (this.#closing) return;
     const waits = this.#waiting.find(
@@ -358,7 +363,7 @@ export class Dispatcher {
     }
   }
 
-  /** A run by the clock does not wait for a backlog: the next one has to look for new mail meanwhile. */
+  /** A scheduled run does not wait for backlog: the next one must look for new mail meanwhile. */
   #release(pass: Pass, monotonic: number): void {
     if (monotonic - pass.startedAt < SLICE_MS) return;
     for (const run of pass.task.runs) {

@@ -1,9 +1,9 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** What a quota counts, by the service's name of it. */
+/** What a quota counts, by the service's name for it. */
 const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE: 'messages' };
 
-/** An error between a command and a running daemon. */
+/** Errors between a command and a running daemon. */
 export const daemonError = defineErrors({
   interrupted: {
     'daemon-stopped': () => [
@@ -36,7 +36,7 @@ export const daemonError = defineErrors({
     ],
   },
   origin: {
-    /** `quota` as the service names it: STORAGE or MESSAGE. `percent` is rounded down. */
+    /** `quota` is the service's name: STORAGE or MESSAGE. `percent` is rounded down. */
     'mailbox-nearly-full': (f: { address: string; quota: string; percent: number }) => [
       `Mailbox ${f.address} is ${f.percent}% full (${COUNTED[f.quota] ?? f.quota}).`,
       'A full mailbox may refuse new mail. Delete mail at the service (the archive keeps it), or raise the quota.',

@@ -47,21 +47,21 @@ import { syncRunReport } from './runs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** systemd answers within milliseconds; a process that waits longer waits for nothing. */
+/** systemd responds within milliseconds; a longer wait is useless. */
 const TIMEOUT_MS = 10_000;
 
 /**
- * What the daemon reports to systemd (sd_notify(3)), one message after the other. Outside a unit with Type=notify all of
- * it does nothing. Speaks by way of `systemd-notify`, since Node.js has no datagram sockets in the file system. The unit
- * needs NotifyAccess=all: it is not the main process that speaks.
+ * Sends messages to systemd (sd_notify(3)), one after another. Does nothing outside a unit with Type=notify. Uses
+ * `systemd-notify`, because Node.js has no Unix datagram sockets. The unit needs NotifyAccess=all, because a child
+ * process sends the messages.
  *
- * @param onError receives a code for a message that could not be sent
+ * @param onError receives a code if a message could not be sent
  */
 export function serviceManager(env: Environment, onError: (reason: string) => void) {
   const socket = env.NOTIFY_SOCKET ?? '';
   let timer: NodeJS.Timeout | undefined;
   let last: Promise<void> = Promise.resolve();
-  /** A report that the event loop runs waits to be sent: a second would say the same. */
+  /** A watchdog message is waiting to be sent: a second one would be redundant. */
   let isPingWaiting = false;
   const send = (args: readonly string[], before: () => void = () => {}): void => {
     if (socket === '') return;
@@ -79,18 +79,18 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
     });
   };
   return {
-    /** The archive is open and the schedules run. `status` is a line that `systemctl status` shows. */
+    /** Reports that the archive is open and the schedules run. `systemctl status` shows the `status` line. */
     ready: (status: string) => send(['--ready', `--status=${oneLine(status)}`]),
     status: (status: string) => send([`--status=${oneLine(status)}`]),
     stopping: () => send(['STOPPING=1']),
-    /** Starts reporting that the event loop runs, as often as the unit requires. */
+    /** Starts sending watchdog messages, as often as the unit requires. */
     startWatchdog() {
       const everyMs = watchdogMs(env);
       if (everyMs === null || timer !== undefined) return;
       ping();
       timer = setInterval(ping, everyMs);
     },
-    /** Stops the watchdog, and resolves when every report was received. */
+    /** Stops the watchdog, and resolves when every message was received. */
     async close() {
       clearInterval(timer);
       await last;
@@ -104,7 +104,7 @@ function notify(
   socket: string,
   path = '/usr/bin:/bin',
 ): Promise<string | null> {
-  // Nothing else of our environment is its business.
+  // The rest of our environment is withheld.
   const env = { NOTIFY_SOCKET: socket, PATH: path };
   const killed = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
   const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...killed });
@@ -116,7 +116,7 @@ function notify(
   });
 }
 
-/** How often the watchdog wants to hear, half of its patience; null when there is none for this process. */
+/** Returns the watchdog interval, half of its timeout; null if this process has no watchdog. */
 export function watchdogMs(env: Environment, pid = process.pid): number | null {
   const microseconds = Number(env.WATCHDOG_USEC ?? '');
   const meant = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
@@ -134,15 +134,15 @@ export interface WatchTiming {
   readonly log: DaemonLog;
 }
 
-/** Something that the daemon checks now and then, one round at a time, until it is closed. */
+/** A periodic check by the daemon, one round at a time, until closed. */
 export abstract class PeriodicWatch {
-  /** Aborts what is being asked once the watch is closed. */
+  /** Aborts running requests when the watch is closed. */
   protected readonly stopping: AbortSignal;
   readonly #controller = new AbortController();
   #looking: Promise<void> = Promise.resolve();
   #cancel: () => void = () => {};
 
-  /** @param failed what the log says of a round that fails unexpectedly */
+  /** @param failed log text for a round that fails unexpectedly */
   constructor(
     private readonly timing: WatchTiming,
     private readonly everyMs: number,
@@ -153,7 +153,7 @@ export abstract class PeriodicWatch {
 
   protected abstract round(): Promise<void>;
 
-  /** Looks now, and from now on after every interval. */
+  /** Checks now, and again after every interval. */
   look(): void {
     if (this.stopping.aborted) return;
     const { after, log } = this.timing;
@@ -179,20 +179,20 @@ interface UsageWatchOptions extends WatchTiming {
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
-  /** Makes passes over these mailboxes before others that wait. */
+  /** Syncs these mailboxes before other waiting ones. */
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** How often it is checked whether a listing is due; the check costs no request. */
+/** Interval of checks whether a listing is due; a check costs no request. */
 const CHECK_MS = 60_000;
-/** A mailbox that cannot be reached is worth a listing out of turn, and no more than one in this time. */
+/** Minimum interval of early listings, caused by unreachable mailboxes. */
 const OUT_OF_TURN_MS = 1_800_000;
-/** Passes that one listing may have made sooner: a listing that is always wrong must not use up the budget. */
+/** Maximum early syncs per listing: a listing that is always wrong must not use up the budget. */
 const MOST_SOONER = 100;
 
-/** What the service answers about a mailbox that may be suspended. */
+/** Errors that may mean a suspended mailbox. */
 const REFUSED: ReadonlySet<string> = new Set([
   'origin.forbidden',
   'origin.mailbox-not-found',
@@ -201,14 +201,14 @@ const REFUSED: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Lists the mailboxes of each order over the platform surface, where that is cheaper than asking each for its quota. The
- * listing shows quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
- * rests on none of it.
+ * Lists the mailboxes of each order over the Platform API if that is cheaper than requesting each quota. The listing
+ * shows quotas, suspended mailboxes and changed usage; mailboxes with changes are synced sooner. Syncing does not
+ * depend on it.
  */
 export class UsageWatch extends PeriodicWatch {
-  /** By account and mailbox: what the last listing of this process said. */
+  /** Amounts from this process's last listing, by account and mailbox. */
   readonly #held = new Map<string, HeldAmounts>();
-  /** Accounts with a mailbox that could not be reached since the last listing. */
+  /** Accounts with a mailbox that became unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
 
@@ -217,7 +217,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 
   onEvent(event: DaemonEvent): void {
-    // The account's mailboxes are known now: its listing spares the passes that begin a request each.
+    // The account's mailboxes are now known: one listing saves a request per sync.
     if (event.event === 'run-started' && event.run.kind === 'sync') this.look();
     if (event.event !== 'pass-finished' && event.event !== 'run-finished') return;
     for (const { account, code } of event.result.failures) {
@@ -245,7 +245,7 @@ export class UsageWatch extends PeriodicWatch {
     const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
     const inTurn = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
     const every = this.#refused.has(name) ? Math.min(inTurn, OUT_OF_TURN_MS) : inTurn;
-    // One that failed is made up for as soon as the platform surface is asked again.
+    // Retry a failed listing as soon as the Platform API may be used again.
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
     if (!isDue || isLeftAlone(last, now())) return;
@@ -286,7 +286,7 @@ export class UsageWatch extends PeriodicWatch {
     }
   }
 
-  /** Those that were compared longest ago first. */
+  /** Syncs the least recently compared mailboxes first. */
   #noteMoved(
     { settings, host }: AccountOrigin,
     mailboxes: readonly OriginMailbox[],
@@ -336,23 +336,23 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
   readonly observe: (observations: Observations) => void;
 }
 
-/** The log of deliveries holds more than a quarter of an hour brings. */
+/** The service's delivery log covers more than a quarter of an hour. */
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
-/** Deliveries that wait for the first list of an account's mailboxes. */
+/** Maximum deliveries kept until an account's mailboxes are first listed. */
 const MOST_PENDING = 1_000;
 
 /**
- * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
- * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
- * on it: the schedule finds mail that no webhook announces.
+ * Checks periodically, over the Platform API, whether webhooks exist, are active and deliver, and reports changes.
+ * Mailboxes with deliveries but no later sync are synced sooner, because the receiver may have been down. Nothing
+ * depends on it: scheduled syncs find unannounced mail.
  */
 export class WebhookWatch extends PeriodicWatch {
-  /** What was said last, by webhook, and by account where it could not be asked for. */
+  /** The last report, by webhook, or by account if the check failed. */
   readonly #said = new Map<string, string>();
   /** By account and service. */
   readonly #listings = new Map<string, WebhookListing>();
-  /** By account: deliveries that the log showed before it was known which mailboxes there are. */
+  /** Deliveries by account, from before its mailboxes were known. */
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
 
   constructor(private readonly options: WebhookWatchOptions) {
@@ -361,7 +361,7 @@ export class WebhookWatch extends PeriodicWatch {
 
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
-    // The run queues its passes first: what is wanted sooner is moved, not made twice.
+    // The run queues its syncs first: early ones are moved, not duplicated.
     const { accounts, after, log } = this.options;
     after(0, () => {
       if (this.stopping.aborted) return;
@@ -426,7 +426,7 @@ export class WebhookWatch extends PeriodicWatch {
     return known;
   }
 
-  /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
+  /** Syncs mailboxes that were not compared since a delivery or an attempt at one. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
     const { lastCompared, checkSooner, log } = this.options;
     const { settings, host, listing } = account;
@@ -442,7 +442,7 @@ export class WebhookWatch extends PeriodicWatch {
       const address = mailbox.toLowerCase();
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
-    // Those that were compared longest ago first: a log that is always wrong must not keep others waiting.
+    // Least recently compared first: a log that is always wrong must not delay others.
     const missed = listing.mailboxes
       .filter(({ address }) => latest.has(address.toLowerCase()))
       .filter(({ address }) => selects(settings.mailboxes, address))
@@ -480,7 +480,7 @@ export class WebhookWatch extends PeriodicWatch {
   }
 }
 
-/** A pass over all accounts, as by hand. */
+/** Selects all accounts, as in a manual sync. */
 const EVERYTHING = {
   account: undefined,
   mailboxes: [],
@@ -489,14 +489,14 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
+/** The archive's facts cost several queries per folder, and a scrape requests them once per metric. */
 const FACTS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
 
 /**
- * Opens what listens to the daemon, and what it listens to: health and metrics, webhooks, the web interface, the service
- * manager; each as far as the configuration asks for it. `onStop` gets how to stop each.
+ * Opens the configured integrations: health and metrics, webhooks, the web interface and the service manager. `onStop`
+ * receives a function to stop each.
  *
  * @throws cannot-listen
  */
@@ -561,9 +561,9 @@ export async function openIntegrations(options: {
     notifying.onRun(report);
   };
   return {
-    /** Takes the result of a run without passes. */
+    /** Handles the result of a run without syncs. */
     onRun,
-    /** The configuration has these copies no longer: what was wrong with them is over. */
+    /** Clears the problems of copies removed from the configuration. */
     onCopiesDropped: (to: readonly string[]) =>
       notifying.observe(
         to.flatMap((one) =>
@@ -582,12 +582,12 @@ export async function openIntegrations(options: {
       onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
     },
     onRequest: (account: string, report: RequestReport) => metrics.request({ account, ...report }),
-    /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
+    /** Called once the schedules run. Starts receiving webhooks. @throws cannot-listen */
     async ready(
       daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
       accounts: () => readonly AccountOrigin[],
     ) {
-      // Its result is a run like any other, in the log and in the state.
+      // Its result is logged and recorded like any run.
       look = () => void daemon.sync(EVERYTHING, () => {});
       if (settings.webhook !== null) {
         const { listen, publicUrl } = settings.webhook;
@@ -598,7 +598,7 @@ export async function openIntegrations(options: {
           log: received,
           secrets: () => storedWebhooks(writer.dataDir),
           onHint: ({ resourceId, folder, uid }) => {
-            // Only INBOX is looked up by uid; whatever it says, the mailbox is looked at.
+            // Only INBOX supports lookup by uid; the mailbox is synced in any case.
             const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
             daemon.hint({ resourceId, ...(known ? { uid } : {}) });
           },
@@ -632,7 +632,7 @@ export async function openIntegrations(options: {
       webhooks = watch;
       watch.look();
     },
-    /** Applies another configuration, and logs which of its changes need a restart to take effect. */
+    /** Applies another configuration, and logs the changes that need a restart. */
     async configure(changed: Settings) {
       const old = settings;
       settings = changed;
@@ -645,9 +645,9 @@ export async function openIntegrations(options: {
       webhooks?.look();
       usages?.look();
     },
-    /** Returns a sign-in link of the web interface; null where none is served. */
+    /** Returns a sign-in link of the web interface; null if it is not served. */
     link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
-    /** Only a restart can help from now on. */
+    /** Marks the daemon as failed: only a restart can help. */
     failed(error: unknown) {
       state.enter('failed');
       if (error instanceof MailkeepError) notifying.archiveFailed(error);
@@ -659,7 +659,7 @@ export async function openIntegrations(options: {
   };
 }
 
-/** Starts the web interface where the configuration asks for it; its code is loaded only then. */
+/** Starts the web interface if configured; loads its code only then. */
 async function webOf(
   { context, writer, now, log }: Parameters<typeof openIntegrations>[0],
   settings: () => Settings,

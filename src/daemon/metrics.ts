@@ -15,9 +15,9 @@ import {
 } from '../verify/facts.ts';
 
 /**
- * Answers monitoring: `/healthz` (alive), `/readyz` (doing its work; `?max-age=26h` also asks for freshness, copies and
- * damage) and `/metrics` (`?addresses=1` names the mailboxes). 200 is well, 503 is not. It has no authentication, and so its port
- * is never the webhook's, and it refuses what pages ask.
+ * Serves monitoring: `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and
+ * damage) and `/metrics` (`?addresses=1` adds mailbox addresses). Status 200 or 503. It has no authentication, so it
+ * never shares the webhook's port and refuses requests from web pages.
  *
  * @throws cannot-listen
  */
@@ -30,7 +30,7 @@ export async function startHealthServer({
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
   readonly facts: () => ArchiveFacts;
-  /** Known damage, and copies; cheaper to ask than the facts, since supervisors ask every few seconds. */
+  /** Returns known damage and copies; cheaper than `facts`, because supervisors query every few seconds. */
   readonly known: () => Known;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -46,16 +46,13 @@ export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
 
 interface HealthAnswers {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Host names that monitoring asks under; addresses and localhost always work. */
+  /** Host names accepted from monitoring; IP addresses and localhost always work. */
   readonly hosts: readonly string[];
   readonly liveness: () => HealthAnswer;
-  /** Null where it cannot say whether mailboxes are as fresh as that. */
+  /** Returns null if it cannot determine freshness for this age. */
   readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
   readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
-  /**
-   * Called when an answer could not be made: a mistake of ours, a catalog that cannot be read, a connection that the
-   * system did not give us.
-   */
+  /** Called if a response could not be created: an internal error, an unreadable catalog or a failed connection. */
   readonly onError: (error: unknown) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
@@ -65,7 +62,7 @@ interface HealthAnswer {
 }
 
 /**
- * Answers monitoring by the same addresses, whatever the answers are made of.
+ * Serves the monitoring endpoints with the given responses.
  *
  * @throws cannot-listen
  */
@@ -103,7 +100,7 @@ function answer(condition: HealthAnswer): Response {
   });
 }
 
-/** Adds a gauge with a value for each of several; what has none is absent. */
+/** Adds a labelled gauge; null values are omitted. */
 export function labelled<Label extends string>(
   registry: Registry,
   name: string,
@@ -128,7 +125,7 @@ export function labelled<Label extends string>(
 
 type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
 
-/** Metrics of the archive as a whole; those of verification are absent while nothing was ever verified. */
+/** Metrics of the whole archive; verification metrics are absent before the first verification. */
 const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
   ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
@@ -157,7 +154,7 @@ const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ],
 ];
 
-/** Metrics of each copy of the archive, labelled with its address. */
+/** Metrics of each copy, labelled with its address. */
 const COPY_GAUGES = (now: () => number): readonly Row<CopyFacts>[] => [
   [
     'age_seconds',
@@ -230,7 +227,7 @@ type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
   readonly surface: string;
 };
 
-/** A pass of a second up to a first sync of a day. */
+/** From a sync of a second to a first sync of a day. */
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -304,7 +301,7 @@ export class RunMetrics {
     this.#bytes.inc(counts.bytes);
   }
 
-  /** @param outcome `delivery`, or why it was refused */
+  /** @param outcome `delivery`, or the reason for refusal */
   webhookRequest(outcome: string, times = 1): void {
     this.#deliveries.inc({ outcome }, times);
   }
@@ -317,7 +314,7 @@ export class RunMetrics {
     return this.registry.contentType;
   }
 
-  /** Returns the text format of Prometheus. */
+  /** Returns the metrics in Prometheus text format. */
   async text(_withAddresses: boolean): Promise<string> {
     return this.registry.metrics();
   }
@@ -329,8 +326,8 @@ export class RunMetrics {
 }
 
 /**
- * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations, codes and where
- * copies are: never an address of mail, but in the one metric that is shown only when it is asked for.
+ * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copy addresses.
+ * Mail addresses appear only in one metric, on request.
  */
 export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();
@@ -342,7 +339,7 @@ export class Metrics extends RunMetrics {
   }: {
     readonly version: string;
     readonly now: () => number;
-    /** Asked for each metric of a scrape: remember what costs something. */
+    /** Called for each metric of a scrape: cache expensive results. */
     readonly facts: () => ArchiveFacts;
   }) {
     super(version);
@@ -390,7 +387,7 @@ export class Metrics extends RunMetrics {
     );
   }
 
-  /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
+  /** Returns the metrics in Prometheus text format; with addresses, one more metric maps mailboxes to addresses. */
   override async text(withAddresses: boolean): Promise<string> {
     const text = await super.text(false);
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;

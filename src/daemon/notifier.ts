@@ -5,54 +5,54 @@ import { ERROR_FAMILIES, type ErrorFamily, errnoOf, some } from '../core/errors.
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
-/** What something is that works or does not. Of a fleet, what needs a person. A quota works until its mailbox is nearly full. */
+/** Kinds of monitored subjects. `fleet` covers the issues of a fleet; `quota` fails when its mailbox is nearly full. */
 const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 'fleet'] as const;
 
 const family = z.enum(ERROR_FAMILIES);
 
-/** What is stored about a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
+/** Stored data of a subject that fails, or failed recently. Times in milliseconds since the epoch. */
 const troubleSchema = z.object({
-  /** Something that works or does not: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
+  /** A monitored subject: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
     /** Name, address, id or kind of run. */
     name: z.string(),
-    /** Distinguishes it from others that may have the same name, now or one day; without an id, the name does. */
+    /** Distinguishes subjects that share a name, now or later; default: the name. */
     id: z.string().optional(),
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
   since: z.number(),
-  /** When it was last found not to work. */
+  /** Last time it was found to fail. */
   seenAt: z.number(),
-  /** Since when it works again; null while it does not. */
+  /** Time of recovery; null while it fails. */
   wellSince: z.number().nullable(),
-  /** When the failure was last reported; null before that, and once its recovery was reported. */
+  /** Last report of the failure; null before that, and after its recovery was reported. */
   toldAt: z.number().nullable(),
-  /** Family of the failure that was reported; without it, that of `failure`. */
+  /** Family of the reported failure; default: that of `failure`. */
   toldAs: family.optional(),
-  /** Its recovery was reported within the last hour: the next recovery has to last before it is reported. */
+  /** Recovery was reported within the last hour: the next recovery must last before it is reported. */
   flapping: z.boolean(),
 });
 type Trouble = Readonly<z.output<typeof troubleSchema>>;
 type Subject = Readonly<Trouble['subject']>;
 export type Failure = Readonly<Trouble['failure']>;
 
-/** What was reported to one channel: the troubles by subject, and when sending was last tried. */
+/** Reports to one channel: troubles by subject, and the time of the last attempt. */
 const reportedSchema = z.object({
   troubles: z.record(z.string(), troubleSchema),
   triedAt: z.number().nullable(),
 });
 export type Reported = Readonly<z.output<typeof reportedSchema>>;
 
-/** How a subject was found to be; null: it works. */
+/** An observed condition of a subject; a null failure means that it works. */
 export interface Observation {
   readonly subject: Subject;
   readonly failure: Failure | null;
 }
 
 /**
- * What a run says about how things are. A run that was interrupted says nothing, and neither does one about the
- * mailboxes of an account that it could not reach.
+ * Returns the observations of a run. An interrupted run yields none; a run that could not reach an account yields none
+ * for its mailboxes.
  */
 export function observationsOf(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
@@ -68,7 +68,7 @@ export function observationsOf(report: RunReport): Observation[] {
   return [...found.values()];
 }
 
-/** Returns true for a warning: everything works so far, and it is reported once. */
+/** Returns true for a warning: everything still works, and it is reported once. */
 function isWarning({ kind }: Subject): boolean {
   return kind === 'quota';
 }
@@ -77,10 +77,10 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
 
-/** What can be wrong with a copy: that it is not made, that reading it back fails, that it is old. */
+/** Possible problems of a copy: updating it fails, verifying it fails, or it is stale. */
 export const COPY_TROUBLES = ['copy', 'copy-check', 'stale'] as const;
 
-/** A copy, as far as one thing can be wrong with it. */
+/** Returns the subject of one problem of a copy. */
 export function copySubject(to: string, trouble: (typeof COPY_TROUBLES)[number]): Subject {
   return { kind: 'copy', name: to, id: `${trouble} ${to}` };
 }
@@ -99,21 +99,21 @@ function failureOf({ family, code, message }: RunFailure): Failure {
   return { family, code, message };
 }
 
-/** What a notification says; as JSON on standard input of the command, and in the body of the POST. */
+/** A notification: JSON on standard input of the command, and in the body of the POST. */
 interface NotificationMessage {
   /**
-   * `failing` when anything does, `warning` when nothing fails yet, `recovered` when everything that is reported works
-   * again, `alive` for a heartbeat, `test` where somebody tries the channel.
+   * `failing`: something fails. `warning`: a problem is near. `recovered`: everything reported works again. `alive`: a
+   * heartbeat. `test`: a manual test of the channel.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
-  /** True while nothing is known not to work. */
+  /** True if no failure is known. */
   readonly ok: boolean;
   /** ISO 8601. */
   readonly at: string;
   /** Name of this machine. */
   readonly host: string;
   readonly version: string;
-  /** One line for people. */
+  /** One line for users. */
   readonly summary: string;
   readonly failing: readonly MessageItem[];
   readonly recovered: readonly MessageItem[];
@@ -127,9 +127,9 @@ interface MessageItem {
   readonly message: string;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601: null while it fails. */
+  /** ISO 8601; null while it fails. */
   readonly until: string | null;
-  /** It was reported before, and still fails. */
+  /** True if it was reported before and still fails. */
   readonly reminder: boolean;
 }
 
@@ -183,10 +183,10 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Where the line goes (a subject, a chat, an SMS) long ones are cut anyway. */
+/** Target systems (mail subjects, chats, SMS) cut longer lines anyway. */
 const MOST_CHARACTERS = 300;
 
-/** A notification in one line; null is a heartbeat. */
+/** Returns a notification in one line; null is a heartbeat. */
 function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;
@@ -227,25 +227,25 @@ function names(troubles: readonly Trouble[]): string {
 
 export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
 
-/** What to report now, all of it in one notification. */
+/** The content of one notification. */
 export interface Notice {
   readonly failing: readonly Trouble[];
-  /** Reported before, and still so a day later. */
+  /** Reported before and still failing a day later. */
   readonly still: readonly Trouble[];
   readonly recovered: readonly Trouble[];
 }
 
-/** A failure that clears by itself within this time is not worth a notification. */
+/** A failure that clears within this time is not reported. */
 const PATIENCE_MS = 15 * 60_000;
 /** A problem that returned within this time must be gone for as long before its recovery is reported. */
 const FLAPPING_MS = 60 * 60_000;
-/** Notifications are at least this far apart; what happens in between is reported together. */
+/** Minimum interval between notifications; events in between are reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** For subjects that are no longer observed, such as removed mailboxes. */
+/** Retention for subjects no longer observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Failures that waiting does not fix, so somebody has to act; damage is the gravest. */
+/** Failures that need a user to act; damage is the gravest. */
 const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
   ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
   damage: 2,
@@ -282,12 +282,12 @@ function failed(
   if (known.wellSince !== null && known.toldAt === null) {
     return { ...begun, flapping: known.flapping };
   }
-  // While the network is lost, a refused token stays refused: reporting it again later would be a repetition.
+  // During a network loss, a refused token stays refused: reporting it again later would be a repetition.
   const isMilder =
     known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
     ...known,
-    // What it is called may have changed.
+    // Its name may have changed.
     subject,
     failure: isMilder ? known.failure : failure,
     // The clock may have been set back.
@@ -302,7 +302,7 @@ function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
   return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
 }
 
-/** Returns what is due to be reported; null for nothing. */
+/** Returns what is due for a report; null for nothing. */
 export function due({ troubles, triedAt }: Reported, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
@@ -327,16 +327,16 @@ export function due({ troubles, triedAt }: Reported, now: number): Notice | null
 function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: number): boolean {
   const gravity = gravityOf(failure.family);
   if (wellSince !== null) return false;
-  // It may have become a failure that somebody must act on.
+  // It may have become a failure that needs action.
   if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
   return gravity > 0 || now - since >= PATIENCE_MS;
 }
 
-/** Records that a notice was sent, or, if `sent` is false, that it could not be: it is due again later. */
+/** Records that a notice was sent, or could not be sent and is due again later. */
 export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
   if (!sent) return { ...reported, triedAt: now };
   const troubles = new Map(Object.entries(reported.troubles));
-  // Things may have changed while the notice was under way.
+  // The state may have changed while the notice was being sent.
   const mark = ({ subject }: Trouble, told: Partial<Trouble>): void => {
     const key = subjectKey(subject);
     const known = troubles.get(key);
@@ -351,29 +351,29 @@ export function tried(reported: Reported, notice: Notice, sent: boolean, now: nu
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
-/** True while nothing is known not to work; warnings apart. */
+/** Returns true if no failure is known; ignores warnings. */
 export function allWell({ troubles }: Reported): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
 }
 
-/** Reads back what was reported to a channel; nothing if it has another shape: at worst a report is repeated. */
+/** Parses the stored reports of a channel; empty if the format differs: at worst a report is repeated. */
 export function readReported(value: unknown): Reported {
   return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
 }
 
-/** How a notification went; the reason holds a code, a status or a signal, and no text of anybody's. */
+/** Result of sending; the reason is a code, a status or a signal, never external text. */
 type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
 
-/** What a command needs of our environment. Tokens, credentials and the service manager's socket are not among it. */
+/** Environment variables passed to the command, without tokens, credentials and the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
 
 /**
- * Runs the operator's command line in a shell. Nothing is put into the line: what happened is in the variables
- * MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY and, whole, as JSON on standard input. Its output is dropped.
+ * Runs the operator's command line in a shell. The line stays unchanged: MAILKEEP_EVENT, MAILKEEP_OK and
+ * MAILKEEP_SUMMARY contain the summary, and standard input the whole notification as JSON. Its output is discarded.
  *
- * @param timeoutMs after which the command and what it started are killed
+ * @param timeoutMs time until the command and its children are killed
  */
 function runCommand(
   command: string,
@@ -383,7 +383,7 @@ function runCommand(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const child = spawn('/bin/sh', ['-c', command], {
-    // A group of its own, so that all of it can be killed.
+    // A process group, so that all of it can be killed.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
     env: {
@@ -401,7 +401,7 @@ function runCommand(
   const timer = setTimeout(() => kill('timeout'), timeoutMs);
   const stop = (): void => kill('stopped');
   signal.addEventListener('abort', stop, { once: true });
-  // A command that does not read its input is not wrong.
+  // A command may ignore its input.
   child.stdin.on('error', () => {});
   child.stdin.end(`${JSON.stringify(message)}\n`);
   return new Promise<Outcome>((resolve) => {
@@ -429,10 +429,10 @@ function killGroup(pid: number): void {
 }
 
 /**
- * POSTs a notification as JSON. In the address, `{code}` stands for 0 or 1 and `{status}` for `up` or `down`: services
- * that watch for heartbeats take a failure by them.
+ * POSTs a notification as JSON. In the URL, `{code}` is replaced by 0 or 1 and `{status}` by `up` or `down`, as
+ * heartbeat services expect.
  *
- * @param url a secret: whoever knows it may speak in our name
+ * @param url a secret: anyone who has it can send as us
  */
 async function postMessage(
   url: string,
@@ -452,7 +452,7 @@ async function postMessage(
   try {
     const response = await fetch(filled, {
       method: 'POST',
-      // Where it would lead is for the configuration to say; a POST may become a GET on its way, and be lost.
+      // Do not follow redirects: only the configuration decides the target, and a POST may become a GET.
       redirect: 'manual',
       headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
       body: JSON.stringify(message),
@@ -463,7 +463,7 @@ async function postMessage(
   } catch (error) {
     if (late) return { sent: false, reason: 'timeout' };
     if (signal.aborted) return { sent: false, reason: 'stopped' };
-    // The error's own words may hold the address.
+    // The error's text may contain the URL.
     return { sent: false, reason: connectionCode(error) };
   } finally {
     clearTimeout(timer);
@@ -478,18 +478,18 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Where what was reported is remembered by channel, over restarts. */
+/** Stores reports by channel, across restarts. */
 export interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
 }
 
 export interface NotifierOptions extends Surroundings {
-  /** A command line for a shell, and an address; null for none. */
+  /** A shell command line and a URL; null for none. */
   readonly command: string | null;
   readonly url: { reveal(): string } | null;
   readonly memory: NotifyMemory;
-  /** Environment of this process; little of it reaches the command. */
+  /** This process's environment; only part of it reaches the command. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -498,7 +498,7 @@ export interface NotifierOptions extends Surroundings {
     event: NotificationMessage['event'],
     outcome: Outcome,
   ) => void;
-  /** A mistake of ours, or a memory that cannot be written. */
+  /** An internal error, or storage that cannot be written. */
   readonly onError: (error: unknown) => void;
   readonly timeoutMs?: number;
 }
@@ -508,10 +508,10 @@ type Send = (message: NotificationMessage) => Promise<Outcome>;
 
 const SCOPE = 'notify';
 const TIMEOUT_MS = 30_000;
-/** Signs of life come no more often: a burst of mail makes many runs. */
+/** Minimum interval of heartbeats: a burst of mail causes many runs. */
 const ALIVE_EVERY_MS = 60_000;
 
-/** Returns the channels that are configured. `send` never throws. */
+/** Returns the configured channels. `send` never throws. */
 export function openChannels(
   {
     command,
@@ -530,8 +530,8 @@ export function openChannels(
 }
 
 /**
- * Notifies somebody when something stops working and when it works again, over each configured channel. It records
- * observations at once and sends in the background, one notification at a time.
+ * Notifies the operator of failures and recoveries over each configured channel. Records observations at once and sends
+ * in the background, one notification at a time.
  */
 export class Notifier {
   readonly #stopping = new AbortController();
@@ -544,9 +544,9 @@ export class Notifier {
   }
 
   /**
-   * Records the result of a run. A run that reached an account, with all well, is a heartbeat to the address.
+   * Records the result of a run. A successful run that reached an account sends a heartbeat to the URL.
    *
-   * @param observations what the run says about the state of things
+   * @param observations the conditions found by the run
    */
   onRun(report: RunReport, observations = observationsOf(report)): void {
     this.observe(observations);
@@ -560,17 +560,17 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
-  /** Takes note that a failure with this code is over; a subject that fails for another reason stays as it is. */
+  /** Records that a failure with this code is over; a subject with another failure stays unchanged. */
   settle(subject: Subject, code: string): void {
     for (const channel of this.#channels) channel.settle(subject, code);
   }
 
-  /** Counts all subjects that `isGone` accepts as recovered: nobody observes them any more. */
+  /** Marks all subjects that `isGone` accepts as recovered: they are no longer observed. */
   drop(isGone: (subject: Subject) => boolean): void {
     for (const channel of this.#channels) channel.drop(isGone);
   }
 
-  /** Sends what has become due by the passing of time; to be called every minute or so. */
+  /** Sends notifications that have become due; call it about every minute. */
   tick(): void {
     this.observe([]);
   }
@@ -579,7 +579,7 @@ export class Notifier {
     await Promise.all(this.#channels.map((channel) => channel.idle()));
   }
 
-  /** Lets what is being sent go out for as long as given, then breaks it. */
+  /** Waits up to `graceMs` for running notifications, then aborts them. */
   async close(graceMs = 2_000): Promise<void> {
     const timer = setTimeout(() => this.#stopping.abort(), graceMs);
     try {
@@ -591,12 +591,12 @@ export class Notifier {
   }
 }
 
-/** One channel: what was reported to it, and what is being sent. */
+/** One channel: its reports, and the notification being sent. */
 class Sender {
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
-  /** What was reported could not be stored. */
+  /** Storing the reports failed. */
   #isForgetful = false;
   #sending: Promise<void> | null = null;
 
@@ -623,7 +623,7 @@ class Sender {
     this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
   }
 
-  /** Signs of life are for what waits for them, and not for a person's command. */
+  /** Heartbeats go only to the URL, not to the command. */
   alive(): void {
     const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
@@ -643,7 +643,7 @@ class Sender {
       this.options.memory.set(SCOPE, this.channel, reported);
       this.#isForgetful = false;
     } catch (error) {
-      // A full disk must be reported, even though it leaves no room to record that.
+      // A full disk must be reported, even though the report cannot be recorded.
       if (!this.#isForgetful) this.options.onError(error);
       this.#isForgetful = true;
     }
@@ -665,7 +665,7 @@ class Sender {
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
     const { now, onSent } = this.options;
     const message = messageOf(notice, allWell(this.#reported), now(), this.options);
-    // Noted before it is sent: a mistake of ours must not send it for ever.
+    // Record before sending: an internal error must not send it repeatedly.
     this.#keep(tried(this.#reported, notice, false, now()));
     const outcome = await this.send(message);
     this.#keep(tried(this.#reported, notice, outcome.sent, now()));

@@ -29,14 +29,14 @@ import {
 import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { failureOf, syncRunReport } from './runs.ts';
 
-/** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
+/** Hysteresis in percentage points, so that a mailbox near the threshold is reported once. */
 const POINTS_BELOW = 2;
 
 type MailboxQuota = ReturnType<typeof rememberedQuotas>[number];
 
 /**
- * Returns the quotas that are remembered, of mailboxes that the configuration watches. The name of a mailbox is its
- * address; with its host or its resource id where another watched mailbox has the same address.
+ * Returns the known quotas of watched mailboxes. A mailbox's name is its address; with host or resource id if another
+ * watched mailbox has the same address.
  */
 export function rememberedQuotas(
   { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
@@ -53,7 +53,7 @@ export function rememberedQuotas(
   });
 }
 
-/** @param others mailboxes with the same address: at other services, or at this one before it was created again */
+/** @param others mailboxes with the same address: at other services, or earlier ones at this service */
 function nameAmong(
   { host, mailbox, address }: MailboxKey & { readonly address: string },
   others: readonly MailboxKey[],
@@ -63,9 +63,9 @@ function nameAmong(
 }
 
 /**
- * Which mailboxes are nearly full, for those who are to be notified.
+ * Returns which mailboxes are nearly full, for notifications.
  *
- * @param warnPercent null warns of none, and ends warnings
+ * @param warnPercent null clears all warnings
  */
 export function quotaObservations(
   mailboxes: readonly MailboxQuota[],
@@ -78,7 +78,7 @@ export function quotaObservations(
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
       return [{ subject, failure: null }];
     }
-    // In between, what was found last holds.
+    // In between, the last result holds.
     if (percent < warnPercent) return [];
     const error = daemonError('mailbox-nearly-full', {
       address: name,
@@ -89,7 +89,7 @@ export function quotaObservations(
   });
 }
 
-/** What findings about webhooks mean for those who are to be notified. */
+/** Returns the observations for webhook findings. */
 export function webhookObservations(findings: readonly WebhookFinding[]): Observation[] {
   return findings.map((finding) => {
     const error = errorOf(finding);
@@ -98,7 +98,7 @@ export function webhookObservations(findings: readonly WebhookFinding[]): Observ
   });
 }
 
-/** Why a webhook does not deliver, as an error; null when it does. */
+/** Returns why a webhook does not deliver; null if it does. */
 export function errorOf({
   webhook,
   state,
@@ -131,16 +131,16 @@ function copyObservations(copies: readonly CopyFacts[], now: number): Observatio
   });
 }
 
-/** How often to check what has become due. */
+/** Interval of checks for due notifications. */
 const TICK_MS = 60_000;
-/** Passes share one archive: a failure to write it has one subject, whatever the runs were for. */
+/** All syncs use one archive: a failed write has one subject, whatever the run. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
-/** Damage is a failure of verification, whoever made it. */
+/** Damage counts as a failure of verification, whatever found it. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
-/** Whether a failure of passes stops one account only, which then waits, and not the archive. */
+/** Returns whether a sync failure affects one account, which then waits, and not the archive. */
 function isOfAccount(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }
@@ -154,17 +154,17 @@ interface NotifyingOptions {
   readonly quotas: () => readonly MailboxQuota[];
   readonly copies: () => readonly CopyFacts[];
   readonly accounts: () => readonly string[];
-  /** From how many percent on a mailbox is nearly full; null: never. */
+  /** Returns the percentage at which a mailbox is nearly full; null: never. */
   readonly warnPercent: () => number | null;
 }
 
-/** The daemon's notifications, by the configuration of the moment. */
+/** The daemon's notifications, with the current configuration. */
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];
-  /** By account: why it waits. Its state decides, since runs may end long before or after it changes. */
+  /** Why each account waits. Its state decides, because runs may end long before or after a change. */
   readonly #waiting = new Map<string, Failure>();
-  /** By mailbox: when the quota that was observed last was said. */
+  /** Time of the last observed quota, by mailbox. */
   readonly #quotaAt = new Map<string, string>();
   #cancelTick: () => void = () => {};
   #notifier: Notifier;
@@ -186,7 +186,7 @@ export class Notifying {
     this.#cancelTick = this.#options.clock.after(TICK_MS, () => this.#tick());
   }
 
-  /** Observes everything that lasts, so that a channel which was opened just now gets it too. */
+  /** Observes all lasting conditions, so that a newly opened channel gets them too. */
   #look(): void {
     const accounts = this.#options.accounts();
     for (const name of this.#waiting.keys()) {
@@ -208,18 +208,18 @@ export class Notifying {
   onRun(report: RunReport): void {
     if (this.#closed) return;
     const damage = this.#observeDamage();
-    // A run that did not cover what is damaged ends well, which is no news that the damage is gone.
+    // A successful run that did not cover the damage does not disprove it.
     const failing = damage !== null && report.kind === VERIFICATION.name;
     const failures = failing ? [{ account: null, mailbox: null, ...damage }] : report.failures;
     this.#notifier.onRun({ ...report, failures }, this.#seenBy({ ...report, failures }));
-    // A hint concerns one mailbox, and hints may be many.
+    // A webhook notification concerns one mailbox, and there may be many.
     if (report.kind !== 'hint') this.#observeQuotas();
     if (report.copy !== undefined) this.#observeCopies();
   }
 
   /**
-   * Returns what the end of a run says. What it found of mailboxes was observed when their passes ended, and why an
-   * account waits when it stopped: the run may be older than both.
+   * Returns the observations at the end of a run. Mailboxes were observed when their syncs ended, and accounts when
+   * they stopped: the run may be older than both.
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
@@ -239,7 +239,7 @@ export class Notifying {
     });
   }
 
-  /** Only what the service has said since the last look: it is asked once a day or so. */
+  /** Observes only quotas updated since the last check: the service is queried about once per day. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
@@ -249,15 +249,15 @@ export class Notifying {
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
-  /** A copy becomes old by itself: no run says so. */
+  /** Copies become stale without any run. */
   #observeCopies(): void {
     const { copies, clock } = this.#options;
     this.#notifier.observe(copyObservations(copies(), clock.now()));
   }
 
   /**
-   * Takes note of the damage that is known, and returns it as a failure; null where none is. Verifications and repairs
-   * are made by other processes as well: the archive's state has what they found.
+   * Observes the known damage, and returns it as a failure; null for none. Other processes verify and repair too: the
+   * archive's state has their results.
    */
   #observeDamage(): Failure | null {
     const damage = recalledVerification(this.#options.memory)?.damage ?? null;
@@ -270,7 +270,7 @@ export class Notifying {
     return failure;
   }
 
-  /** Observes what passes, surveys and probes find, whether or not a run waits for them. */
+  /** Observes the results of syncs, listings and probes, whether or not a run waits for them. */
   onEvent(event: DaemonEvent): void {
     switch (event.event) {
       case 'account-recovered': {
@@ -302,7 +302,7 @@ export class Notifying {
     this.observe([{ subject: ARCHIVE, failure: failureOf(error) }]);
   }
 
-  /** @param isWhole everything that the result has no failure of is well */
+  /** @param isWhole mailboxes without a failure in the result are healthy */
   #observeMailboxes(result: SyncResult, isWhole: boolean): void {
     const run = { kind: ARCHIVE.name, accounts: [], startedAt: 0, endedAt: 0 };
     const { mailboxes, failures, ...report } = syncRunReport(result, run);
@@ -319,9 +319,9 @@ export class Notifying {
     if (!this.#closed) this.#notifier.observe(observations);
   }
 
-  /** Continues with other addresses. What was reported is remembered by channel, and not reported again. */
+  /** Applies other settings. Reports are stored by channel and not repeated. */
   async configure(settings: Settings['notify']): Promise<void> {
-    // The threshold may be another, and so may the channels.
+    // The threshold and the channels may have changed.
     this.#quotaAt.clear();
     const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
     if (!isDeepStrictEqual(shown(settings), shown(this.#settings))) {
@@ -350,7 +350,7 @@ export class Notifying {
   }
 }
 
-/** Opens the notifications of a process, which are logged and counted. */
+/** Opens the notifications of a process, with logging and metrics. */
 export function openNotifier(
   settings: Settings['notify'],
   {

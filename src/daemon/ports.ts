@@ -7,21 +7,21 @@ import type { SyncPlan } from '../sync/run-sync.ts';
 import type { Narrowing } from '../sync/selection.ts';
 
 export interface DaemonClock {
-  /** Milliseconds since the epoch. It may jump: somebody sets it, or the machine slept. */
+  /** Milliseconds since the epoch. May jump: the clock may be set, or the machine suspended. */
   now(): number;
-  /** Milliseconds of a clock that never goes back; while the machine sleeps it may stand. */
+  /** Milliseconds of a monotonic clock, which may stop while the machine is suspended. */
   monotonic(): number;
-  /** Calls back once after at least `ms`; the returned function takes it back. */
+  /** Calls `call` once after at least `ms`; the returned function cancels it. */
   after(ms: number, call: () => void): () => void;
 }
 
-/** A mailbox that an account of the configuration wants. */
+/** A mailbox selected by a configured account. */
 export interface WatchedMailbox extends OriginMailbox {
   readonly account: string;
   readonly host: string;
 }
 
-/** What a pass over a mailbox is to do beyond looking for what is new. Empty `folders` means all that are wanted. */
+/** What a sync does besides looking for new mail. Empty `folders` means all selected ones. */
 export interface Aim {
   readonly full: boolean;
   readonly acceptEndings: boolean;
@@ -31,11 +31,11 @@ export interface Aim {
 export interface PassRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
-  /** When work on this aim began, milliseconds since the epoch: an interrupted sweep continues from there. */
+  /** Start of work on this aim, milliseconds since the epoch: an interrupted full sync continues from there. */
   readonly begunAt: number;
-  /** A person waits for it: nothing is spared that costs a request. */
+  /** A user waits for it: do not save requests. */
   readonly byHand: boolean;
-  /** The lane of the next request; undefined leaves it to the request itself. */
+  /** Returns the lane of the next request; undefined leaves the choice to the request. */
   readonly lane: () => Lane | undefined;
   readonly signal: AbortSignal;
   readonly progress: ProgressListener;
@@ -43,18 +43,19 @@ export interface PassRequest {
 
 export interface Survey {
   readonly mailboxes: readonly WatchedMailbox[];
-  /** What to report about mailboxes that the account has lost; an account that failed completely is a failure without a mailbox. */
+  /** Results for mailboxes that the account has lost; a complete failure of the account has no mailbox. */
   readonly result: SyncResult;
 }
 
-/** Does the work that the daemon decides on. */
+/** Does the work that the daemon schedules. */
 export interface PassRunner {
-  /** The mailboxes of an account; asked of the origin when `fresh`, or when the last answer is an hour old. */
+  /** Returns an account's mailboxes; queries the service if `fresh` or if the last result is an hour old. */
   survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey>;
   /**
-   * One pass over one mailbox. Failures of the origin are in the result.
+   * Syncs one mailbox. Failures of the service are in the result.
    *
-   * @throws `sync.interrupted` when the signal was aborted; families `disk`, `damage`, `in-use` when the archive cannot go on
+   * @throws `sync.interrupted` when the signal was aborted; families `disk`, `damage`, `in-use` if the archive cannot
+   * continue
    */
   pass(request: PassRequest): Promise<SyncResult>;
   plan(
@@ -63,23 +64,20 @@ export interface PassRunner {
     full: boolean,
     signal: AbortSignal,
   ): Promise<SyncPlan>;
-  /** True when the archive has (or had) this message of the mailbox's INBOX. */
+  /** Returns whether the archive has (or had) this message of the mailbox's INBOX. */
   has(mailbox: WatchedMailbox, uid: number): boolean;
-  /**
-   * Does what can wait, for a few seconds: reads attachments, seals what is worth it. Resolves with whether there is
-   * more to do.
-   */
+  /** Does deferred work for a few seconds: reads attachments and seals segments. Resolves to whether more is left. */
   tidy(signal: AbortSignal): Promise<boolean>;
-  /** Makes the archive writable again after a failure of the disk. */
+  /** Makes the archive writable again after a disk failure. */
   recover(): void;
-  /** Changes when the account's token may have changed; null where that cannot be seen. */
+  /** Returns a value that changes with the account's token; null if that cannot be detected. */
   tokenMark(account: string): string | null;
 }
 
-/** What a run was started for. */
+/** Purpose of a run. */
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
 
-/** A run is one or more passes that were started for one reason. */
+/** A run: one or more syncs started for one reason. */
 export interface RunInfo {
   readonly id: number;
   readonly kind: RunKind;
@@ -89,9 +87,9 @@ export interface RunInfo {
   readonly startedAt: number;
 }
 
-/** Why an account's passes wait. */
+/** Why an account's syncs wait. */
 export interface AccountTrouble {
-  /** `refused`: the token. `away`: the host cannot be reached, or does not want to be. */
+  /** `refused`: the token was refused. `away`: the host is unreachable or asked to wait. */
   readonly state: 'refused' | 'away';
   readonly code: string;
   /** Milliseconds since the epoch. */
@@ -99,10 +97,10 @@ export interface AccountTrouble {
   readonly retryAt: number;
 }
 
-/** Why a pass or a survey failed for an account as a whole. */
+/** Why a sync or listing failed for a whole account. */
 export type AccountFailure = Pick<SyncFailure, 'family' | 'code' | 'facts'>;
 
-/** What the daemon reports to its listeners: health, metrics, notifications, the log. A listener never throws or waits. */
+/** Events for the daemon's listeners: health, metrics, notifications, the log. A listener never throws or blocks. */
 export type DaemonEvent =
   | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
   | { readonly event: 'run-finished'; readonly run: RunInfo; readonly result: SyncResult }
@@ -110,11 +108,11 @@ export type DaemonEvent =
       readonly event: 'pass-finished';
       readonly kind: RunKind;
       readonly mailbox: WatchedMailbox;
-      /** It was asked for some folders only, and says nothing about the others. */
+      /** It covered only some folders. */
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
-  /** A long pass, every half minute: what it has stored, of how many messages. */
+  /** Progress of a long sync, every 30 seconds: stored and total messages. */
   | {
       readonly event: 'pass-progress';
       readonly mailbox: WatchedMailbox;
@@ -149,31 +147,31 @@ export type DaemonEvent =
 
 export type Observer = (event: DaemonEvent) => void;
 
-/** That something is new in a mailbox, from whoever may know: a webhook, a person, another program. */
+/** A notification of a change in a mailbox, from a webhook, a user or another program. */
 export interface Hint {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
-  /** Where several accounts reach the mailbox. */
+  /** Needed if several accounts have the mailbox. */
   readonly account?: string | undefined;
-  /** The message in INBOX that it is about. */
+  /** The announced message in INBOX. */
   readonly uid?: number | undefined;
 }
 
-/** What runs by the clock, hints and probes want of a pass: new mail, and what shows without asking for everything. */
+/** Aim of scheduled runs, notifications and probes: new mail, and changes visible without a full comparison. */
 export const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
-/** Every message and flag. */
+/** Compares every message and flag. */
 export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
 
 const time = z.string().nullable();
 const count = z.number();
 
-/** What only a running daemon knows, as reported over its control socket. Times in ISO 8601 UTC. */
+/** Data that only a running daemon has, served on its control socket. Times in ISO 8601 UTC. */
 export const daemonStatus = z.object({
   pid: count,
   startedAt: z.string(),
   now: z.string(),
   schedule: z.array(z.object({ name: z.string(), lastAt: time, nextAt: time })),
-  /** Passes that wait, by what they are for. */
+  /** Waiting syncs, by purpose. */
   waiting: z.object({ hint: count, hand: count, sync: count, backlog: count, sweep: count }),
   underway: z.array(
     z.object({ account: z.string(), mailbox: z.string(), kind: z.string(), forMs: count }),
@@ -181,16 +179,16 @@ export const daemonStatus = z.object({
   accounts: z.array(
     z.object({
       name: z.string(),
-      /** `refused`: the token. `away`: the host cannot be reached, or wants to be left alone. */
+      /** `refused`: the token was refused. `away`: the host is unreachable or asked to wait. */
       state: z.enum(['ok', 'refused', 'away']),
       code: z.string().nullable(),
       since: time,
       retryAt: time,
       mailboxes: count,
-      /** The last run over all mailboxes: when it began, and how long it took. */
+      /** Start and duration of the last run over all mailboxes. */
       roundAt: time,
       roundMs: count.nullable(),
-      /** From the start of the last run but one to the start of the last: the freshness that is reached. */
+      /** Time between the starts of the last two runs: the actual freshness. */
       everyMs: count.nullable(),
     }),
   ),

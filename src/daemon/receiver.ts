@@ -5,32 +5,32 @@ import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
-/** A webhook whose deliveries are believed, as `mailkeep webhooks create` stored it. */
+/** A webhook whose deliveries are accepted, as stored by `mailkeep webhooks create`. */
 export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
   readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
 };
 
-/** A webhook with what its secret is compared by. */
+/** A webhook with the digest of its secret. */
 interface Entry {
   readonly webhook: KnownWebhook;
   readonly digest: Buffer;
 }
 
-/** The `/` of an address of which a reverse proxy passes on nothing but the end. */
+/** `/` is for reverse proxies that strip the path. */
 const PLAIN_PATHS = ['/', '/webhook'];
 
-/** The webhooks whose deliveries are believed. Read again when one comes that none of them explains. */
+/** The accepted webhooks; reloaded if a delivery matches none of them. */
 class KnownSecrets implements Secrets<KnownWebhook> {
   readonly learnsCheaply = false;
   readonly #morePaths: readonly string[];
-  /** Secrets are compared by their keyed hashes: of one length, and of no use to whoever could time them. */
+  /** Secrets are compared by keyed hashes, which have equal lengths and leak nothing through timing. */
   readonly #key = randomBytes(32);
   #entries: readonly Entry[] = [];
   #paths: ReadonlySet<string> = new Set(PLAIN_PATHS);
   #reading: Promise<void> | null = null;
   #next: Promise<void> | null = null;
 
-  /** @param urls other addresses of the receiver, such as the configuration's `webhook.publicUrl` */
+  /** @param urls other URLs of the receiver, such as the configuration's `webhook.publicUrl` */
   constructor(
     private readonly read: () => Promise<readonly KnownWebhook[]>,
     urls: readonly string[],
@@ -46,7 +46,7 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return this.#paths.has(path);
   }
 
-  /** The webhook whose secret this is. Takes the same time whichever it is, and when it is none. */
+  /** Returns the webhook with this secret, in constant time. */
   match(secret: string): KnownWebhook | undefined {
     const digest = this.#digest(secret);
     let found: KnownWebhook | undefined;
@@ -56,7 +56,7 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return found;
   }
 
-  /** Reads the webhooks again, and not before now: what was stored before the call is known after it. */
+  /** Reloads the webhooks: everything stored before the call is known afterwards. */
   learn(): Promise<void> {
     if (this.#reading === null) {
       this.#reading = this.#load().finally(() => {
@@ -94,25 +94,25 @@ function pathOf(url: string): string[] {
   return URL.canParse(url) ? [new URL(url).pathname] : [];
 }
 
-/** Those whose deliveries are believed, by the secrets that these carry. */
+/** The senders whose deliveries are accepted, by secret. */
 export interface Secrets<Sender extends { readonly id: string }> {
   isPath(path: string): boolean;
-  /** Whose secret this is, as far as is known. Takes the same time whichever it is, and when it is none. */
+  /** Returns the known sender with this secret, in constant time. */
   match(secret: string): Sender | undefined;
   /**
-   * Learns what there is, or, given a secret, what may explain that one.
+   * Loads the secrets, or only candidates for the given one.
    *
-   * @throws MailkeepError where that cannot be read; what was known stays
+   * @throws MailkeepError if they cannot be read; known ones stay
    */
   learn(secret: string | null): Promise<void>;
-  /** Whether strangers may cause it as often as they like. */
+  /** Whether unauthenticated clients may trigger it without limit. */
   readonly learnsCheaply: boolean;
 }
 
 /**
- * The bytes of a request's body, or null when there are more than `most`: the rest is not read then.
+ * Returns a request's body, or null if it exceeds `most`: the rest is not read.
  *
- * @throws what the connection ended with, when it did
+ * @throws errors of the connection
  */
 async function readAtMost(request: Request, most: number): Promise<Buffer | null> {
   if (Number(request.headers.get('content-length') ?? 0) > most) return null;
@@ -126,7 +126,7 @@ async function readAtMost(request: Request, most: number): Promise<Buffer | null
   return Buffer.concat(chunks);
 }
 
-/** Why a request was not taken as a delivery. */
+/** Why a request was refused. */
 type RefusalReason =
   | 'path'
   | 'method'
@@ -134,16 +134,16 @@ type RefusalReason =
   | 'rate'
   | 'too-large'
   | 'broken'
-  /** It cannot be found out whose secret it is. */
+  /** The secret cannot be checked. */
   | 'unavailable';
 
 const EVERY_MS = 60_000;
 
-/** Says at most once a minute that requests are refused, and how many since it last did: anybody can send them. */
+/** Limits reports of refused requests to one per minute, with their number: anyone can send them. */
 class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
-  /** Counts a refusal and returns how many to report now; 0 for none. */
+  /** Counts a refusal and returns the number to report now; 0 for none. */
   note(reason: RefusalReason, now: number): number {
     const known = this.#since.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
@@ -156,12 +156,12 @@ class RefusalTally {
 }
 
 interface Rate {
-  /** How many may come at once. */
+  /** Maximum burst. */
   readonly burst: number;
   readonly perSecond: number;
 }
 
-/** Lets so many through, and refills with time. A clock that goes back refills nothing and breaks nothing. */
+/** A token bucket. A clock set back refills nothing and breaks nothing. */
 class TokenBucket {
   #tokens: number;
   #at: number;
@@ -174,7 +174,7 @@ class TokenBucket {
     this.#at = now;
   }
 
-  /** Takes one; the milliseconds until there is one again when there is none, else 0. */
+  /** Takes a token and returns 0, or returns the milliseconds until one is available. */
   take(now: number): number {
     const { burst, perSecond } = this.rate;
     const passed = Math.max(0, now - this.#at) / 1_000;
@@ -186,36 +186,36 @@ class TokenBucket {
   }
 }
 
-/** What is worth a line in a log. None of it holds a secret, an address or anything that a stranger sent. */
+/** Events for a log. They contain no secrets, addresses or request data. */
 export type ReceiverEvent =
   | { readonly event: 'delivery'; readonly webhook: string; readonly bytes: number }
   | { readonly event: 'refused'; readonly reason: RefusalReason; readonly times: number }
   | { readonly event: 'secrets-unreadable'; readonly code: string }
-  /** A bug: the sender got a 500. Whether it sends again is its affair; the schedule finds the mail either way. */
+  /** An internal error: the sender received a 500. Scheduled syncs find the mail even without a retry. */
   | { readonly event: 'failed'; readonly error: unknown };
 
 interface ReceptionLimits {
   readonly bodyBytes: number;
   /**
-   * Of one webhook. A burst is a mailing list's: the hints before it have the same mailbox compared already, and
-   * what is refused may never come again, since retries of the service are not documented.
+   * Limit per webhook. The burst allows for mailing lists: notifications are merged per mailbox, and a refused delivery
+   * may not be repeated, because retries are not documented.
    */
   readonly deliveries: Rate;
-  /** Of all who know no secret, together. */
+  /** Limit for all unauthenticated clients together. */
   readonly strangers: Rate;
 }
 
 interface ReceptionPorts<Sender> {
-  /** Must only take note: the answer waits for it. What the delivery says is a mere hint. */
+  /** Must return quickly: the response waits for it. The delivery's content is only a hint. */
   readonly onDelivery: (sender: Sender, delivery: DeliveryHint) => void;
   readonly log: (event: ReceiverEvent) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** However many strangers guess, a webhook that was created meanwhile is known after this long. */
+/** Maximum delay until a new webhook is known, however many guesses arrive. */
 const LEARN_MS = 5_000;
-/** When a sender may try again, in milliseconds. */
+/** Milliseconds after which a sender may retry. */
 const UNAVAILABLE_MS = 30_000;
 
 const STATUS: Readonly<Record<RefusalReason, number>> = {
@@ -228,7 +228,7 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
   unavailable: 503,
 };
 
-/** Decides about one request after the other. Whoever is not believed learns nothing but a status. */
+/** Decides about each request. Unauthenticated clients see only a status code. */
 class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;
@@ -249,7 +249,7 @@ class Reception<Sender extends { readonly id: string }> {
   async answer(request: Request): Promise<Response> {
     const path = new URL(request.url).pathname;
     const secret = bearerOf(request.headers.get('authorization'));
-    // What can be no delivery is answered without reading anything, and takes nothing from those that may be one.
+    // Other requests are answered without loading secrets, and do not use up the limit of possible deliveries.
     if (request.method === 'POST' && secret !== null && !this.#explains(path, secret)) {
       const refused = await this.#unexplained(path, secret);
       if (refused !== undefined) return refused;
@@ -260,7 +260,7 @@ class Reception<Sender extends { readonly id: string }> {
     return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
   }
 
-  /** Learns whose secrets there are, or whose this one is; returns false where that fails. Those known so far stay. */
+  /** Loads all secrets, or candidates for the given one; returns false on failure. Known ones stay. */
   async learn(secret: string | null): Promise<boolean> {
     const { now, log } = this.ports;
     this.#learntAt = now();
@@ -276,7 +276,7 @@ class Reception<Sender extends { readonly id: string }> {
     }
   }
 
-  /** Perhaps it was created a moment ago. */
+  /** Handles an unknown secret: its webhook may have just been created. */
   async #unexplained(path: string, secret: string): Promise<Response | undefined> {
     const { known, ports } = this;
     if (known.learnsCheaply) {
@@ -287,7 +287,7 @@ class Reception<Sender extends { readonly id: string }> {
       const waitMs = this.#strangers.take(ports.now());
       return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
     }
-    // Reading costs, so strangers may make us do it only so often.
+    // Loading costs, so unauthenticated clients may trigger it only at a limited rate.
     const waitMs = this.#strangers.take(ports.now());
     if (waitMs === 0 || this.#isLearningDue()) await this.learn(null);
     return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
@@ -295,7 +295,7 @@ class Reception<Sender extends { readonly id: string }> {
 
   #isLearningDue(): boolean {
     const passed = this.ports.now() - this.#learntAt;
-    // Below 0 the clock was set back.
+    // Negative: the clock was set back.
     return passed >= LEARN_MS || passed < 0;
   }
 
@@ -314,7 +314,7 @@ class Reception<Sender extends { readonly id: string }> {
       if (errnoOf(error) === undefined && !request.signal.aborted) throw error;
       return this.#refuse('broken');
     }
-    // The secret identifies the mailbox: that much is worth knowing even when the rest is too long.
+    // The secret identifies the mailbox, which suffices even if the body is too large.
     onDelivery(sender, readDelivery(parsed(body)));
     if (body === null) return this.#refuse('too-large');
     log({ event: 'delivery', webhook: sender.id, bytes: body.length });
@@ -346,7 +346,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
     case 'unavailable':
       return { 'retry-after': String(Math.ceil(waitMs / 1_000)) };
     case 'too-large':
-      // What is left of the body is not read.
+      // The rest of the body is not read.
       return { connection: 'close' };
     case 'path':
     case 'broken':
@@ -354,7 +354,7 @@ function headersOf(reason: RefusalReason, waitMs: number): Record<string, string
   }
 }
 
-/** RFC 6750: the scheme in any case, one space, and a token without spaces. */
+/** RFC 6750: the scheme in any case, spaces, and a token without spaces. */
 function bearerOf(authorization: string | null): string | null {
   return /^bearer +([^\s]+)$/i.exec(authorization ?? '')?.[1] ?? null;
 }
@@ -378,14 +378,14 @@ interface Listening {
 export interface ReceiverOptions
   extends Omit<ReceptionPorts<KnownWebhook>, 'onDelivery'>,
     Listening {
-  /** Must only take note: the answer waits for it. */
+  /** Must return quickly: the response waits for it. */
   readonly onHint: (hint: Hint) => void;
   /**
-   * The webhooks to believe (`storedWebhooks` of the archive). Asked at the start, and when a delivery comes that
-   * none of them explains.
+   * Returns the accepted webhooks (`storedWebhooks` of the archive). Called at the start, and when a delivery matches
+   * none of them.
    */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
-  /** Address under which the service reaches this receiver, if configured. */
+  /** URL at which the service reaches this receiver, if configured. */
   readonly publicUrl?: string | null;
 }
 
@@ -398,11 +398,10 @@ const LIMITS: ReceptionLimits = {
 };
 
 /**
- * Receives the deliveries of webhooks. Whoever carries a stored secret in `Authorization: Bearer` is believed that
- * something may have arrived in the mailbox of that webhook; what the body says beyond that is a mere hint, and no
- * body is wrong. Everybody else gets a status and nothing more.
+ * Receives webhook deliveries. A request with a stored secret in `Authorization: Bearer` is accepted as a notification
+ * for that webhook's mailbox. The body is only a hint, and any body is valid. Other clients get only a status code.
  *
- * Deliveries are taken on `/`, `/webhook`, the path of `publicUrl` and the paths that webhooks were created with.
+ * Deliveries are accepted on `/`, `/webhook`, the path of `publicUrl` and the paths of created webhooks.
  *
  * @throws cannot-listen
  */
@@ -415,7 +414,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 }
 
 /**
- * Receives deliveries for whoever the secrets are of, by the same rules.
+ * Receives deliveries for the senders of `secrets`, by the same rules.
  *
  * @throws cannot-listen
  */
@@ -434,12 +433,12 @@ export async function receiveFor<Sender extends { readonly id: string }>(
     });
   const onError = (error: Error): void => ports.log({ event: 'failed', error });
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
-  // Behind a proxy it may have any name: the secret decides.
+  // Behind a proxy it may have any host name: only the secret decides.
   const clients = { kind: 'programs', names: null } as const;
   return listenOn({ section: 'webhook', listen, clients, fetch, onError, limits });
 }
 
-/** Returns what a webhook's delivery comes to: something may have arrived. Never data to store. */
+/** Returns the notification from a webhook's delivery. It is never data to store. */
 function hintOf(
   { id, account, host, mailboxId, mailbox: address }: KnownWebhook,
   delivery: DeliveryHint,
@@ -447,9 +446,9 @@ function hintOf(
 ) {
   const own = isOfMailbox(delivery, { id: mailboxId, address });
   return {
-    /** The webhook whose secret the delivery carried, and the mailbox that it is for. */
+    /** The webhook identified by the delivery's secret, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
-    /** Where the delivery says the message is; null when it does not, or speaks of another mailbox. */
+    /** The message's location according to the delivery; null if absent or for another mailbox. */
     folder: own ? delivery.folder : null,
     uid: own ? delivery.uid : null,
     /** Milliseconds since the epoch. */
@@ -457,7 +456,7 @@ function hintOf(
   };
 }
 
-/** Whether a delivery may be about this mailbox: a secret speaks for its own mailbox only. */
+/** Returns whether a delivery may concern this mailbox: a secret is valid only for its own mailbox. */
 export function isOfMailbox(
   { mailbox }: DeliveryHint,
   { id, address }: { readonly id: string; readonly address: string },

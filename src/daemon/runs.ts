@@ -55,12 +55,12 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
+/** A scheduled sync reuses results up to 55 minutes old, so that with the wait for the next one it makes an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
-/** Relinked messages that are fetched to see whether they are what was assumed, an hour and account. */
+/** Messages matched without download that are verified per hour and account. */
 const VERIFY_PER_HOUR = 20;
 
-/** How long the text of attachments is read at a time, when nothing else is to be done. */
+/** Milliseconds of idle time spent on attachment texts at a time. */
 const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
@@ -69,25 +69,25 @@ interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
-  /** Threads that others use as well, and that stay when the passes end; without them, these have their own. */
+  /** Shared threads, which stay when the syncs end; default: own threads. */
   readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
-  /** After each round of sealing: when it began, and what it met that is not what was written. */
+  /** Called after each sealing round with its start and the damage found. */
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
-  /** After the last of the rounds that read attachments and seal, with when the first one began. */
+  /** Called after the last tidying round, with the start of the first. */
   readonly onTidied: (startedAt: number) => void;
 }
 
-/** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
+/** Runs the daemon's syncs over all accounts, with one archive and one index. */
 export class Passes implements PassRunner {
   readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
-  /** One for concurrent passes: a message that two of them find is stored once. */
+  /** Shared by concurrent syncs: a message found by two of them is stored once. */
   #committer: Committer;
   readonly #compaction: Compaction;
   readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
@@ -126,10 +126,10 @@ export class Passes implements PassRunner {
     return this.#settings;
   }
 
-  /** Applies another configuration. No pass may be under way. When it throws, everything is as it was. */
+  /** Applies another configuration while no sync is running. If it throws, the old one stays. */
   async configure(settings: Settings): Promise<void> {
     const old = this.#origins;
-    // What the limiter has learned reaches its successor by the state.
+    // The limiter's learned rates pass to its successor through the state.
     old.save();
     this.#origins = this.#open(settings);
     this.#settings = settings;
@@ -145,7 +145,7 @@ export class Passes implements PassRunner {
 
   async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
     const account = this.#origins.get(name);
-    // The configuration has just lost it.
+    // A reload has just removed the account.
     if (account === undefined) return { mailboxes: [], result: emptyResult(0) };
     const { settings } = account;
     const before = account.listing;
@@ -162,7 +162,7 @@ export class Passes implements PassRunner {
           const whole = { mailboxes: true, folders: true };
           noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
         }
-        // A pass over none of them: it notes which of those that were listed before are gone.
+        // Sync none of the mailboxes: this records which previously listed ones are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
           ? emptyResult(0)
@@ -222,7 +222,7 @@ export class Passes implements PassRunner {
     }
   }
 
-  /** A failure that ended a pass for its account as a whole, as a result. Throws any other. */
+  /** Returns the result for an error that ended a sync for its whole account. Rethrows other errors. */
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
     const result = emptyResult(this.#options.clock.now() - startedAt);
@@ -268,7 +268,7 @@ export class Passes implements PassRunner {
     const now = (): number => clock.now();
     const since = this.#tidyingSince ?? now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
-    // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
+    // Unlike after a first sync: compacting the catalog would block everything.
     const { number } = writer.catalog.reached();
     const startedAt = now();
     const damaged = await tidy(writer, Math.max(1, number), now, signal);
@@ -282,7 +282,7 @@ export class Passes implements PassRunner {
     return isMore;
   }
 
-  /** A committer that has failed stays so: what it had collected is fetched again by passes with another one. */
+  /** Replaces a failed committer, which cannot recover; other syncs fetch its collected messages again. */
   recover(): void {
     this.#committer = this.#newCommitter();
   }
@@ -359,12 +359,12 @@ export class Passes implements PassRunner {
   }
 }
 
-/** Where there are several mailboxes, one that is slow to answer must not take all the turns there are. */
+/** With several mailboxes, a slow one must not use all connections. */
 function widthOf(concurrency: number, { listing }: AccountOrigin): number {
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
 }
 
-/** Some passes that were started for one reason, and what they came to together. */
+/** Syncs started for one reason, and their combined result. */
 export class Run {
   readonly done: Promise<SyncResult>;
   readonly #results: SyncResult[] = [];
@@ -382,12 +382,12 @@ export class Run {
     });
   }
 
-  /** Counts a pass, or the survey before the passes, that the run waits for. */
+  /** Counts a sync, or the listing before the syncs. */
   begin(): void {
     this.#open += 1;
   }
 
-  /** Takes the result of one of them, or of a part of one. */
+  /** Adds the result of a sync or of part of one. */
   add(result: SyncResult): void {
     const whole = result.failures.filter(({ mailbox }) => mailbox === null);
     this.fail(whole);
@@ -395,7 +395,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Receives a failure that ended more than one of them; it is reported once. */
+  /** Adds a failure that ended several syncs; it is reported once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(
@@ -405,7 +405,7 @@ export class Run {
     }
   }
 
-  /** One of them is over; the last one ends the run. */
+  /** Counts a finished sync; the last one ends the run. */
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
@@ -418,7 +418,7 @@ export class Run {
   }
 }
 
-/** The result of passes together. Passes over the same mailbox become one line, the last one's proofs. */
+/** Merges the results of syncs. Results for the same mailbox become one, with the last proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
   const mailboxes = new Map<string, MailboxResult>();
   const certificates = new Map<string, SyncResult['certificates'][number]>();
@@ -446,7 +446,7 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
     mailboxes: [...mailboxes.values()].sort((a, b) => (a.address < b.address ? -1 : 1)),
     requests: sum(({ requests }) => requests),
     requestsByOperation,
-    // Passes overlap: their indexing cannot have taken longer than all of them.
+    // Syncs overlap: indexing cannot have taken longer than all of them.
     timings: {
       fetchMs: Math.max(0, durationMs - indexMs),
       indexMs: Math.min(indexMs, durationMs),
@@ -458,7 +458,7 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
   };
 }
 
-/** What changed adds up; what there is now is what the later one says. */
+/** Adds up changes; takes current values from the later result. */
 function together(before: MailboxResult, after: MailboxResult): MailboxResult {
   const both = [before, after];
   return {
@@ -468,7 +468,7 @@ function together(before: MailboxResult, after: MailboxResult): MailboxResult {
   };
 }
 
-/** What is known of a pass that was interrupted: messages and bytes that became durable. */
+/** Returns the result of an interrupted sync: its durable messages and bytes. */
 export function partialResult(
   { address }: { readonly address: string },
   { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
@@ -479,7 +479,7 @@ export function partialResult(
   };
 }
 
-/** What is worth a line in a log. Lines carry counts, codes and durations: no addresses, subjects or secrets. */
+/** Events for a log. Lines contain counts, codes and durations: no addresses, subjects or secrets. */
 export interface EventLog {
   readonly request: (report: RequestReport) => void;
   readonly progress: ProgressListener;
@@ -488,14 +488,14 @@ export interface EventLog {
 
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
-/** Should a secret get into a line by mistake, it is cut out of it. */
+/** Removes secrets that enter a line by mistake. */
 const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
   name,
   `*.${name}`,
   `*.*.${name}`,
 ]);
 
-/** Returns what every log has in common: which fields a line has, and what is cut out of it. */
+/** Returns the options shared by all logs: the fields of a line and the redaction. */
 export function lineOptions(timestamp: () => string) {
   return {
     base: null,
@@ -564,13 +564,13 @@ export async function openLog(
   };
 }
 
-/** Returns an error as those who are to be notified read it. */
+/** Returns an error as shown in notifications. */
 export function failureOf(error: MailkeepError): Failure {
   const { family, code } = error;
   return { family, code, message: sentenceOf(error).message };
 }
 
-/** What a run of passes came to, for metrics and notifications. */
+/** Returns the result of a run of syncs, for metrics and notifications. */
 export function syncRunReport(
   { mailboxes, failures, requests }: SyncResult,
   run: Pick<RunReport, 'kind' | 'accounts' | 'startedAt' | 'endedAt'>,
@@ -588,7 +588,7 @@ export function syncRunReport(
       })),
       ...heldFailures(mailboxes),
     ],
-    // A mailbox that the pass did not get to, or not through, may be as broken as it was.
+    // A mailbox that was not completely synced may still fail.
     mailboxes: mailboxes
       .filter(({ comparison }) => comparison === 'all')
       .map(({ address }) => address),
@@ -596,7 +596,10 @@ export function syncRunReport(
   };
 }
 
-/** What the brake holds needs somebody to look, though no request failed. Quarantine is counted, and left to `status`. */
+/**
+ * Returns failures for pending deletions, which need attention although no request failed. Incomplete messages are only
+ * counted, for `status`.
+ */
 function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures'] {
   return mailboxes
     .filter(({ held }) => held > 0)
@@ -606,7 +609,7 @@ function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures']
     });
 }
 
-/** What came of bringing a copy up to date, or of reading it back. Times are milliseconds since the epoch. */
+/** Returns the report of a copy's update or verification. Times are milliseconds since the epoch. */
 export function copyReport(
   kind: 'copy' | 'copy-check',
   to: string,
@@ -622,7 +625,7 @@ export function copyReport(
   };
 }
 
-/** What came of something that is done by the clock and is about the archive as a whole. Times are milliseconds since the epoch. */
+/** Returns the report of a scheduled task for the whole archive. Times are milliseconds since the epoch. */
 export function choreReport(
   kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
   startedAt: number,

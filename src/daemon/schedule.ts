@@ -6,19 +6,21 @@ import type { DaemonClock } from './ports.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
-/** Offsets of time zones are multiples of this: a minute of the hour is the same everywhere but for such steps. */
+/** Time zone offsets are multiples of this, so minutes of the hour differ only by such steps. */
 const ZONE_STEP_MINUTES = 15;
-/** Four years and a day: 29 February comes within it. */
+/** Four years and a day: includes a 29 February. */
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
 
 interface CronTimes {
-  /** The first time after `after` (milliseconds since the epoch), or null when there is none within four years. */
+  /**
+   * Returns the first time after `after` (milliseconds since the epoch), or null if there is none within four years.
+   */
   next(after: number): number | null;
 }
 
 /**
- * The times of a cron expression with 5 fields, or 6 with seconds first. node-cron itself only computes the next time from
- * the system's clock; it can check any instant for a match, so candidates are tried in order.
+ * Computes the times of a cron expression with 5 fields, or 6 with seconds first. node-cron computes the next time only
+ * from the system clock, but can match any instant, so candidates are tried in order.
  *
  * @param timezone IANA name, or `local`
  */
@@ -47,15 +49,15 @@ export function cronTimes(expression: string, timezone: string): CronTimes {
   };
 }
 
-/** From 1, in UTC: elsewhere it may be another, but not a day earlier or later. */
+/** Returns the month (from 1) in UTC: local months differ by at most a day. */
 function monthOf(at: number): number {
   return new Date(at).getUTCMonth() + 1;
 }
 
-/** The two clocks differ by more than this when the machine slept, or somebody set the time. */
+/** A larger difference between the clocks means a suspend or a clock change. */
 const JUMP_MS = 60_000;
 
-/** Compares the wall clock with one that never goes back, and stands still while the machine sleeps. */
+/** Compares the wall clock with a monotonic clock, which stops while the machine is suspended. */
 export class ClockJumps {
   #seen: { readonly wall: number; readonly monotonic: number };
 
@@ -63,7 +65,7 @@ export class ClockJumps {
     this.#seen = { wall, monotonic };
   }
 
-  /** By how many milliseconds the wall clock has jumped since the last look; null where it has not. */
+  /** Returns the jump of the wall clock since the last call in milliseconds; null for none. */
   look(wall: number, monotonic: number): number | null {
     const jumped = wall - this.#seen.wall - (monotonic - this.#seen.monotonic);
     this.#seen = { wall, monotonic };
@@ -90,16 +92,16 @@ export class Timers {
   }
 }
 
-/** What a daemon does by the clock. */
+/** The daemon's scheduled tasks. */
 export const SCHEDULED = ['sync', 'sweep', 'verify', 'prune'] as const;
 export type Scheduled = (typeof SCHEDULED)[number];
 
 interface Entry {
   readonly name: Scheduled;
   readonly times: CronTimes;
-  /** When it was begun last, milliseconds since the epoch; null when that is not known. */
+  /** Last start, milliseconds since the epoch; null if unknown. */
   readonly lastAt: number | null;
-  /** Due at once, whenever it was begun last. */
+  /** Due immediately, whatever the last start. */
   readonly atStart: boolean;
 }
 
@@ -109,18 +111,18 @@ interface Row {
   dueAt: number | null;
 }
 
-/** A clock that is so much earlier than when it was last looked at has been set back. */
+/** The clock counts as set back if it is this much behind the last check. */
 const SET_BACK_MS = 60_000;
 
 /**
- * When what is due. Whatever was missed, once or often, because the machine slept, the clock was set or nobody was
- * running, is due once. Pure: time is an argument.
+ * Determines what is due when. Tasks missed because of a suspend, a clock change or downtime are due once. Pure: time
+ * is an argument.
  */
 export class Timetable {
   readonly #rows = new Map<Scheduled, Row>();
   #seenAt: number;
 
-  /** @param jitter milliseconds to be late by, drawn again for each time */
+  /** @param jitter returns a random delay in milliseconds for each time */
   constructor(
     entries: readonly Entry[],
     private readonly jitter: () => number,
@@ -128,14 +130,14 @@ export class Timetable {
   ) {
     this.#seenAt = now;
     for (const { name, times, lastAt, atStart } of entries) {
-      // A time in the future comes from a clock that was set back meanwhile.
+      // A future time was recorded before the clock was set back.
       const known = lastAt !== null && lastAt <= now ? lastAt : null;
       const dueAt = atStart ? now : this.#next(times, known ?? now, now);
       this.#rows.set(name, { times, lastAt: known ?? now, dueAt });
     }
   }
 
-  /** What is due now, and counts as begun with this. */
+  /** Returns the tasks due now, and counts them as started. */
   due(now: number): Scheduled[] {
     if (now < this.#seenAt - SET_BACK_MS) this.#setBack(now);
     this.#seenAt = now;
@@ -149,7 +151,7 @@ export class Timetable {
     return names;
   }
 
-  /** When it was begun last; the start of the daemon where it never was. */
+  /** Returns the last start; the daemon's start if it never ran. */
   lastAt(name: Scheduled): number | null {
     return this.#rows.get(name)?.lastAt ?? null;
   }
@@ -158,13 +160,13 @@ export class Timetable {
     return this.#rows.get(name)?.dueAt ?? null;
   }
 
-  /** Milliseconds until something is due; infinite when nothing ever is. */
+  /** Returns the milliseconds until the next task; infinite for none. */
   waitMs(now: number): number {
     const times = [...this.#rows.values()].flatMap(({ dueAt }) => dueAt ?? []);
     return Math.max(0, Math.min(...times, Number.POSITIVE_INFINITY) - now);
   }
 
-  /** Without this, everything would wait until the clock has caught up with where it was. */
+  /** Recomputes due times: otherwise everything would wait for the clock to catch up. */
   #setBack(now: number): void {
     for (const row of this.#rows.values()) {
       row.lastAt = Math.min(row.lastAt, now);
@@ -175,20 +177,20 @@ export class Timetable {
 
   #next(times: CronTimes, after: number, now: number): number | null {
     const next = times.next(after);
-    // What was missed is made up for at once: it is late enough.
+    // Missed tasks run without a random delay.
     return next === null || next <= now ? next : next + this.jitter();
   }
 }
 
-/** Scope of memory: when each schedule was begun last, milliseconds since the epoch. */
+/** State scope: last start of each schedule, milliseconds since the epoch. */
 const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /**
- * Returns the timetable of a configuration, which continues where the archive's state says that it stopped.
+ * Returns a configuration's timetable, continued from the archive's state.
  *
- * @param names what of it is done
+ * @param names the tasks to include
  */
 export function rememberedTimetable(
   { schedule }: Pick<Settings, 'schedule'>,
@@ -199,7 +201,7 @@ export function rememberedTimetable(
   const lastAt = (name: Scheduled): number | null => {
     const at = memory.get(BEGUN, name);
     if (at !== undefined) return at;
-    // From here on it can be missed, and made up for, however often the daemon is restarted.
+    // Record it now, so that later misses are detected even across restarts.
     if (name !== 'sync') noteBegun(memory, name, clock.now());
     return null;
   };
@@ -215,7 +217,7 @@ export function rememberedTimetable(
   );
 }
 
-/** Remembers when something of the timetable was begun, in milliseconds since the epoch. */
+/** Records the start of a scheduled task, milliseconds since the epoch. */
 export function noteBegun(memory: Memory, name: Scheduled, at: number): void {
   memory.set(BEGUN, name, at);
 }
