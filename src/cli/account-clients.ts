@@ -15,7 +15,7 @@ import { operationError } from './errors.ts';
 import { waitingText } from './progress.ts';
 import { printError } from './warnings.ts';
 
-/** The refusal that an error is, or that left a write's outcome unknown; null where the service said nothing. */
+/** Returns the refusal behind an error; null if the service did not respond. */
 function refusalIn(error: unknown): OriginRefusal | null {
   if (error instanceof OriginRefusal) return error;
   return error instanceof MailkeepError && error.cause instanceof OriginRefusal
@@ -23,7 +23,7 @@ function refusalIn(error: unknown): OriginRefusal | null {
     : null;
 }
 
-/** Hints of syncs that mention the next sync, or guess at what the service itself reports next to the sentence. */
+/** Errors without a hint here: theirs refer to the next sync, or guess what the service's own text states. */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
   'origin.mailbox-not-found',
@@ -32,17 +32,14 @@ const NO_HINT: ReadonlySet<string> = new Set([
   'origin.cut-short',
 ]);
 
-/** The hint of an error where an operation was called by hand. */
+/** Returns an error's hint for a manually called operation. */
 function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
   if (code === 'origin.unreachable')
     return 'Check the network, and the address in the configuration.';
   return NO_HINT.has(code) ? null : hint;
 }
 
-/**
- * The error envelope of a surface in the service's own words, as it came and as lines for a terminal. A token
- * that the service repeats is masked.
- */
+/** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service repeats. */
 function answeredWords(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
@@ -68,18 +65,18 @@ function answeredWords(
   };
 }
 
-/** Both surfaces of one account, for commands that call operations by hand. */
+/** Both API clients of an account, for manually called operations. */
 export interface Clients extends AccountClients {
   readonly account: AccountSettings;
-  /** What the token of the mailbox surface reaches; asked at most once. */
+  /** Returns the scope of the Mailbox API token; requests it at most once. */
   reach(): Promise<AccountRecord>;
   readonly options: CallOptions;
 }
 
-/** Long enough for a hiccup; a limit on test deliveries is reported instead of waited for. */
+/** Covers a short failure; a limit on test deliveries is reported, not awaited. */
 export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
-/** What the limiter learned. A damaged state has nothing of it: then it is learned again, as without a state. */
+/** Returns the limiter's learned rates; undefined for a damaged state. */
 function learned(state: StateFile | undefined, key: string): unknown {
   try {
     return state?.get('limiter', key);
@@ -90,11 +87,10 @@ function learned(state: StateFile | undefined, key: string): unknown {
 }
 
 /**
- * Runs a command with the clients of an account, and closes them. When the service refuses, its own words are
- * printed with the sentence: here a person asked, and nothing is logged.
+ * Runs a command with the clients of an account, and closes them. If the service refuses, its own text is printed too:
+ * the user called it, and nothing is logged.
  *
- * What the limiter learned in syncs is minded; what it learns here is not kept, since only the archive's writer
- * may write there.
+ * Uses the limiter's rates from syncs, but stores none: only the archive's writer may write the state.
  */
 export async function withClients(
   context: CommandContext,
@@ -160,7 +156,7 @@ export async function withEachClients(
 }
 
 /**
- * The account that `--account` names, or the only one.
+ * Returns the account of `--account`, or the only one.
  *
  * @throws usage-unknown-account, operation-needs-account
  */
@@ -173,7 +169,7 @@ export function oneAccount(settings: Settings, name: string | undefined): Accoun
   return account;
 }
 
-/** Returns the order that the configuration names, else the one of the mailbox token. */
+/** Returns the configured order, otherwise that of the mailbox token. */
 export async function orderOf({ account, reach }: Clients): Promise<string> {
   return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
@@ -184,7 +180,7 @@ export interface NamedMailbox {
 }
 
 /**
- * The mailbox that an address or a resource id names, among those that the token of the mailbox surface reaches.
+ * Finds a mailbox of the Mailbox API token by address or resource id.
  *
  * @throws operation-mailbox-unknown
  */

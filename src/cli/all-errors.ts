@@ -1,6 +1,6 @@
 /**
- * Loads what users read about every error. An error of another thread, process or node, or of an earlier run, can have
- * any code, and nothing else in this process need have loaded the sentence about it.
+ * Loads the sentences of all errors. An error from another thread, process, node or earlier run may have a code whose
+ * module is not loaded here.
  */
 import '../archive/errors.ts';
 import '../catalog/errors.ts';

@@ -37,14 +37,14 @@ import type { CommandContext } from './context.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
 
-/** Returns the folder of the archive. @throws usage-no-archive, archive-unreadable */
+/** Returns the archive's folder. @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir, true);
   return dataDir;
 }
 
-/** Opens the archive for reading, for as long as `act` takes. @throws what `openReader` throws */
+/** Opens the archive for reading while `act` runs. @throws errors of `openReader` */
 export async function withReader<T>(
   context: Parameters<typeof openReader>[0],
   act: (reader: Reader) => T | Promise<T>,
@@ -57,14 +57,14 @@ export async function withReader<T>(
   }
 }
 
-/** Reads a query, in which names of saved searches are replaced. @throws what `withSaved` and `parseQuery` throw */
+/** Parses a query, replacing names of saved searches. @throws errors of `withSaved` and `parseQuery` */
 export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
   const text = withSaved(typed, () => savedSearches(dataDir));
   const query = parseQuery(text, { now: context.now() });
   return { text, query, accounts: accountHosts(query.node, context) };
 }
 
-/** Runs `act` with the archive's state, for reading; undefined where it has none. */
+/** Runs `act` with the archive's state, read-only; undefined if it has none. */
 export async function withState<T>(
   dataDir: string,
   act: (state: StateFile | undefined) => T | Promise<T>,
@@ -78,9 +78,10 @@ export async function withState<T>(
 }
 
 /**
- * Tries to write where a sync would: writes a file and removes it. If there is no folder yet, a trial one is made above it and removed.
+ * Tests whether a sync could write: writes and removes a file. If the folder is missing, uses a temporary one in its
+ * parent.
  *
- * @returns the folder that was tried, and what the system refused
+ * @returns the tested folder, and the system's error
  */
 export function tryWriting(dataDir: string): {
   readonly folder: string;
@@ -99,7 +100,9 @@ export function tryWriting(dataDir: string): {
   return { folder, error };
 }
 
-/** A file system such as /proc may let root write and still take no folder; a control group takes one, but no file. */
+/**
+ * A file system such as /proc may report write access but refuse folders; a control group accepts folders but no files.
+ */
 function writeBelow(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
   try {
@@ -120,7 +123,7 @@ function writeOnce(file: string): void {
   }
 }
 
-/** False where a part of the path cannot be looked into: that is what fails then. */
+/** Returns false if part of the path is inaccessible: writing then fails with that error. */
 function isMissing(folder: string): boolean {
   try {
     accessSync(folder, constants.F_OK);
@@ -130,7 +133,7 @@ function isMissing(folder: string): boolean {
   }
 }
 
-/** Returns the error of an act that the system refused; undefined if it was done. */
+/** Returns the error of an action that the system refused; undefined on success. */
 export function refusal(
   act: () => void,
   refused: (errno: string, cause: unknown) => MailkeepError,
@@ -146,7 +149,7 @@ export function refusal(
 }
 
 /**
- * The message that an id, or the beginning of one, names.
+ * Returns the message with an id or id prefix.
  *
  * @throws usage-unknown-message, usage-ambiguous-id, message-purged
  */
@@ -169,7 +172,7 @@ export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string):
   }
 }
 
-/** As much of the id as makes it unique, and what people know the message by. */
+/** Returns a unique id prefix and a description of the message. */
 function candidate(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -184,7 +187,7 @@ function candidate(
 }
 
 /**
- * Refuses a query that names what never was, and warns of names that only nothing goes by now.
+ * Refuses a query with names that never existed, and warns of names that no longer exist.
  *
  * @throws usage-unknown-name
  */
@@ -193,7 +196,7 @@ export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices)
   for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
 }
 
-/** Warns that a moment lies before the first commit: that nothing is found says nothing about the mailbox then. */
+/** Warns if a time is before the first commit: an empty result then proves nothing. */
 export function warnBeforeBeginning(
   { charts }: Pick<Catalog, 'charts'>,
   asOf: number | null | undefined,
@@ -206,7 +209,7 @@ export function warnBeforeBeginning(
 }
 
 /**
- * Returns the keys of the mailboxes that a sign-in link or a token is limited to; null where none is named.
+ * Returns the keys of the mailboxes that limit a sign-in link or token; null for no limit.
  *
  * @param named addresses or resource ids
  * @throws usage-unknown-name

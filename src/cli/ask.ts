@@ -4,9 +4,9 @@ import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
 /**
- * Asks on a terminal; questions go to standard error, so that standard output holds results only.
+ * Returns functions that prompt on a terminal, using standard error, so that standard output contains only results.
  *
- * @returns undefined where there is no terminal to ask on
+ * @returns undefined without a terminal
  */
 export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
@@ -17,7 +17,7 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
   const ask = async (question: string, echo: Writable): Promise<string> => {
     const reader = createInterface({ input: stdin, output: echo, terminal: true });
     const stopped = new AbortController();
-    // The terminal hands Ctrl-C and Ctrl-D to the reader while it asks.
+    // During a prompt, Ctrl-C and Ctrl-D go to the reader.
     reader.on('SIGINT', () => stopped.abort());
     reader.on('close', () => stopped.abort());
     try {
@@ -32,7 +32,7 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
     }
   };
   return {
-    /** @returns the answer without white space around it, or `fallback` when nothing was typed */
+    /** @returns the trimmed answer, or `fallback` if empty */
     line: async (question: string, fallback?: string): Promise<string> => {
       const answer = await ask(
         fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `,
@@ -40,9 +40,9 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
       );
       return answer === '' ? (fallback ?? '') : answer;
     },
-    /** What is typed is not shown. */
+    /** Does not show the input. */
     secret: (question: string): Promise<string> => ask(`${question} (not shown): `, hidden),
-    /** Yes unless the answer begins with n. */
+    /** Returns true unless the answer starts with n. */
     yes: async (question: string): Promise<boolean> =>
       !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
   };
@@ -50,16 +50,16 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
 
 export type Asker = NonNullable<ReturnType<typeof terminalAsker>>;
 
-/** No token is longer; a file piped here by mistake is refused early. */
+/** Larger than any token; refuses a wrong file early. */
 const LONGEST_TOKEN = 65_536;
 
-/** Everything on standard input, as one trimmed text; empty when there is nothing, or far too much. */
+/** Returns standard input as trimmed text; empty if there is none or too much. */
 export async function pipedText(stdin: Readable): Promise<string> {
   const bytes = await pipedBytes(stdin, LONGEST_TOKEN);
   return bytes.length > LONGEST_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
-/** Everything on standard input; what comes after more than `most` bytes is left out. */
+/** Returns standard input; stops reading after more than `most` bytes. */
 export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -73,10 +73,10 @@ export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer>
 }
 
 /**
- * Asks before something that cannot be undone. Only a typed yes is one.
+ * Asks for confirmation of something irreversible. Only a typed yes confirms.
  *
- * @param lines what would be done, harmless for a terminal
- * @throws operation-needs-yes where there is no terminal, or one that is read by a program
+ * @param lines the planned actions, terminal-safe
+ * @throws operation-needs-yes without a terminal or with --json
  */
 export async function confirmed(
   context: CommandContext,
@@ -85,7 +85,7 @@ export async function confirmed(
 ): Promise<boolean> {
   const asker = context.globals.json ? undefined : terminalAsker(context);
   if (asker === undefined) throw operationError('operation-needs-yes', { act });
-  // A question is no notice: it is shown with --quiet as well.
+  // A prompt appears even with --quiet.
   context.notices.stream.write(`${lines.join('\n')}\n`);
   const answer = await asker.line('This cannot be undone. Type yes to continue');
   if (/^yes$/i.test(answer)) return true;

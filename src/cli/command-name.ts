@@ -1,4 +1,4 @@
-/** Commands that only read the archive. They start from a bundle of their own: see src/cli/launcher/. */
+/** Read-only commands, started from a separate bundle: see src/cli/launcher/. */
 export const READING_COMMANDS = [
   'status',
   'search',
@@ -9,10 +9,10 @@ export const READING_COMMANDS = [
 ] as const;
 export type ReadingCommand = (typeof READING_COMMANDS)[number];
 
-/** Options of every command that take a value. */
+/** Global options with a value. */
 const WITH_VALUE = new Set(['--config', '--data']);
 
-/** The command that a line names, or undefined: its first word that is neither an option nor the value of one. */
+/** Returns the command of a line, or undefined: its first word that is neither an option nor an option's value. */
 export function commandName(args: readonly string[]): string | undefined {
   for (let i = 0; i < args.length; i += 1) {
     const arg = args[i] ?? '';
@@ -22,7 +22,7 @@ export function commandName(args: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** The name as one of the reading commands, or undefined. */
+/** Returns the name if it is a reading command, otherwise undefined. */
 export function readingCommand(name: string | undefined): ReadingCommand | undefined {
   return READING_COMMANDS.find((reading) => reading === name);
 }

@@ -102,7 +102,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
 ];
 
-/** With the commands for programs: scripts of `completion` ask `complete`, and the build ships what `manual` prints. */
+/** All commands, including those for programs: `completion` scripts call `complete`, and the build uses `manual`. */
 export const ALL_COMMANDS: readonly CommandEntry[] = [
   ...COMMANDS,
   {
@@ -116,6 +116,6 @@ export const ALL_COMMANDS: readonly CommandEntry[] = [
   { ...entry('manual', 'the man page', () => import('./commands/manual.ts')), hidden: true },
 ];
 
-/** Runs one line of the whole program in this process, which it does not touch. */
+/** Runs one command line of the whole program without affecting this process. */
 export const runCommandLine = (args: readonly string[], surface: Surface) =>
   run(args, ALL_COMMANDS, surface);

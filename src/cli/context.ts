@@ -6,7 +6,7 @@ import type { ExitCode } from '../core/errors.ts';
 import type { Output } from './output.ts';
 import type { Notices } from './warnings.ts';
 
-/** Options that stand before or after any command. */
+/** Global options, valid before or after any command. */
 export interface Globals {
   readonly config: string | undefined;
   readonly data: string | undefined;
@@ -14,7 +14,7 @@ export interface Globals {
   readonly quiet: boolean;
 }
 
-/** What a command works with: nothing of the process is reached by other ways. */
+/** The context of a command: its only access to the process. */
 export interface CommandContext extends EngineContext {
   readonly globals: Globals;
   readonly output: Output;
@@ -22,44 +22,44 @@ export interface CommandContext extends EngineContext {
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
 }
 
-/** How a command ends: with 0 if it returns no exit code. */
+/** A command's exit code; default 0. */
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
 export type Ended = ExitCode | void;
-/** Runs a command once its line is parsed. */
+/** Runs a command after its line was parsed. */
 export type Body = (context: CommandContext) => Promise<Ended>;
-/** Declares the arguments and options of a command; the action that Commander calls chooses its body. */
+/** Declares a command's arguments and options; the action called by Commander passes its body to `chosen`. */
 export type Define = (command: Command, chosen: (body: Body) => void) => void;
 
 interface CommandFile {
-  /** Whether words of the line may begin with a minus: see `minusWords`. */
+  /** True if words of the line may start with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
   readonly define: Define;
 }
 
-/** A command of the program; its file is loaded when a line names the command. */
+/** A command of the program; its file is loaded only when it is used. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
-  /** Not in the help. */
+  /** Not listed in the help. */
   readonly hidden?: true;
   readonly load: () => Promise<CommandFile>;
 }
 
-/** Switches of a command line, by the names that Commander gives their options. */
+/** Switches of a command line, by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
 /** Options of a command line that take a value. */
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
-/** @param problem a sentence; `command` is empty if the line names none */
+/** @param problem a sentence; `command` is empty if the line has none */
 export function invalidUsage(command: string, problem: string): Error {
   return usageError('usage-invalid', { command, problem });
 }
 
 /**
- * Refuses what options do not allow together.
+ * Refuses option combinations that are not allowed.
  *
  * @param problems sentences, each with whether it applies
- * @throws usage-invalid with the first that does
+ * @throws usage-invalid with the first that applies
  */
 export function refuse(command: string, problems: Readonly<Record<string, boolean>>): void {
   const found = Object.entries(problems).find(([, applies]) => applies);
@@ -70,7 +70,7 @@ export function subCommand(command: Command, name: string, summary: string): Com
   return command.command(name).summary(summary).description(summary);
 }
 
-/** Resolves when a command is interrupted, which is how one that serves ends well. */
+/** Resolves when a command is interrupted, which is the normal end of a server. */
 export function interrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

@@ -22,26 +22,26 @@ import { parseTarget } from '../core/s3-target.ts';
 import { terminalAsker } from './ask.ts';
 import { type CommandContext, invalidUsage, subCommand, type Values } from './context.ts';
 
-/** Files with what opens a copy. */
+/** Files with a secret that opens a copy. */
 export type KeyLine = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
 };
-/** The same where those options name something new. */
+/** The same secrets, for commands whose other options specify new ones. */
 export type OpenWithLine = Values<
   'openWithRecoveryKey' | 'openWithPassphrase' | 'openWithIdentity'
 >;
 
 interface TargetWish {
   readonly createBucket?: boolean;
-  /** Of a bucket that is created: its objects can be locked. */
+  /** Enables object locks in a created bucket. */
   readonly objectLock?: boolean;
   readonly bytesPerSecond?: number | undefined;
 }
 
 /**
- * Opens the store at a target for as long as `act` takes.
+ * Opens a target's store while `act` runs.
  *
- * @throws store-target-invalid, store-no-credentials, store-setting-invalid; what `act` throws
+ * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
  */
 export async function withStore<T>(
   context: CommandContext,
@@ -71,7 +71,7 @@ async function openStore(
   return s3Store(s3);
 }
 
-/** Whether a target holds, or will hold, an encrypted copy: S3 always does, a folder where one was begun. */
+/** Returns whether a target has, or will have, an encrypted copy: always on S3, in a folder once initialised. */
 export function isEncrypted(
   { surroundings }: CommandContext,
   dataDir: string,
@@ -84,13 +84,13 @@ export function isEncrypted(
   return marker !== undefined || hasKeysFor(dataDir, folder);
 }
 
-/** @throws usage-invalid where it is missing */
+/** @throws usage-invalid if it is missing */
 export function required(to: string | undefined, option: string): string {
   if (to !== undefined) return to;
   throw invalidUsage('copy', `${option} is missing.`);
 }
 
-/** Returns findings as people and JSON get them. */
+/** Returns findings for text and JSON output. */
 export function foundIn<F extends CopyFinding>(findings: readonly F[]) {
   return findings.map(({ error, ...finding }) => {
     const { code, message } = sentenceOf(error);
@@ -98,7 +98,7 @@ export function foundIn<F extends CopyFinding>(findings: readonly F[]) {
   });
 }
 
-/** Runs `act`, and writes down if a copy was refused because it is damaged as a whole. */
+/** Runs `act`, and records if a copy was refused because it is damaged as a whole. */
 export async function notingDamage<T>(
   context: CommandContext,
   dataDir: string,
@@ -109,7 +109,7 @@ export async function notingDamage<T>(
     return await act();
   } catch (error) {
     const isDamage = error instanceof MailkeepError && error.family === 'damage';
-    // A copy that a newer program wrote is intact.
+    // A copy by a newer version is intact.
     if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
       noteMended(context, dataDir, to, foundIn([finding]), []);
@@ -118,12 +118,12 @@ export async function notingDamage<T>(
   }
 }
 
-/** The environment's passphrase, where no file is named. */
+/** Passphrase in the environment, used if no file is given. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
 const MOST_BYTES = 64 * 1024;
 
 /**
- * Returns what opens a copy: from a file, from the environment, or as typed on a terminal.
+ * Returns the secret that opens a copy: from a file, the environment or a terminal prompt.
  *
  * @throws offsite-no-way without any; copy-recovery-shape, copy-recovery-line, copy-age-identity
  */
@@ -149,9 +149,9 @@ export async function openingKey(context: CommandContext, line: KeyLine): Promis
 }
 
 /**
- * Returns what opens a copy whose recipients are to be changed: there, the other options name what is new.
+ * Returns the secret that opens a copy while its recipients are changed; the other options then specify new secrets.
  *
- * @throws what `openingKey` throws
+ * @throws errors of `openingKey`
  */
 export function openingKeyAlongside(context: CommandContext, line: OpenWithLine): Promise<Way> {
   const opening = {
@@ -170,7 +170,7 @@ function refuseSeveral({ recoveryKeyFile, passphraseFile, identityFile }: KeyLin
   throw invalidUsage('copy', `name one of ${names}.`);
 }
 
-/** The passphrase in a file's first line, or in the environment; undefined where there is none. */
+/** Returns the passphrase from a file's first line or the environment; undefined for none. */
 export function passphraseOf(
   context: CommandContext,
   file: string | undefined,
@@ -184,7 +184,7 @@ export function passphraseOf(
   return first;
 }
 
-/** A file that `copy init` wrote has words around the key. */
+/** Files from `copy init` contain comments around the key. */
 function keyLines(text: string): string {
   return text
     .split(/\r?\n/)
@@ -202,8 +202,8 @@ function readKeyFile({ surroundings }: CommandContext, named: string): string {
 }
 
 /**
- * Adds a command below another, described as the commands of `copy` are. Its help lists the options of the program as
- * global ones, but not those of `copy`: there, the same names mean something else.
+ * Adds a subcommand, described like those of `copy`. Its help lists the program's options as global, but not those of
+ * `copy`, where the same names have other meanings.
  */
 export function sub(command: Command, name: string, summary: string): Command {
   const added = subCommand(command, name, summary);

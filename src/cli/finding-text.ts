@@ -3,9 +3,9 @@ import type { Finding } from '../catalog/findings.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
 
-/** Messages named with a damaged stretch. */
+/** Messages listed per damaged range. */
 const MOST_NAMED = 5;
-/** Shown by its beginning, as everywhere. */
+/** Shown shortened. */
 const HASH = /^[0-9a-f]{64}$/i;
 
 const DIFFERENCES = {
@@ -14,7 +14,7 @@ const DIFFERENCES = {
   different: 'has a wrong row in',
 } as const;
 
-/** Returns a finding of a verification as one line, without escape sequences of mail. */
+/** Returns a finding as one line, without escape sequences from mail. */
 export function findingText(finding: Finding): string {
   switch (finding.what) {
     case 'log': {

@@ -28,13 +28,13 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
-/** What runs until it is stopped: the first signal stops it in an orderly way, a second one does not wait. */
+/** Exit codes of commands that run until stopped: the first signal stops them in order, the second at once. */
 const STOPPED: Meanings = {
   0: 'stopped by SIGTERM or SIGINT',
   130: 'ended at once by a second SIGTERM or SIGINT',
 };
 
-/** The exit codes of each command, with what they mean there. */
+/** Meanings of exit codes by command. */
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
@@ -134,7 +134,7 @@ export function exitStatusHelp(command: string): string {
   return ['', 'EXIT STATUS', ...lines].join('\n');
 }
 
-/** Returns the EXAMPLES part for a command below another: those examples of the other's help that call it. */
+/** Returns the EXAMPLES section of a subcommand: the parent's examples that call it. */
 export function examplesOf(help: string, words: string): string {
   const [, section = ''] = /\nEXAMPLES\n((?: {2}.*\n)+)/.exec(help) ?? [];
   const calls = (line: string): boolean => line !== '' && ` ${line} `.includes(words);
@@ -142,7 +142,7 @@ export function examplesOf(help: string, words: string): string {
   return lines.length === 0 ? '' : ['', 'EXAMPLES', ...lines, ''].join('\n');
 }
 
-/** Returns a help fitted to a terminal: paragraphs are filled, and longer rows are broken between words. */
+/** Wraps a help text: fills paragraphs, and breaks longer rows between words. */
 export function wrappedHelp(text: string, columns: number): string {
   const lines: string[] = [];
   let paragraph: string[] = [];
@@ -162,7 +162,7 @@ export function wrappedHelp(text: string, columns: number): string {
   return lines.join('\n');
 }
 
-/** A row of a table continues below its last column. A command stays on one line, so that it can be copied. */
+/** Wraps a table row within its last column. Commands stay on one line for copying. */
 function wrappedRow(row: string, columns: number): string[] {
   if (row.length <= columns || row.startsWith('  mailkeep ')) return [row];
   const gap = /\S {2,}/.exec(row);
@@ -172,7 +172,7 @@ function wrappedRow(row: string, columns: number): string[] {
   return [`${row.slice(0, start)}${first}`, ...others.map((line) => `${' '.repeat(start)}${line}`)];
 }
 
-/** Words that people bring from other programs, with the commands that do what they mean. */
+/** Words from other programs, with the matching commands. */
 const COMMANDS: Readonly<Record<string, string>> = {
   backup: 'sync mirrors mailboxes, and copy updates a second copy of the archive.',
   browse: 'web shows the archive in a browser.',
@@ -226,7 +226,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   '--debug': 'Did you mean --verbose? MAILKEEP_DEBUG=1 prints stack traces.',
 };
 
-/** Values that an example of an operator has. */
+/** Operators with an example. */
 const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ folder: 'in:INBOX', mailbox: 'mailbox:anna@example.org', has: 'has:attachment' },
   ...{ before: 'before:2026-03-01', after: 'after:2026-03-01', since: 'after:2026-03-01' },
@@ -234,7 +234,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ deleted: 'is:deleted', attachment: 'has:attachment', attachments: 'has:attachment' },
 };
 
-/** Returns what to use instead of a command or an option that does not exist; null where nothing is known. */
+/** Returns what to use instead of an unknown command or option; null if nothing matches. */
 export function unknownWordHint(typed: string, command: Command, program: Command): string | null {
   if (!typed.startsWith('-')) {
     if (command !== program || !Object.hasOwn(COMMANDS, typed.toLowerCase())) return null;

@@ -178,7 +178,7 @@ function concerned(finding: Finding): readonly ConcernedMessage[] {
   return 'message' in finding && finding.message !== null ? [finding.message] : [];
 }
 
-/** Returns what a caller gave, if its shape is right: callers in JavaScript have no compiler that checks it. */
+/** Returns an argument after checking its shape: JavaScript callers have no type checker. */
 function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
   const parsed = shape.safeParse(given);
   if (parsed.success) return parsed.data;
@@ -206,7 +206,7 @@ function* wordedEach<T>(items: IterableIterator<T>): Generator<T, void, undefine
   }
 }
 
-/** Programs print an error's message: gives ours the sentence of the command line, without its hint about options. */
+/** Sets an error's message to the command line's sentence, without its hint about options. */
 function withSentence(error: unknown): unknown {
   if (error instanceof MailkeepError) error.message = sentenceOf(error).message;
   return error;

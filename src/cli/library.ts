@@ -1,14 +1,14 @@
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 
-/** A folder that the archive has seen. */
+/** A folder known to the archive. */
 export interface ArchivedFolder {
   readonly path: string;
-  /** As in RFC 6154, such as `\Sent`; null for a folder without one. */
+  /** As in RFC 6154, such as `\Sent`; null for none. */
   readonly specialUse: string | null;
-  /** Messages that are in it now. */
+  /** Current messages. */
   readonly messages: number;
-  /** True once the service no longer has it; its deleted messages stay. */
+  /** True if the service no longer has it; its deleted messages stay in the archive. */
   readonly gone: boolean;
 }
 
@@ -22,32 +22,32 @@ export interface ArchivedMailbox {
 export interface ListOptions {
   /** An address or a resource id. */
   readonly mailbox?: string | undefined;
-  /** A path, a pattern with `*`, or a purpose such as `sent`. */
+  /** A path, a pattern with `*`, or a special use such as `sent`. */
   readonly folder?: string | undefined;
-  /** Messages deleted at the service, instead of those still there. */
+  /** Messages deleted at the service, instead of current ones. */
   readonly deleted?: boolean | undefined;
-  /** What the archive had observed at this time. */
+  /** The archive's state at this time. */
   readonly asOf?: Date | undefined;
-  /** Only what was received at this time or later. */
+  /** Only messages received at or after this time. */
   readonly after?: Date | undefined;
-  /** Only what was received before this time. */
+  /** Only messages received before this time. */
   readonly before?: Date | undefined;
-  /** `newest` if left out. */
+  /** Default: `newest`. */
   readonly sort?: 'newest' | 'oldest' | undefined;
 }
 
 export interface SearchOptions {
-  /** The most messages to return: 20 if left out. */
+  /** Maximum number of messages; default: 20. */
   readonly limit?: number | undefined;
-  /** `newest` if left out. */
+  /** Default: `newest`. */
   readonly sort?: 'newest' | 'oldest' | 'relevance' | undefined;
-  /** What the archive had observed at this time. */
+  /** The archive's state at this time. */
   readonly asOf?: Date | undefined;
-  /** The last message of the page before: continue after it. Not with `relevance`. */
+  /** The last message of the previous page: continue after it. Not with `relevance`. */
   readonly after?: MessageId | undefined;
 }
 
-/** Something that is not as it was written. */
+/** A difference between the stored and the written data. */
 export interface Problem {
   readonly what:
     | 'log'
@@ -58,19 +58,19 @@ export interface Problem {
     | 'state-file'
     | 'commit'
     | 'format';
-  /** What was found, on one line. */
+  /** Description, on one line. */
   readonly sentence: string;
-  /** Ids of the messages that are affected, as far as known. */
+  /** Ids of the affected messages, as far as known. */
   readonly messages: readonly MessageId[];
 }
 
 export interface VerifyReport {
-  /** True if nothing was found and the catalog could be compared. */
+  /** True if nothing was found and the catalog was compared. */
   readonly sound: boolean;
   /** Distinct messages in the log, and how many of them were rebuilt and hashed. */
   readonly messages: number;
   readonly rebuilt: number;
-  /** The last commit that was read; null in an empty archive. */
+  /** The last commit read; null in an empty archive. */
   readonly commit: { readonly number: number; readonly hash: string } | null;
   readonly catalog:
     | 'equal'
@@ -82,27 +82,30 @@ export interface VerifyReport {
     | 'unreadable';
   /** The first 10,000 problems. */
   readonly problems: readonly Problem[];
-  /** How many there are. */
+  /** Total number of problems. */
   readonly found: number;
 }
 
 export interface VerifyOptions {
-  /** False checks the structure, checksums and catalog, and hashes no message. */
+  /** False checks only structure, checksums and catalog, without hashing messages. */
   readonly full?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * An archive, open for reading. It needs neither configuration nor network, never writes, and works while another
- * program writes to the archive. Every method throws `MailkeepError`, whose message is a sentence.
+ * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another program
+ * writes. Every method throws `MailkeepError` with a sentence as message.
  */
 export interface Archive {
   readonly dataDir: string;
-  /** How many commits the catalog is behind the log: a list or a search lacks what they added. 0 in a mirror at rest. */
+  /**
+   * Returns the number of commits that the catalog is behind the log: lists and searches lack them. 0 in an idle
+   * archive.
+   */
   commitsBehind(): number;
   mailboxes(): readonly ArchivedMailbox[];
   /**
-   * Lists places of messages, newest first. A read transaction is open until the iteration ends.
+   * Lists messages by place, newest first. A read transaction stays open until the iteration ends.
    *
    * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-folder-gone
    */
@@ -110,22 +113,22 @@ export interface Archive {
   /**
    * Finds messages.
    *
-   * @param query in the language of docs/search.md; `@name` and `account:` need the command line
-   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and those of a query that
-   *   cannot be parsed (`search-…`)
+   * @param query in the language of docs/search.md; `@name` and `account:` work only on the command line
+   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and errors of an invalid query
+   * (`search-…`)
    */
   search(query: string, options?: SearchOptions): readonly SearchLine[];
   /**
-   * Reads the raw source of a message. Its SHA-256 is compared with its id at the end: the bytes are proven once the
-   * iteration has ended.
+   * Reads a message's source. Compares its SHA-256 with the id at the end: trust the bytes only after the iteration has
+   * ended.
    *
-   * @param id as `list` and `search` return it, or its beginning
+   * @param id as returned by `list` and `search`, or a prefix
    * @throws MailkeepError: argument-invalid, usage-unknown-message, usage-ambiguous-id, message-purged,
-   *   message-damaged, blob-damaged
+   * message-damaged, blob-damaged
    */
   read(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
   /**
-   * Reads the archive from the first byte to the last. Damage is in the report and never thrown.
+   * Verifies the complete archive. Damage is reported, never thrown.
    *
    * @throws AbortError if `signal` aborts; MailkeepError archive-format-newer
    */
@@ -134,12 +137,12 @@ export interface Archive {
 }
 
 /**
- * Opens an archive for reading. What this needs is loaded now, so that programs which import only the clients do not
- * load a database.
+ * Opens an archive for reading. Dependencies are loaded here, so that programs using only the clients do not load a
+ * database.
  *
  * @param dataDir the archive's folder
  * @throws MailkeepError: argument-invalid, usage-no-archive, archive-unreadable, catalog-missing, catalog-version,
- *   catalog-damaged
+ * catalog-damaged
  */
 export async function openArchive(dataDir: string): Promise<Archive> {
   const { ReadOnlyArchive } = await import('./library-read-only.ts');

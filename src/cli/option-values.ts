@@ -7,14 +7,14 @@ import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
 import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
 
-/** Stands before a word that must not be parsed as options. No argument of a process has it. */
+/** Prefix of a word that must not be parsed as options; it cannot occur in a process's arguments. */
 const MARK = '\0';
 
 /**
- * Marks the words that begin with a minus, such as `-news`, which a search excludes: the parser would read it as
- * `-n ews`. A minus with a single character stays an option, and so does `-n50`.
+ * Marks words that start with a minus, such as `-news`, which a search excludes: the parser would read `-n ews`. A
+ * minus with one character stays an option, as does `-n50`.
  *
- * @param options all options that the line may have: the values of these stay as they are
+ * @param options all options of the line: their values stay unchanged
  */
 export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
   const end = args.indexOf('--');
@@ -27,7 +27,7 @@ export function markMinusWords(args: readonly string[], options: readonly Option
   });
 }
 
-/** Collects words as they were typed, for an argument of commander that takes several. */
+/** Collects words as typed, for a Commander argument with several values. */
 export function minusWords(word: string, before: readonly string[] = []): string[] {
   return [...before, word.startsWith(MARK) ? word.slice(MARK.length) : word];
 }
@@ -35,8 +35,8 @@ export function minusWords(word: string, before: readonly string[] = []): string
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/;
 
 /**
- * A T of the command line: an ISO 8601 time (local where it names no zone), a span such as `3d`, which is that
- * long ago, or a date, which is its last moment in the user's time zone, as for `asof:` in a query.
+ * Parses a time of the command line: an ISO 8601 time (local without a zone), an age such as `3d`, or a date. A date
+ * means its last moment in the user's time zone, as for `asof:` in a query.
  *
  * @returns milliseconds since the epoch
  * @throws usage-bad-date
@@ -52,8 +52,8 @@ export function moment(option: string, text: string, now: number): number {
 }
 
 /**
- * Returns the moment at which a T of `--after` or `--before` begins, as `after:` and `before:` in a query take it: of a
- * date, its first moment in the user's time zone.
+ * Parses a time of `--after` or `--before`, as for `after:` and `before:` in a query: a date means its first moment in
+ * the user's time zone.
  *
  * @returns milliseconds since the epoch
  * @throws usage-bad-date
@@ -66,7 +66,7 @@ export function beginning(option: string, text: string, now: number): number {
   return date.period.from;
 }
 
-/** A parser for whole numbers within bounds, for commander. */
+/** Returns a Commander parser for whole numbers within bounds. */
 export function wholeNumber(from: number, to: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -77,7 +77,7 @@ export function wholeNumber(from: number, to: number): (text: string) => number 
   };
 }
 
-/** Milliseconds of a DURATION. */
+/** Parses a duration to milliseconds. */
 export function duration(text: string): number {
   const value = parseDuration(text);
   if (value === undefined) {
@@ -86,7 +86,7 @@ export function duration(text: string): number {
   return value;
 }
 
-/** Bytes a second of a rate such as 500k or 2M. */
+/** Parses a rate such as 500k or 2M to bytes per second. */
 export function rate(text: string): number {
   const value = parseRate(text);
   if (value === undefined) {
@@ -95,7 +95,7 @@ export function rate(text: string): number {
   return value;
 }
 
-/** The public half of an Ed25519 key, in base64. */
+/** Parses the public part of an Ed25519 key, in base64. */
 export function signerKey(text: string): Buffer {
   const key = fromBase64(text, KEY_BYTES);
   if (key === undefined) {
@@ -118,7 +118,7 @@ export function recipients(text: string, before: readonly string[] = []): string
   return [...before, text];
 }
 
-/** Options that several commands take, as arguments of `Command.option`. */
+/** Options shared by several commands, as arguments of `Command.option`. */
 export const MAILBOXES = [
   '--mailbox <address>',
   'only this mailbox (address or resource id); repeatable',
@@ -130,7 +130,7 @@ export const FOLDERS = [
   collected,
 ] as const;
 
-/** An option that cannot be used with these others. */
+/** Returns an option that conflicts with others. */
 export function exclusive(flags: string, description: string, ...others: string[]): Option {
   return new Option(flags, description).conflicts(others);
 }
@@ -138,10 +138,10 @@ export function exclusive(flags: string, description: string, ...others: string[
 const REPEATABLE: readonly unknown[] = [collected, recipients];
 
 /**
- * Makes a command, and every command below it, refuse empty values and arguments, and a second value of an option that
- * takes one: the parser would keep the last value only. Words of a query may be empty, and a switch may be repeated.
+ * Makes a command and its subcommands refuse empty values and arguments, and repeated options, of which the parser
+ * keeps only the last value. Query words may be empty, and switches may be repeated.
  *
- * @param refuse throws an error that states the problem
+ * @param refuse throws an error with the problem
  */
 export function checkValues(command: Command, refuse: (problem: string) => never): void {
   const hint = 'If it comes from a variable, that variable is not set.';
@@ -166,7 +166,7 @@ export function checkValues(command: Command, refuse: (problem: string) => never
   for (const sub of command.commands) checkValues(sub, refuse);
 }
 
-/** Returns the values that there are: what was not given is left out, so that a default applies. */
+/** Returns the given values without absent ones, so that defaults apply. */
 export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
   for (const name in values) {
@@ -180,7 +180,7 @@ function isGiven<V>(value: V): value is Exclude<V, undefined> {
   return value !== undefined;
 }
 
-/** What the options of a command line choose among what is in quarantine. */
+/** Options that select incomplete messages. */
 export interface QuarantineChoice {
   /** Address or resource id. */
   readonly mailbox?: string;
@@ -199,7 +199,7 @@ export function chosenEntries(
     folder === undefined
       ? undefined
       : new Set(
-          // An entry may be of a folder that went.
+          // The entry's folder may be gone.
           matchingFolders(folders.everNamed().folders, { folder }).map((one) =>
             keyOf(one, one.path),
           ),
@@ -214,7 +214,7 @@ export function chosenEntries(
     );
 }
 
-/** What somebody typed for a command that is answered elsewhere: options by their long names, and the rest. */
+/** A command line to be run elsewhere: options by their long names, and the other words. */
 export interface TypedLine {
   readonly command: string;
   readonly options: readonly (readonly [name: string, value: string | null])[];

@@ -18,13 +18,10 @@ import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 import { invalidUsage } from './context.ts';
 import { outputError } from './errors.ts';
 
-/** Beyond this many characters a line is no prose, and is left to the terminal. */
+/** Longer lines are not prose, and the terminal wraps them. */
 const MOST_CHARS = 20_000;
 
-/**
- * A line (harmless already) broken between words so that none is wider than `columns`, where its words allow. What
- * marks it as quoted, and its indentation, stand before every piece.
- */
+/** Wraps a terminal-safe line between words to `columns`. Each piece repeats the quote marks and indentation. */
 export function wrapLine(line: string, columns: number): string[] {
   if (line.length <= columns / 2 || line.length > MOST_CHARS || shownWidth(line) <= columns) {
     return [line];
@@ -49,13 +46,13 @@ export function wrapLine(line: string, columns: number): string[] {
   return [...pieces, `${lead}${piece}`];
 }
 
-/** Columns of a text that may have our own colours in it. */
+/** Returns the columns of a text, ignoring our own colour codes. */
 function shownWidth(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what picocolors writes
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
 }
 
-/** A text for a terminal: its lines are broken between words. JSON is left to the terminal, so that it can be copied. */
+/** Wraps a text for a terminal. JSON stays unchanged, so that it can be copied. */
 export function fitNarrow(text: string, columns: number | undefined): string {
   if (columns === undefined || columns < 1 || /^[[{]/.test(text)) return text;
   return text
@@ -66,15 +63,15 @@ export function fitNarrow(text: string, columns: number | undefined): string {
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
-/** Whoever read our output has gone (`| head`). Not an error: the command stops where it is. */
+/** The reader closed our output (`| head`). Not an error: the command stops. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
 /**
- * Results, and nothing but results, on a stream with backpressure: each call resolves when the stream takes more.
+ * Writes results to a stream with backpressure: each call resolves when the stream accepts more.
  *
- * @throws OutputClosed once the reader has gone; `output-failed` where what was written did not arrive
+ * @throws OutputClosed once the reader has closed it; `output-failed` if writing failed
  */
 export function streamOutput(
   stream: Writable & { isTTY?: boolean; columns?: number },
@@ -93,28 +90,28 @@ export function streamOutput(
     if (!stream.write(chunk)) await once(stream, 'drain');
   };
   const terminal = stream.isTTY === true;
-  // Asked each time: windows change their size.
+  // Read each time: windows may be resized.
   const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
   const print = (value: unknown, text: () => string): Promise<void> =>
     write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
   return {
     json: options.json,
-    /** True when a person reads along: a terminal, and no JSON. */
+    /** True for interactive use: a terminal, without JSON. */
     interactive: terminal && !options.json,
-    // A terminal that was never given its size reports 0.
+    // A terminal without a set size reports 0.
     columns: stream.columns || 100,
     colours: pc.createColors(!options.json && wantsColour(terminal, options)),
-    /** The one result of a command: an object in JSON, text otherwise. */
+    /** Prints the single result of a command: an object in JSON, otherwise text. */
     object: print,
-    /** One result of many: a JSON line, or a line (or more) of text. */
+    /** Prints one of many results: a JSON line, or one or more lines of text. */
     line: print,
-    /** Text that has no JSON form; ends with a line break. */
+    /** Prints text without a JSON form; adds a line break. */
     text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
-    /** Exact bytes. */
+    /** Writes exact bytes. */
     bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
-    /** Resolves once everything is written. @throws what kept it from being written */
+    /** Resolves once everything is written. @throws the error of a failed write */
     async written(): Promise<void> {
-      // The callback comes behind those of all writes before, and behind their errors.
+      // This callback runs after those of all earlier writes and their errors.
       if (failure === undefined) await new Promise((resolve) => stream.write('', resolve));
       await new Promise(setImmediate);
       if (failure !== undefined) throw failure;
@@ -124,7 +121,6 @@ export function streamOutput(
 
 export type Output = Readonly<ReturnType<typeof streamOutput>>;
 
-/** What the user wants of colours. */
 export interface ColourWish {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** `--no-color` was given. */
@@ -132,9 +128,9 @@ export interface ColourWish {
 }
 
 /**
- * Returns whether to print colours. `--no-color` and any text in NO_COLOR (https://no-color.org) refuse them; any text
- * in FORCE_COLOR (https://force-color.org) wants them also where there is no terminal, but for `0` and `false`. Without
- * any of these, terminals that can have them.
+ * Returns whether to print colours. `--no-color` and any value of NO_COLOR (https://no-color.org) disable them. Any
+ * value of FORCE_COLOR (https://force-color.org) except `0` and `false` enables them even without a terminal.
+ * Otherwise, capable terminals get colours.
  */
 export function wantsColour(terminal: boolean, { env, noColour = false }: ColourWish): boolean {
   if (noColour || (env.NO_COLOR ?? '') !== '') return false;
@@ -144,8 +140,8 @@ export function wantsColour(terminal: boolean, { env, noColour = false }: Colour
 }
 
 /**
- * Rows as a table without lines, under their headings. Cells are made harmless for a terminal. On a terminal the
- * column at `flexible` gives way when the rest needs its room; elsewhere every cell is whole.
+ * Returns rows as a table with headings. Cells are made terminal-safe. On a terminal the column at `flexible` shrinks
+ * to fit; elsewhere no cell is cut.
  */
 export function tableText(
   headings: readonly string[],
@@ -171,19 +167,19 @@ export function tableText(
 }
 
 const GAP = '  ';
-/** What is left of a column at least. */
+/** Minimum width of a shrunk column. */
 const LEAST = 16;
 
-/** Returns the texts of a report that there are: parts that are false are left out, and lists are unfolded. */
+/** Returns the texts of a report: drops false parts and flattens lists. */
 export function present(parts: readonly (string | false | readonly string[])[]): string[] {
   return parts.filter((part) => part !== false).flat();
 }
 
-/** How `list` and `search` print messages, other than as JSON. */
+/** Output formats of `list` and `search` besides JSON. */
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** What the helps of both say about it. */
+/** Help text about formats, shared by both commands. */
 export const FORMAT_HELP = `
 --format ids prints the full id of each message, once, for "mailkeep export --ids -". --format csv prints CSV (RFC
 4180) in UTF-8 with a header line. CSV replaces control characters, and puts an apostrophe before text that a
@@ -219,9 +215,9 @@ const PLACE_COLUMNS: readonly Column<Omit<PlaceLine, 'id'> & { readonly id: stri
   ['endedAt', ({ endedAt }) => endedAt],
 ];
 
-/** The columns of `list`; where JSON has an object or a list, they are apart or parted by blanks. */
+/** The columns of `list`; objects and lists of the JSON become several columns or space-separated values. */
 export const LIST_COLUMNS: readonly Column<PlaceLine>[] = PLACE_COLUMNS;
-/** The columns of `search`: `places` is how many there are. */
+/** The columns of `search`: `places` is a number. */
 export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
   ...PLACE_COLUMNS,
   ['places', ({ places }) => places.length],
@@ -229,8 +225,8 @@ export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
 ];
 
 /**
- * Returns a function that prints lines as ids or CSV, below the header line. An id that follows itself, as those of one
- * message's places do, is printed once; a message without one, which is quarantined, is left out.
+ * Returns a function that prints lines as ids or CSV, after a header line. With ids, adjacent repetitions are printed
+ * once, and incomplete messages, which have no id, are left out.
  *
  * @returns whether the line was printed
  */
@@ -255,7 +251,7 @@ export async function lineWriter<L extends { readonly id: string | null }>(
   };
 }
 
-/** Exact bytes: lines for programs are not fitted to a terminal. */
+/** Prints exact bytes: machine-readable lines are not fitted to a terminal. */
 export async function printCsv(
   output: Output,
   rows: readonly (readonly (string | number | null)[])[],
@@ -267,14 +263,14 @@ export function printId(output: Output, id: MessageId): Promise<void> {
   return output.bytes(Buffer.from(`${id}\n`));
 }
 
-/** Spreadsheets take what begins so for a formula, some of them behind blanks or in full width as well. */
+/** Spreadsheets treat text with such a start as a formula, some also after spaces or in full width. */
 const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/;
-/** What some reader of CSV could take for the end of a field, or strip. */
+/** Characters that a CSV reader may treat as a field's end or strip. */
 const SPECIAL = /[",;]|^\s|\s$/;
 
 /**
- * Returns a field of CSV on one line. Texts come from mail, and whoever wrote it may want a terminal or a spreadsheet to
- * obey them: control characters become pictures or blanks, and an apostrophe stands before what begins like a formula.
+ * Returns a CSV field on one line. Mail texts may contain attacks on terminals or spreadsheets: control characters
+ * become symbols or spaces, and an apostrophe precedes anything like a formula.
  */
 export function csvField(value: string | number | null): string {
   if (value === null) return '';
@@ -287,17 +283,17 @@ export function csvField(value: string | number | null): string {
 const MOST = 200;
 
 /**
- * Returns an address, a folder's path or both for a line of a report: harmless for a terminal, and cut to 200 columns,
- * because a service may name things at any length. JSON has them in full.
+ * Returns an address, a folder path or both for a report: terminal-safe, and cut to 200 columns, because names may have
+ * any length. JSON has the full names.
  */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
 /**
- * Returns a command to type, which works on the same archive.
+ * Returns a command for the user that works on the same archive.
  *
- * @param data the folder that `--data` names, if any
+ * @param data the folder of `--data`, if any
  */
 export function commandLine(command: string, data: string | undefined): string {
   if (data === undefined) return `mailkeep ${command}`;
@@ -307,16 +303,16 @@ export function commandLine(command: string, data: string | undefined): string {
 
 const COUNTING_MS = 100;
 
-/** Returns a function that says whether there is time left to count what does not fit on a page. */
+/** Returns a function that tells whether time is left to count results beyond a page. */
 export function countingTime(now: () => number): () => boolean {
   const end = now() + COUNTING_MS;
   return () => now() < end;
 }
 
 /**
- * Returns the line below a page: how many there are in all, and how to get more.
+ * Returns the line below a page: the total number, and how to show more.
  *
- * @param noun what is counted, such as `message`
+ * @param noun the counted thing, such as `message`
  * @param more options that print more, such as `-n`
  */
 export function footerText(shown: number, all: HitCount, noun: string, more: string): string {
@@ -325,7 +321,7 @@ export function footerText(shown: number, all: HitCount, noun: string, more: str
   return `${count(shown)} of ${many}; more with ${more}`;
 }
 
-/** The characters of an id that people read; enough to distinguish the messages of one archive. */
+/** Displayed characters of an id; enough to be unique within an archive. */
 export const SHORT_ID = 8;
 
 export function shortId(id: string | null): string {
@@ -337,7 +333,7 @@ export function senderText(from: PlaceLine['from']): string {
   return from.name === '' ? from.address : from.name;
 }
 
-/** A received date as people read it, in their time zone. */
+/** Returns a received date for display, in the user's time zone. */
 export function dateText(date: string | null): string {
   return date === null ? 'no date'.padEnd(16) : localTime(Date.parse(date));
 }
@@ -349,15 +345,15 @@ interface Columns {
   readonly folder: number;
 }
 
-/** Where nobody measures lines, nothing is cut short that a reader may want whole. */
+/** Without a terminal, columns that readers may need are not cut. */
 const UNMEASURED: Columns = { sender: 24, subject: 60, folder: Number.POSITIVE_INFINITY };
-/** Date, id and flags, with the blanks behind them. */
+/** Date, id and flags, with separators. */
 const START_COLUMNS = 16 + 2 + SHORT_ID + 1 + 2 + 1;
 
-/** A narrower terminal has a place in three lines. */
+/** On a narrower terminal a message takes three lines. */
 const ONE_LINE_COLUMNS = 64;
 
-/** How a terminal's line is shared, the same for every line of a list. */
+/** Returns the column widths of a terminal line, the same for every line of a list. */
 function columnsOf(output: Output, ended: number): Columns {
   if (!output.interactive) return UNMEASURED;
   const folder = output.columns >= 110 ? 24 : output.columns >= 78 ? 14 : 0;
@@ -366,7 +362,7 @@ function columnsOf(output: Output, ended: number): Columns {
   return { sender, subject: Math.max(8, room - sender), folder };
 }
 
-/** One place as a line: fitted to the terminal, whole elsewhere. */
+/** Returns a message as a line: fitted to the terminal, otherwise uncut. */
 export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');
@@ -396,10 +392,10 @@ export function placeText(place: PlaceLine, output: Output): string {
   ].join('');
 }
 
-/** The end of a path, which distinguishes folders better than their beginning. */
+/** Returns the end of a path, which distinguishes folders better than the start. */
 function tailColumns(path: string, columns: number): string {
   if (displayWidth(path) <= columns) return path;
-  // No character takes less than one column, but for marks that join the one before.
+  // Every character takes at least one column, except combining marks.
   const characters = [...path.slice(-4 * columns)];
   while (displayWidth(characters.join('')) > columns - 1) characters.shift();
   return `…${characters.join('')}`;

@@ -16,7 +16,7 @@ import {
 import { examplesOf, exitStatusHelp } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
-/** What a command line asks for: a command to run, or a text to print and be done. */
+/** A parsed command line: a command to run, or a text to print. */
 export type Request =
   | {
       readonly kind: 'run';
@@ -48,9 +48,9 @@ ENVIRONMENT
 ${EXIT_STATUS_HELP}`;
 
 /**
- * Parses a command line (without node and script name). Only the file of the command that it names is loaded.
+ * Parses a command line (without node and script name). Loads only the file of its command.
  *
- * @param columns the width of the help
+ * @param columns width of the help
  * @throws usage-invalid
  */
 export async function parseCommandLine(
@@ -62,7 +62,7 @@ export async function parseCommandLine(
   const isHelp = first === 'help';
   const named = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
   if (isHelp && named === 'help') return parseCommandLine(['--help'], commands, columns);
-  // `mailkeep --help search`, which the parser takes for help on the program.
+  // `mailkeep --help search`: the parser would print the program's help.
   const before = first === undefined || isHelp ? [] : args.slice(0, args.indexOf(first));
   if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
     return parseCommandLine(['help', first], commands, columns);
@@ -83,13 +83,13 @@ export async function parseCommandLine(
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
-    // Suggestions for names of every kind are made in one place.
+    // Suggestions for all kinds of names come from one place.
     .showSuggestionAfterError(false)
     .configureOutput({
       writeOut: (text) => {
         printed += text;
       },
-      // Errors are worded by the table of sentences.
+      // Errors are printed as sentences elsewhere.
       writeErr: () => {},
       getOutHelpWidth: () => columns,
     });
@@ -159,7 +159,7 @@ export async function parseCommandLine(
 interface SubCommand {
   readonly words: string;
   readonly sub: Command;
-  /** The commands that it is below, nearest first. */
+  /** Its parent commands, nearest first. */
   readonly above: readonly Command[];
 }
 
@@ -170,12 +170,12 @@ function commandsBelow(command: Command, words: string, above: readonly Command[
   });
 }
 
-/** Options whose value is a path on this machine. In a mailbox, a folder may have any name. */
+/** Options with a local path as value. A mailbox folder may have any name. */
 const PATH_OPTION = /<(?:dir|file|path)>$/;
 const FOLDER_OPTION = '--folder';
 
 /**
- * Refuses values that look like an address where a path is expected: they would be taken for new folders.
+ * Refuses mail addresses as paths: they would create new folders.
  *
  * @throws usage-invalid
  */
@@ -198,7 +198,7 @@ function withoutCommand(command: Command): Error {
   return usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
 }
 
-/** Returns what the parser refused, with what was probably meant: a command, an option or one of its values. */
+/** Returns the parser's problem, with a suggestion: a command, an option or a value. */
 async function problemText(
   { code, message }: CommanderError,
   command: Command,
@@ -248,7 +248,7 @@ function withNearest(what: string, typed: string, candidates: readonly string[] 
   return meant === null ? what : `${what} Did you mean ${meant}?`;
 }
 
-/** Whether a line has a switch such as `--json`, even if it cannot be parsed. */
+/** Returns whether a line has a switch such as `--json`, even if the line is invalid. */
 export function hasSwitch(args: readonly string[], option: string): boolean {
   const end = args.indexOf('--');
   return (end < 0 ? args : args.slice(0, end)).includes(option);

@@ -12,7 +12,7 @@ import type { Notices } from './warnings.ts';
 interface MailboxTally {
   readonly account: string;
   readonly address: string;
-  /** Messages to come, by the folder listing when the mailbox began. */
+  /** Messages to fetch, from the folder listing when the mailbox started. */
   readonly ahead: number;
   readonly messages: number;
   readonly bytes: number;
@@ -21,7 +21,7 @@ interface MailboxTally {
 
 type Waiting = Pick<Extract<SyncProgress, { event: 'waiting' }>, 'account' | 'until' | 'reason'>;
 
-/** How many messages were stored at a time, in milliseconds since the epoch. */
+/** The number of stored messages at a time, in milliseconds since the epoch. */
 interface Sample {
   readonly at: number;
   readonly messages: number;
@@ -29,16 +29,16 @@ interface Sample {
 
 export interface Tally {
   readonly startedAt: number;
-  /** By account and address, in the order in which they began. */
+  /** By account and address, in starting order. */
   readonly mailboxes: ReadonlyMap<string, MailboxTally>;
   readonly requests: ReadonlyMap<string, number>;
-  /** Requests per minute that each account may make now. */
+  /** Current request limit per minute of each account. */
   readonly perMinute: ReadonlyMap<string, number>;
-  /** What the forecast of each account promised, which knows mailboxes that did not begin yet. */
+  /** Forecast per account, which includes mailboxes that have not started. */
   readonly forecast: ReadonlyMap<string, number>;
   readonly waiting: Waiting | null;
   readonly indexing: { readonly indexed: number; readonly remaining: number } | null;
-  /** The last minute, a sample per second at most, oldest first. */
+  /** The last minute: at most one sample per second, oldest first. */
   readonly samples: readonly Sample[];
 }
 
@@ -55,7 +55,7 @@ export function emptyTally(now: number): Tally {
   };
 }
 
-/** The tally after one more event, which came at `now`. */
+/** Returns the tally after an event at `now`. */
 export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
   switch (event.event) {
     case 'mailbox-started': {
@@ -109,7 +109,7 @@ function total(numbers: Iterable<number>): number {
   return [...numbers].reduce((sum, number) => sum + number, 0);
 }
 
-/** A speed over a shorter time says little about the rest. */
+/** Minimum time for a meaningful speed. */
 const LEAST_MS = 5_000;
 const WINDOW_MS = 60_000;
 const SAMPLE_EVERY_MS = 1_000;
@@ -121,7 +121,7 @@ function sampled(tally: Tally, now: number): Tally {
   return { ...tally, samples: [...recent, { at: now, messages: sumOf(tally).messages }] };
 }
 
-/** Messages stored per second in the last minute; null until that was measured for a few seconds. */
+/** Returns the messages stored per second over the last minute; null before a few seconds. */
 export function speedOf(tally: Tally, now: number): number | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
   if (first === undefined || now - first.at < LEAST_MS) return null;
@@ -130,8 +130,8 @@ export function speedOf(tally: Tally, now: number): number | null {
 }
 
 /**
- * Milliseconds until everything is stored: at the speed of the last minute, and no faster than the rate in force
- * allows each account. Null until there is a speed.
+ * Returns the milliseconds left, at the speed of the last minute and within each account's rate limit. Null until there
+ * is a speed.
  */
 export function timeLeft(tally: Tally, now: number): number | null {
   const speed = speedOf(tally, now);
@@ -143,7 +143,7 @@ export function timeLeft(tally: Tally, now: number): number | null {
   return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...paced);
 }
 
-/** Messages of an account that are not stored yet. */
+/** Returns the number of an account's messages still to store. */
 function aheadOf(tally: Tally, account: string): number {
   const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
   const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
@@ -158,10 +158,10 @@ function mailboxKey(at: { readonly account: string; readonly address: string }):
   return `${at.account}/${at.address}`;
 }
 
-/** Above this, people want to know how to be faster. */
+/** Duration from which to suggest a faster rate. */
 const LONG_MS = 600_000;
 
-/** What the first sync will take, before it starts. */
+/** Returns the forecast for a first sync, shown before it starts. */
 export function forecastText(ahead: Forecast): string {
   const lines = [
     `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
@@ -180,10 +180,10 @@ export function placesText(messages: number): string {
   return `${counted(messages, 'message')}${messages > 1 ? ' (counted once per folder)' : ''}`;
 }
 
-/** Above this rate, the speed of the service and of this machine decides, and nothing is known of it yet. */
+/** Above this rate, the service and this machine limit the speed, which is still unknown. */
 const PACED_PER_MINUTE = 1_200;
 
-/** The requests of a first sync, and the time that they take where the rate limit decides about it. */
+/** Returns the requests of a first sync, and its duration if the rate limit determines it. */
 export function timeText({
   requests,
   requestsPerMinute,
@@ -194,7 +194,7 @@ export function timeText({
   return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
 }
 
-/** Whether a first sync takes so long that people want to know how to be faster. */
+/** Returns whether a first sync is long enough to suggest a faster rate. */
 export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }
@@ -204,7 +204,7 @@ function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'
   return `${count(messages)} of ${counted(ahead, 'message')}`;
 }
 
-/** `1,300 requests, 58 a minute (budget 60)`; the budget is the rate in force of one account. */
+/** `1,300 requests, 58 a minute (budget 60)`; the budget is one account's current rate. */
 function requestsText(tally: Tally, now: number): string {
   const elapsed = now - tally.startedAt;
   const { requests } = sumOf(tally);
@@ -214,7 +214,7 @@ function requestsText(tally: Tally, now: number): string {
   return `${counted(requests, 'request')}, ${count(rate)} a minute${shown}`;
 }
 
-/** Why nothing moves at the moment. */
+/** Returns the reason for a wait. */
 export function waitingText({ until, reason }: Waiting, now: number): string {
   const wait = span(Math.max(0, until - now));
   return {
@@ -224,7 +224,7 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
   }[reason];
 }
 
-/** The whole state as one line, for logs and files. */
+/** Returns the whole state as one line, for logs and files. */
 export function summaryLine(tally: Tally, now: number): string {
   const open = openMailboxes(tally);
   const names = open.slice(0, 2).map(({ address }) => shownName(address));
@@ -237,7 +237,7 @@ export function summaryLine(tally: Tally, now: number): string {
   ]).join('; ');
 }
 
-/** The state of all mailboxes together, from the most detailed text to the shortest. */
+/** Returns the overall state, from the most detailed text to the shortest. */
 export function sumTexts(tally: Tally, now: number): readonly string[] {
   const { waiting } = tally;
   const isWaiting = waiting !== null && waiting.until > now;
@@ -253,13 +253,13 @@ export function sumTexts(tally: Tally, now: number): readonly string[] {
   ];
 }
 
-/** The state of one mailbox, from the most detailed text to the shortest. */
+/** Returns one mailbox's state, from the most detailed text to the shortest. */
 function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[] {
   const stored = storedText(mailbox);
   const address = shownName(mailbox.address);
   return [
     `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
-    // The numbers are what changes: a long address gives way.
+    // Shorten the address, because the numbers change.
     `${fitColumns(address, Math.max(1, columns - displayWidth(stored) - 2))}  ${stored}`,
   ];
 }
@@ -277,7 +277,7 @@ function fetchedText(tally: Tally, now: number): string {
   ]).join(', ');
 }
 
-/** Returns the text for the time after everything is fetched; null until then. */
+/** Returns the text after everything is fetched; null before. */
 function workText(tally: Tally): string | null {
   const { indexing } = tally;
   const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
@@ -294,7 +294,7 @@ function openMailboxes(tally: Tally): readonly MailboxTally[] {
 const SHOWN: readonly SyncProgress['event'][] = ['stored', 'waiting', 'indexing'];
 const LINE_EVERY_MS = 10_000;
 
-/** Progress as lines, for files, pipes and logs: what is ahead, then a line every ten seconds. */
+/** Progress as lines, for files, pipes and logs: the forecast, then a line every ten seconds. */
 export function plainProgress(notices: Notices, now: () => number): Progress {
   let tally = emptyTally(now());
   let lastLine = now();
@@ -316,20 +316,20 @@ interface Progress {
   stop(): void;
 }
 
-/** More bars than this push each other off the screen; the rest are in the sum. */
+/** More bars would scroll off the screen; the rest are in the total. */
 const MOST_BARS = 8;
-/** The bar gives way to the words: on 80 columns it is a third of this. */
+/** Maximum bar width; a third of this on 80 columns. */
 const BAR_WIDTH = 24;
 const LEAST_BAR = 8;
-/** What the words take without being cut, mostly. */
+/** Usual width of the uncut text. */
 const WORDS = 96;
 
-/** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
+/** Progress bars on a terminal: one per active mailbox, and one in total with the request budget. */
 export function liveProgress(notices: Notices, now: () => number): Progress {
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
-      // Read each time: windows change their size. A terminal that was never given one reports 0.
+      // Read each time: windows may be resized. A terminal without a set size reports 0.
       const columns = notices.stream.columns || 80;
       const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
       const full = Math.round(progress * width);
@@ -342,7 +342,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
     hideCursor: true,
     linewrap: true,
     clearOnComplete: true,
-    // The command itself answers signals.
+    // The command itself handles signals.
     gracefulExit: false,
     fps: 5,
   });
@@ -367,7 +367,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       }
     }
     all.setTotal(Math.max(1, sumOf(tally).ahead));
-    // Made when it is shown: waits and times left run on without an event.
+    // Create the text on display: waits and remaining times change without events.
     all.update(sumOf(tally).messages, { texts: () => sumTexts(tally, now()) });
   };
 
@@ -381,14 +381,14 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       draw();
     },
     stop() {
-      // A second time it would clear what was printed since.
+      // A second stop would clear later output.
       if (!stopped) screen.stop();
       stopped = true;
     },
   };
 }
 
-/** The most detailed of the texts that fits; the shortest is cut if it must be. */
+/** Returns the most detailed text that fits; cuts the shortest if necessary. */
 function fitting(texts: unknown, columns: number): string {
   const made: unknown = typeof texts === 'function' ? texts(columns) : [];
   const given = Array.isArray(made) ? made.map(String) : [];
@@ -396,16 +396,16 @@ function fitting(texts: unknown, columns: number): string {
   return fits ?? fitColumns(given.at(-1) ?? '', columns);
 }
 
-/** What follows a pass by hand. */
+/** Progress of a manual sync run. */
 export interface FollowedPass extends EventLog {
-  /** Clears the progress: to be called before a result is printed. May be called again. */
+  /** Clears the progress; call it before printing a result. Repeatable. */
   readonly stop: () => void;
 }
 
 /**
- * Returns what follows a pass on standard error: bars on a terminal, lines elsewhere, nothing where nobody reads.
+ * Returns the progress of a sync run on standard error: bars on a terminal, otherwise lines, or nothing if silent.
  *
- * @param logged a log of JSON Lines instead
+ * @param logged use a log of JSON Lines instead
  */
 export async function followPass(
   { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
@@ -418,18 +418,18 @@ export async function followPass(
   return { progress: listen, request: () => {}, result: () => {}, stop };
 }
 
-/** Work that is done by then needs no line. */
+/** Shorter work needs no line. */
 const QUIET_MS = 1_000;
 const REDRAW_MS = 200;
-/** How often a line is written where it cannot be drawn over. */
+/** Interval of lines if they cannot be redrawn. */
 const ACTIVITY_LINE_EVERY_MS = 5_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * Shows that something is under way: after a second, on a terminal as a line that is drawn over, elsewhere as a line
- * every five seconds once there is news. Silent under `--quiet` and `--json`.
+ * Shows that work is running: after a second, as a redrawn line on a terminal; otherwise a line every five seconds if
+ * there is news. Silent with `--quiet` and `--json`.
  *
- * @param first the text until there is news
+ * @param first initial text
  */
 export function openActivity(
   { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
@@ -447,11 +447,11 @@ export function openActivity(
   };
   const timer = notices.live ? setInterval(draw, REDRAW_MS).unref() : undefined;
   return {
-    /** What is being done now; the text is made only when it is shown. */
+    /** Sets the current work; the text is created only when shown. */
     show(next: () => string): void {
       text = next;
       if (notices.live) {
-        // The timer alone is late where the work leaves it no turn.
+        // The timer alone is late if the work blocks the event loop.
         if (now() - (drawnAt ?? 0) >= REDRAW_MS) draw();
         return;
       }
@@ -459,7 +459,7 @@ export function openActivity(
       printedAt = now();
       notices.say(text());
     },
-    /** Clears the line: to be called before anything else is printed. May be called again. */
+    /** Clears the line; call it before printing anything else. Repeatable. */
     stop(): void {
       clearInterval(timer);
       if (drawnAt !== null) stream.write(CLEAR_LINE);
@@ -468,7 +468,7 @@ export function openActivity(
   };
 }
 
-/** Listeners that show how far a log was read and made searchable. */
+/** Returns listeners that show the progress of reading and indexing a log. */
 export function foldingShown(
   { show }: Pick<ReturnType<typeof openActivity>, 'show'>,
   log = 'the log',

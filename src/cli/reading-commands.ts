@@ -1,7 +1,7 @@
 import type { ReadingCommand } from './command-name.ts';
 import type { CommandEntry } from './context.ts';
 
-/** Commands that only read the archive. A command's file is loaded only when it is the one. */
+/** Read-only commands; a command's file is loaded on use. */
 export const READING: {
   readonly [Name in ReadingCommand]: CommandEntry & { readonly name: Name };
 } = {

@@ -12,11 +12,11 @@ import { archiveOf, withReader, withState } from './archive.ts';
 import { confirmed } from './ask.ts';
 import type { CommandContext } from './context.ts';
 
-/** What to remove, by its places, and its name in the sentences about it. */
+/** Mail to remove, with its name for messages to the user. */
 export interface MailToRemove {
-  /** The command, as a question about it names it. */
+  /** The command, as named in the prompt. */
   readonly act: 'forget' | 'undo';
-  /** Such as "import 12 into Backup". */
+  /** For example "import 12 into Backup". */
   readonly name: string;
   readonly removable: Removable;
 }
@@ -27,12 +27,12 @@ type Choose = (
 ) => MailToRemove & { readonly run?: number };
 
 /**
- * Removes mail by its places. Messages that have other places stay there.
+ * Removes mail by its places. Messages with other places stay there.
  *
  * @param choose called again once the archive is locked
- * @throws what `choose` throws; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
- *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
+ * @throws errors of `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
+ * archive-in-use: nothing was changed
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
 export async function removeMail(
   context: CommandContext,
@@ -75,7 +75,7 @@ export async function removeMail(
   }
 }
 
-/** Holds of the archive's configuration; one that only the search found may be that of another archive. */
+/** Returns the holds of the archive's configuration. A configuration found by search may belong to another archive. */
 function holdsIn(context: CommandContext, dataDir: string) {
   const { globals, surroundings } = context;
   const file = locateConfig(globals.config, surroundings);
@@ -88,7 +88,7 @@ type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
 
 interface Done {
   readonly segments: number;
-  /** Attachments that stay, since other messages have them. */
+  /** Attachments that stay because other messages have them. */
   readonly shared?: number;
 }
 

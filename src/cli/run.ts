@@ -13,9 +13,9 @@ import { OutputClosed, streamOutput } from './output.ts';
 import { hasSwitch, parseCommandLine } from './program.ts';
 import { printError, reportTo, streamNotices, WORDS } from './warnings.ts';
 
-/** The process as a command sees it. */
+/** The process as available to a command. */
 export interface Surface {
-  /** Asked for when it is read: opening it costs time, and most commands never do. */
+  /** A function, because opening it costs time and most commands do not read it. */
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { isTTY?: boolean; columns?: number };
   readonly stderr: Writable & { isTTY?: boolean };
@@ -23,11 +23,11 @@ export interface Surface {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The one archive that the command reads, whatever its line and the environment say. */
+  /** The only archive that the command may read, whatever its line and the environment specify. */
   readonly only?: EngineContext['only'];
 }
 
-/** Parses and runs one command line; every error becomes its sentence and its exit code here. */
+/** Parses and runs a command line; converts every error to a sentence and an exit code. */
 export async function run(
   args: readonly string[],
   commands: readonly CommandEntry[],
@@ -38,7 +38,7 @@ export async function run(
   const noColour = hasSwitch(args, '--no-color');
   const output = streamOutput(stdout, { json, env, noColour });
   let verbose = false;
-  // What the command came to, once it has ended: that its output then did not arrive does not undo it.
+  // The command's result: a later output failure does not undo it.
   let ended: ExitCode = EXIT.done;
   try {
     const columns = helpColumns(stdout, env);
@@ -60,14 +60,14 @@ export async function run(
     const startedAt = now();
     ended = (await request.body(context)) ?? EXIT.done;
     await output.written();
-    // Behind everything that may fail: with --json an error is the only object on standard error.
+    // After everything that may fail: with --json an error is the only object on standard error.
     if (ended === EXIT.done) notices.settle();
     notices.detail(`time: ${now() - startedAt} ms`);
     return ended;
   } catch (error) {
-    // Whoever read our output had enough.
+    // The reader closed our output.
     if (error instanceof OutputClosed) return ended;
-    // A wait or a question that was given up because of a signal.
+    // A wait or prompt ended by a signal.
     if (error instanceof Error && error.name === 'AbortError') {
       printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
@@ -76,20 +76,20 @@ export async function run(
   }
 }
 
-/** Lines wider than this are hard to read, however wide the terminal. */
+/** Wider lines are hard to read, whatever the terminal. */
 const MOST_HELP_COLUMNS = 100;
 
-/** How wide a help is printed: as the terminal, elsewhere as COLUMNS says. */
+/** Returns the help width: the terminal's, otherwise COLUMNS. */
 function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface['env']): number {
-  // A terminal that was never given its size reports 0.
+  // A terminal without a set size reports 0.
   const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
   return wanted >= 20 ? Math.min(wanted, MOST_HELP_COLUMNS) : 80;
 }
 
 /**
- * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` where the line has no `--data` and `--config`.
+ * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` if the line has no `--data` or `--config`.
  *
- * @throws usage-invalid for a variable that is set but empty: another archive or configuration would be used silently
+ * @throws usage-invalid for an empty variable: another archive or configuration would be used silently
  */
 function withEnvironment(globals: Globals, env: Surface['env']): Globals {
   const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
@@ -108,8 +108,8 @@ function withEnvironment(globals: Globals, env: Surface['env']): Globals {
 }
 
 /**
- * Reports an error on standard error and returns the exit code. The stack follows where `--verbose` or MAILKEEP_DEBUG
- * asks for it; with `--json`, where standard error has one object, MAILKEEP_DEBUG only.
+ * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG; with
+ * `--json`, where standard error contains one object, only with MAILKEEP_DEBUG.
  */
 export function reported(
   error: unknown,
@@ -131,8 +131,8 @@ function stackOf(error: unknown): string {
 const STANDARD_OUTPUT = 1;
 
 /**
- * Standard output to a file. Node.js takes a short write for a complete one, so that the end of a result would be
- * missing on a disk that has just become full, without an error: all bytes are written here.
+ * Standard output to a file. Node.js treats a short write as complete, which would truncate a result without an error
+ * when the disk fills. This class writes all bytes.
  */
 class FileOutput extends Writable {
   override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
@@ -145,22 +145,22 @@ class FileOutput extends Writable {
   }
 }
 
-/** Runs the command line of this process, and leaves its exit code. */
+/** Runs this process's command line, and sets its exit code. */
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
-  // The first signal asks the command to stop at the next safe point; the second does not wait.
+  // The first signal stops the command at the next safe point; the second one at once.
   const interrupt = (): void => {
     if (interruption.signal.aborted) process.exit(EXIT.interrupted);
     interruption.abort();
   };
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
-  // Nobody reads the output any more: there is nothing to report, and no reason to fail.
+  // The reader closed standard error: ignore it.
   process.stderr.on('error', () => {});
 
   const args = process.argv.slice(2);
   const { env, stderr } = process;
-  // Node.js would print the line of the program that threw, which is a page of minified source.
+  // Node.js would print the throwing line, which is a page of minified source.
   process.on('uncaughtException', (error) =>
     process.exit(reported(error, hasSwitch(args, '--json'), { stderr, env })),
   );

@@ -27,7 +27,7 @@ import {
   wantsColour,
 } from './output.ts';
 
-/** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
+/** A problem reported with the result of a sync run, and the exit code it causes. */
 export interface Trouble extends ErrorReport {
   readonly exit: ExitCode;
 }
@@ -36,7 +36,7 @@ export function exitOfSync(result: SyncResult): ExitCode {
   return combinedExit(troublesOf(result).map(({ exit }) => exit));
 }
 
-/** Returns everything that went wrong in a pass, the problems that decide the exit code first. */
+/** Returns all problems of a sync run, most severe first. */
 export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
   const troubles = failures.map(describeFailure);
   const held = sumOf(mailboxes, 'held');
@@ -53,7 +53,7 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
   return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
-/** Returns known damage as what a pass has to report, and how the process then ends. */
+/** Returns known damage as a problem of a sync run, with its exit code. */
 export function damageTrouble(damage: KnownDamage): Trouble {
   return troubleOf(damageError(damage));
 }
@@ -83,7 +83,7 @@ function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined
   };
 }
 
-/** Returns the latest time until which the brake holds: ISO times sort as texts. */
+/** Returns the latest end of pending deletions: ISO times sort as text. */
 function latest(mailboxes: readonly MailboxResult[]): string | null {
   const held = mailboxes.filter((mailbox) => mailbox.held > 0);
   return (
@@ -98,11 +98,11 @@ interface ErrorReport {
   readonly code: string;
   readonly message: string;
   readonly hint: string | null;
-  /** The service's own words, where they are shown: as in its JSON, and as lines. */
+  /** The service's own response, as JSON and as lines. */
   readonly answer?: { readonly json: object; readonly lines: readonly string[] };
 }
 
-/** Prints an error on standard error: one object with `--json`, otherwise a sentence and what to do about it. */
+/** Prints an error on standard error: one object with `--json`, otherwise a sentence and a hint. */
 export function printError(
   stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
   json: boolean,
@@ -123,14 +123,14 @@ export function printError(
   stderr.write(`${stderr.isTTY === true ? fitNarrow(text, stderr.columns) : text}\n`);
 }
 
-/** A warning that programs act on. Codes are stable; sentences are not. */
+/** A warning for programs. Codes are stable; sentences are not. */
 export interface Warning {
   readonly code: string;
   readonly message: string;
   readonly hint: string;
 }
 
-/** Notices on standard error. With `--json` it holds one error, or the warnings of a command that ended with 0. */
+/** Prints notices on standard error. With `--json` it contains one error, or the warnings of a successful command. */
 export function streamNotices(
   stream: Writable & { isTTY?: boolean; columns?: number },
   options: {
@@ -148,24 +148,24 @@ export function streamNotices(
   const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
   const waiting: Warning[] = [];
   return {
-    /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
+    /** True if progress may be redrawn: a terminal, without `--quiet` and JSON. */
     live: terminal && !options.quiet && !options.json,
     colours,
     stream,
-    /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
+    /** Prints a line about the current work; silent with `--quiet` and `--json`. */
     say: line,
-    /** Prints a line that helps to find a reason: only with `--verbose`, and silent where `say` is. */
+    /** Prints a diagnostic line with `--verbose`; silent when `say` is. */
     detail(text: string): void {
       if (options.verbose === true) line(colours.dim(text));
     },
-    /** Something that works but should be mended; silent under `--quiet` and `--json`. */
+    /** Prints a warning; silent with `--quiet` and `--json`. */
     warn,
-    /** A warning that with `--json` is not silent: an object, written by `settle`. Silent under `--quiet`. */
+    /** Prints a warning that `--json` includes as an object, written by `settle`. Silent with `--quiet`. */
     alert(warning: Warning): void {
       if (options.json && !options.quiet) waiting.push(warning);
       else warn(`${warning.message} ${warning.hint}`);
     },
-    /** Writes the alerts that wait with `--json`, one line each: called once the command has ended with 0. */
+    /** Writes the alerts kept for `--json`, one per line; called after a successful command. */
     settle(): void {
       for (const { code, message, hint } of waiting.splice(0)) {
         stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
@@ -176,10 +176,10 @@ export function streamNotices(
 
 export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
-/** Findings that a person is shown; --json has more. */
+/** Findings shown as text; --json has more. */
 const MOST_SHOWN = 5;
 
-/** What is known of the archive's bytes, for `status`. */
+/** Returns the lines about verification for `status`. */
 export function verificationLines(
   last: VerificationStatus | null,
   now: number,
@@ -202,14 +202,14 @@ export function verificationLines(
   ]);
 }
 
-/** The last drill, where it is not what is shown as the last verification. */
+/** Returns the line about the last export test, unless it is shown as the last verification. */
 function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
   if (drill === null || mode === 'drill') return false;
   const ago = span(Math.max(0, now - Date.parse(drill.at)));
   return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
 }
 
-/** When the archive was last verified, and how much of it. */
+/** Returns when and how completely the archive was last verified. */
 export function verifiedText(last: VerificationStatus, now: number): string {
   const { at, mode, checked, of, fullAt, found } = last;
   const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;
@@ -226,7 +226,7 @@ export function verifiedText(last: VerificationStatus, now: number): string {
   return `verified ${ago(at)} (${what})${rest}${found === 0 ? ', no damage' : ''}`;
 }
 
-/** The words of this front end for what the engine keeps as text. */
+/** Command-line texts for findings and errors that the engine stores. */
 export const WORDS: EngineContext['words'] = {
   finding: findingText,
   error: (error) => sentenceOf(error).message,
@@ -247,7 +247,7 @@ const HOLDS: Readonly<Record<NonNullable<ConfigWarning['holds']> | 'token', stri
   'registry-password': 'the password of the registry',
 };
 
-/** Returns a listener that prints what the engine reports on standard error. */
+/** Returns a listener that prints engine events on standard error. */
 export function reportTo(notices: Notices): (event: EngineEvent) => void {
   return (event) => {
     switch (event.event) {
@@ -272,7 +272,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
           `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
         );
       case 'state-put-aside':
-        // The archive is not damaged: what a state remembers is learned again, but for known damage and saved searches.
+        // The archive is not damaged: the state can be rebuilt, except for known damage and saved searches.
         return notices.alert({
           code: 'state-put-aside',
           message: `the state could not be read and was moved to ${event.file}. A new one was created; the archive is not affected.`,

@@ -334,8 +334,9 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
 /**
  * Requests a sync or a plan from the daemon. Aborting the signal disconnects; the daemon continues.
  *
- * @returns null if no daemon responds @throws the daemon's own errors; `daemon-stopped` if it ended meanwhile;
- * `daemon-version` if it runs another version of the program
+ * @returns null if no daemon responds
+ * @throws the daemon's own errors; `daemon-stopped` if it ended meanwhile; `daemon-version` if it runs another version
+ * of the program
  */
 export async function askSync(
   socket: string,
@@ -382,7 +383,8 @@ const EVERYTHING: SyncMessage = {
 /**
  * Requests a sync of all mailboxes, and resolves once the daemon has accepted it.
  *
- * @returns false if no daemon responds @throws daemon-version if it runs another version of the program
+ * @returns false if no daemon responds
+ * @throws daemon-version if it runs another version of the program
  */
 export async function askToLook(socket: string, version: string): Promise<boolean> {
   const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));

@@ -151,7 +151,9 @@ export class WebhookListing {
    * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive: the
    * webhook may have been created or resumed since.
    *
-   * @param own ids of the expected webhooks @param now milliseconds since the epoch @throws errors of `PlatformClient`
+   * @param own ids of the expected webhooks
+   * @param now milliseconds since the epoch
+   * @throws errors of `PlatformClient`
    */
   async webhooks(
     platform: Pick<PlatformClient, 'eachWebhook'>,
@@ -231,7 +233,8 @@ export async function watchDeliveries(options: {
 /**
  * Returns an order's deliveries, from the newest back to those surely in `before`.
  *
- * @param now milliseconds since the epoch @throws errors of `PlatformClient`
+ * @param now milliseconds since the epoch
+ * @throws errors of `PlatformClient`
  */
 export async function loggedDeliveries(
   platform: Pick<PlatformClient, 'eachDeliveryLog'>,

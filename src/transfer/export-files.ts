@@ -204,8 +204,8 @@ export class ExportFolder {
   /**
    * Writes a file; `fill` writes its bytes. Removes the file on any error.
    *
-   * @param temporaryIn the folder (relative) for the unfinished file; default: the file's own @throws export-disk-full,
-   * export-write-failed; errors of `fill`
+   * @param temporaryIn the folder (relative) for the unfinished file; default: the file's own
+   * @throws export-disk-full, export-write-failed; errors of `fill`
    */
   async put(
     relative: string,

@@ -127,7 +127,8 @@ const LF = 10;
 /**
  * Splits UTF-8 pieces into lines. Yields to the event loop between pieces, so that other work and aborts can run.
  *
- * @param longest maximum bytes of a line @throws ManifestDamaged for a longer one
+ * @param longest maximum bytes of a line
+ * @throws ManifestDamaged for a longer one
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,

@@ -31,7 +31,8 @@ const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
  * Creates a folder readable only by its owner, in the archive or, if that is read-only, in the temporary folder.
  * Removes folders of killed tests, which contain plain mail, from both.
  *
- * @param temporary the system's folder for temporary files @throws system errors of writing
+ * @param temporary the system's folder for temporary files
+ * @throws system errors of writing
  */
 export function createWorkFolder(dir: string, temporary: string): string {
   sweepTemporary(temporary);

@@ -161,8 +161,8 @@ interface Spot {
  * directly in `given` go to INBOX. An mbox becomes a folder of its name. Files in or below a folder with an export's
  * manifest get their location in the export.
  *
- * @param below name of `given` in the archive; INBOX if empty @throws import-unreadable, import-no-mail for the path
- * itself; unreadable entries below it are reported and skipped
+ * @param below name of `given` in the archive; INBOX if empty
+ * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are reported and skipped
  */
 export function* findMail(given: FilePath, below = ''): Found {
   const stats = reading(given, () => statSync(given));
@@ -504,8 +504,8 @@ export function zipBudget(file: string): ZipBudget {
  * Unpacks a zip's files into a folder, within the budget. Reports entries that cannot be unpacked and continues with
  * the rest.
  *
- * @param onProblem called with an entry's name, or an empty text if the zip cannot be read further @throws system
- * errors of the folder, such as ENOSPC; zip errors are reported
+ * @param onProblem called with an entry's name, or an empty text if the zip cannot be read further
+ * @throws system errors of the folder, such as ENOSPC; zip errors are reported
  */
 export async function unpackZip(
   file: string,

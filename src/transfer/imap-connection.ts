@@ -88,7 +88,8 @@ class StreamedLiteral {
   /**
    * Sends the literal or announces its size, replacing imapflow's write; false if the chunk is neither.
    *
-   * @param write imapflow's own write @param close closes the connection, so that the server drops a partial message
+   * @param write imapflow's own write
+   * @param close closes the connection, so that the server drops a partial message
    */
   replaces(
     chunk: Buffer,
@@ -215,8 +216,8 @@ class Commands {
   /**
    * Makes the action's single APPEND send all these messages, and returns their uids.
    *
-   * @param act appends a message with the given bytes, a stand-in for the first one @throws errors of reading a message
-   * in pieces
+   * @param act appends a message with the given bytes, a stand-in for the first one
+   * @throws errors of reading a message in pieces
    */
   async appending(
     messages: readonly Appended[],
@@ -465,8 +466,9 @@ class ImapConnection {
   /**
    * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message sent in pieces goes alone.
    *
-   * @param asks waits for the server to accept the size before sending the bytes @returns the uids, or null if the
-   * server does not report them @throws errors of reading the content; the server then has nothing of the message
+   * @param asks waits for the server to accept the size before sending the bytes
+   * @returns the uids, or null if the server does not report them
+   * @throws errors of reading the content; the server then has nothing of the message
    */
   async append(
     path: string,

@@ -49,7 +49,8 @@ interface PlaceDates {
  * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
  * mail. The date is empty if neither the mailbox nor the header has a usable one.
  *
- * @param head the source, or its start @param now milliseconds since the epoch
+ * @param head the source, or its start
+ * @param now milliseconds since the epoch
  */
 export function listingOf(
   head: Buffer,
@@ -292,7 +293,8 @@ export class MailReader {
   /**
    * Yields the messages of a file in order.
    *
-   * @param index manifest of the export that contains the file, or null @throws system errors
+   * @param index manifest of the export that contains the file, or null
+   * @throws system errors
    */
   messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
     if (file.kind === 'mbox') return this.#inMbox(file, index);

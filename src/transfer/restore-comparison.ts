@@ -140,8 +140,9 @@ class Comparison {
   /**
    * Compares as many bytes as both sides have.
    *
-   * @param sent the next sent bytes; empty only at the end @param there the server's bytes, likewise @returns the
-   * number of bytes compared on each side; undefined if the messages differ
+   * @param sent the next sent bytes; empty only at the end
+   * @param there the server's bytes, likewise
+   * @returns the number of bytes compared on each side; undefined if the messages differ
    */
   step(sent: Buffer, there: Buffer): { readonly sent: number; readonly there: number } | undefined {
     const shared = Math.min(sent.length, there.length);
@@ -444,7 +445,8 @@ interface LookDeps {
  * Determines which messages of a folder the server already has. Journaled messages are matched by uid, others by
  * Message-ID and size, and by bytes if necessary. Each found message matches one planned message.
  *
- * @param folder number in the plan @returns the number of journaled messages lost with an earlier folder of that name
+ * @param folder number in the plan
+ * @returns the number of journaled messages lost with an earlier folder of that name
  */
 export async function lookAtFolder(
   deps: LookDeps,

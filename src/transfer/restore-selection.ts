@@ -20,8 +20,8 @@ interface EndedPlace {
  * Yields the last place of each message without a current place in its mailbox: one per message and mailbox. If several
  * ended together, the first counts.
  *
- * @param ended ended places; those of one message must be adjacent @param isCurrent whether the message has a current
- * place in this mailbox
+ * @param ended ended places; those of one message must be adjacent
+ * @param isCurrent whether the message has a current place in this mailbox
  */
 export function* lastPlaces<Place extends EndedPlace>(
   ended: Iterable<Place>,

@@ -412,8 +412,8 @@ export async function importMail(
  * Returns what an import would do, without writing to the archive. Zip files are unpacked into the system's temporary
  * folder.
  *
- * @param isCompared false ignores the archive's content: all mail counts as new @throws errors of `openReaderOf` if
- * there is an archive, and of `runImport`
+ * @param isCompared false ignores the archive's content: all mail counts as new
+ * @throws errors of `openReaderOf` if there is an archive, and of `runImport`
  */
 export async function previewImport(
   context: EngineContext,

@@ -110,7 +110,8 @@ export function fingerprintOf(publicKey: string): string {
 /**
  * Reads a public key: 32 bytes in base64, or a file with these or a PEM key.
  *
- * @returns the key as in a checkpoint @throws `checkpoint-public-key`
+ * @returns the key as in a checkpoint
+ * @throws `checkpoint-public-key`
  */
 export function readPublicKey(given: string, file: string): string {
   const raw = rawKey(given);

@@ -32,8 +32,8 @@ interface RecordAt {
  * Yields every committed record with payload, in log order. Damage anywhere is an error: an incomplete log cannot show
  * which data is shared.
  *
- * @param store source of segments missing from the folder, fetched as needed @throws `log-damaged`; the signal's
- * reason; errors of fetching a segment
+ * @param store source of segments missing from the folder, fetched as needed
+ * @throws `log-damaged`; the signal's reason; errors of fetching a segment
  */
 async function* walkLog(
   files: FileLayer,
@@ -243,8 +243,8 @@ export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
  *
  * The caller holds the lock: the result is valid until the next append.
  *
- * @param segments source of segments missing from the folder; default: all are local @throws `log-damaged`: unreadable
- * data may share what would be removed
+ * @param segments source of segments missing from the folder; default: all are local
+ * @throws `log-damaged`: unreadable data may share what would be removed
  */
 export async function surveyPurge(
   files: FileLayer,

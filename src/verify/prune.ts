@@ -279,8 +279,9 @@ export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
  * Writes the purge journal, then records the removal in the log with one commit. From then on it is decided, and
  * `compactPurged` must be called until it returns.
  *
- * @param facts one per message, without the survey's blobs @param survey made since the last commit @throws `disk-full`
- * and other write errors: nothing is decided then
+ * @param facts one per message, without the survey's blobs
+ * @param survey made since the last commit
+ * @throws `disk-full` and other write errors: nothing is decided then
  */
 export async function journalPurge(
   files: FileLayer,

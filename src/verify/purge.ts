@@ -227,8 +227,8 @@ function heldByQueries(
  * Completes a decided purge from any command. If messages were forgotten, it closes the given writer, because the
  * catalog is rebuilt.
  *
- * @returns the rewritten segments, and whether the writer is closed; undefined if no purge was decided @throws
- * purge-interrupted, disk-full and similar errors: the same command continues
+ * @returns the rewritten segments, and whether the writer is closed; undefined if no purge was decided
+ * @throws purge-interrupted, disk-full and similar errors: the same command continues
  */
 export async function finishPurge(
   { signal, report }: Pick<EngineContext, 'signal' | 'report'>,
@@ -281,8 +281,8 @@ export class Compaction {
   /**
    * Rewrites the next segment, if any.
    *
-   * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done @returns all damage
-   * found so far, and whether unexamined segments are left
+   * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done
+   * @returns all damage found so far, and whether unexamined segments are left
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -346,10 +346,11 @@ export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult 
 /**
  * Rewrites the sealed segments whose codec is not `codec`, holding the archive's lock.
  *
- * @param progress called after each segment with the examined and total numbers @param store the archive's segments:
- * all are fetched first, and each is published once rewritten @throws archive-in-use, network-file-system: nothing was
- * changed @throws errors of fetching and publishing a segment @throws disk-full and other write errors: rewritten
- * segments stay, and the next run continues
+ * @param progress called after each segment with the examined and total numbers
+ * @param store the archive's segments: all are fetched first, and each is published once rewritten
+ * @throws archive-in-use, network-file-system: nothing was changed
+ * @throws errors of fetching and publishing a segment
+ * @throws disk-full and other write errors: rewritten segments stay, and the next run continues
  */
 export async function compactArchive(
   { surroundings, signal }: Pick<EngineContext, 'surroundings' | 'signal'>,

@@ -441,8 +441,9 @@ async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): 
  * Returns the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
  * catalog's last commit. A copy alone is not sufficient: it may be of another archive.
  *
- * @returns the id in hex; undefined without evidence and without copies @throws `repair-archive-unknown` without
- * evidence, `repair-other-archive` for a copy of another archive: nothing was changed
+ * @returns the id in hex; undefined without evidence and without copies
+ * @throws `repair-archive-unknown` without evidence, `repair-other-archive` for a copy of another archive: nothing was
+ * changed
  */
 function archiveIdOf(
   files: FileLayer,
@@ -492,7 +493,8 @@ const MOST_CHECKPOINTS = 1000;
  * Yields a folder's checkpoints signed by this archive's own key, newest names first; none without a key or
  * checkpoints.
  *
- * @param dir the archive @param folder the archive or a copy
+ * @param dir the archive
+ * @param folder the archive or a copy
  */
 function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, undefined> {
   const checkpoints = path.join(folder, 'checkpoints');
@@ -757,8 +759,8 @@ const BATCH_MESSAGES = 128;
  * Recovers damaged and missing bytes, accepts them only if their hash matches, and records unrecoverable ones. Deletes
  * nothing. Leaves the catalog unchanged: the caller rebuilds it.
  *
- * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed @throws `disk-full` and other write
- * errors: finished repairs are complete, and it can be repeated
+ * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
+ * @throws `disk-full` and other write errors: finished repairs are complete, and it can be repeated
  */
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const { dir, files = realFiles, checker, signal } = options;
@@ -968,8 +970,9 @@ type ShowRepair = <T>(
 /**
  * Repairs an archive from copies and the service, then verifies it completely.
  *
- * @param others copies; unreadable ones are listed in the result and skipped @returns `after`: the verification after
- * the repair; `remembered`: whether the archive's state has the result @throws archive-in-use
+ * @param others copies; unreadable ones are listed in the result and skipped
+ * @returns `after`: the verification after the repair; `remembered`: whether the archive's state has the result
+ * @throws archive-in-use
  */
 export async function repairAndVerify(
   context: EngineContext,

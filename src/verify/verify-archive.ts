@@ -56,7 +56,8 @@ function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>)
  * consistent. False proves nothing. The caller has frozen the catalog.
  *
  * @param contradicting result of `contradictingTables`, requested after `settlingState`: an equal version means the
- * same state @throws AbortError; errors of `contradicting` unrelated to the catalog
+ * same state
+ * @throws AbortError; errors of `contradicting` unrelated to the catalog
  */
 async function agrees(
   { catalog, upTo, version }: SettlingState,

@@ -37,8 +37,10 @@ import {
 /**
  * Writes to the archive's state. A failure is only a warning, so that the verdict is not lost.
  *
- * @param act writes the data @param what identifies the data in the warning @param holdsLock whether the caller holds
- * the archive's lock @returns whether it was written
+ * @param act writes the data
+ * @param what identifies the data in the warning
+ * @param holdsLock whether the caller holds the archive's lock
+ * @returns whether it was written
  */
 export function noting(
   { report }: Pick<EngineContext, 'report'>,
@@ -142,7 +144,8 @@ export function isOfCatalog({ what }: KnownFinding): boolean {
  * Records the result of reading the whole archive. A run that could not read the catalog and found nothing is not
  * recorded; one that could not read the log clears no earlier findings.
  *
- * @param holdsLock whether the caller holds the archive's lock @returns whether it was recorded
+ * @param holdsLock whether the caller holds the archive's lock
+ * @returns whether it was recorded
  */
 export function rememberRead(
   context: EngineContext,

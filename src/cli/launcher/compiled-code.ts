@@ -17,20 +17,22 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
-/** Of the source and of both, 4 bytes each. V8 copies code that does not begin at a multiple of 8. */
+/**
+ * Two checksums of 4 bytes: the source's, and that of source and code. V8 copies code that is not aligned to 8 bytes.
+ */
 const CHECKSUM_BYTES = 8;
 
-/** Returns the CRC-32 of a script: compiled code belongs to exactly one source. */
+/** Returns a script's CRC-32: compiled code belongs to exactly one source. */
 export function sumOfSource(source: Buffer): number {
   return crc32(source, 0);
 }
 
 /**
- * Returns the compiled code in the content of a file, or undefined where the file is damaged or belongs to another
- * source. V8 checks little more than lengths: it crashes on code with a flipped bit.
+ * Returns the compiled code in a file, or undefined if it is damaged or for another source. V8 checks little more than
+ * lengths and crashes on a flipped bit.
  *
- * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; the build
- *   (src/bootstrap/build.mjs) and `keepCode` write it
+ * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the build
+ * (src/bootstrap/build.mjs) and `keepCode`
  */
 export function checkedCode(content: Buffer, sourceSum: number): Buffer | undefined {
   const code = content.subarray(CHECKSUM_BYTES);
@@ -45,14 +47,14 @@ function checksum(code: Buffer, sourceSum: number): Buffer {
   return sums;
 }
 
-/** Loaded when it is needed, and not by an old Node.js. To load `crypto` takes a tenth of a search; `zlib` it needs anyway. */
+/** Loaded on demand, and not by an old Node.js. Loading `crypto` takes a tenth of a search; `zlib` is needed anyway. */
 function crc32(data: Buffer, before: number): number {
   return process.getBuiltinModule('zlib').crc32(data, before);
 }
 
 /**
- * Returns the file in the user's cache for compiled code with this name, or undefined where there is no such place. Code
- * that comes with the program is refused by every version of Node.js but the one that built it.
+ * Returns a compiled-code file in the user's cache, or undefined without a cache folder. Only the Node.js version that
+ * built the program accepts the code shipped with it.
  */
 export function cachedCodeFile(name: string): string | undefined {
   const home = process.env.HOME;
@@ -67,13 +69,13 @@ export function cachedCodeFile(name: string): string | undefined {
 }
 
 /**
- * Returns the compiled code of a source from the cache, or undefined. Compiled code is code: only this user may have
- * been able to write it. Under `sudo -E`, for example, the cache belongs to another user.
+ * Returns a source's compiled code from the cache, or undefined. It is executable code: only this user may have write
+ * access. With `sudo -E`, for example, the cache belongs to another user.
  */
 export function cachedCode(file: string, sourceSum: number): Buffer | undefined {
   return attempt(() => {
     if (!isOurFolder(path.dirname(file))) return undefined;
-    // Without O_NONBLOCK, opening a pipe waits for a writer. Windows has neither flag: they are undefined, so 0, there.
+    // O_NONBLOCK: opening a pipe would otherwise wait for a writer. On Windows both flags are undefined, so 0.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
     const descriptor = openSync(file, flags);
     try {
@@ -87,10 +89,10 @@ export function cachedCode(file: string, sourceSum: number): Buffer | undefined 
 }
 
 /**
- * Writes compiled code to a file of the cache. Writes nothing where the cache, or the folder that it would be created
- * in, belongs to another user, or where the file system fails.
+ * Writes compiled code to a cache file. Does nothing if the cache or its parent belongs to another user, or if the file
+ * system fails.
  *
- * @param makeCode makes the code; called only if it can be written
+ * @param makeCode creates the code; called only if it can be written
  */
 export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
   attempt(() => {
@@ -107,7 +109,7 @@ export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer
       }
       renameSync(temporary, file);
     } catch (error) {
-      // Such as a full disk. Each run would leave another one.
+      // For example a full disk. Each run would leave another file.
       unlinkSync(temporary);
       throw error;
     }
@@ -116,8 +118,8 @@ export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer
 }
 
 /**
- * Creates a folder and its parent where they are missing. Returns whether it could; false where the nearest one that
- * exists belongs to another user, who could not remove what we create there.
+ * Creates a missing folder and its parent. Returns false on failure, or if the nearest existing folder belongs to
+ * another user, who could not remove what we create there.
  */
 function makeFolders(folder: string): boolean {
   const missing: string[] = [];
@@ -136,12 +138,12 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, 0o700);
   } catch (error) {
-    // Another command has created it in the meantime.
+    // Another command has created it meanwhile.
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   }
 }
 
-/** Whether only we can put files into the folder. A link is not followed: it may be changed to another folder. */
+/** Returns whether only this user can write to the folder. Links are refused: their target may change. */
 function isOurFolder(folder: string): boolean {
   const stats = lstatSync(folder);
   return stats.isDirectory() && onlyWeWrite(stats);
@@ -151,12 +153,12 @@ function onlyWeWrite(stats: Stats): boolean {
   return isOurs(stats) && (stats.mode & 0o022) === 0;
 }
 
-/** Whether it belongs to the user of this process; true where the system has no numbers for users. */
+/** Returns whether it belongs to this process's user; true on systems without user ids. */
 function isOurs(stats: Stats): boolean {
   return process.geteuid === undefined || stats.uid === process.geteuid();
 }
 
-/** Removes code of versions that are not in use any more. */
+/** Removes the code of unused versions. */
 function dropUnused(folder: string): void {
   for (const name of readdirSync(folder)) {
     const file = path.join(folder, name);
@@ -166,7 +168,7 @@ function dropUnused(folder: string): void {
   }
 }
 
-/** The result; undefined where the file system fails: a cache is not worth an error. */
+/** Returns the result, or undefined if the file system fails: a cache failure is not an error. */
 function attempt<T>(work: () => T | undefined): T | undefined {
   try {
     return work();

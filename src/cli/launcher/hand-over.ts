@@ -3,18 +3,18 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { isNewEnough, reportOldNode } from './node-version.ts';
 
-/** Fields of /proc/PID/stat (proc(5)) after the name of the program: the process group is the third. */
+/** Fields of /proc/PID/stat (proc(5)), counted after the program's name: the process group is the third. */
 const GROUP = 2;
 const TERMINAL = 4;
 const FOREGROUND_GROUP = 5;
 
-/** Returns whether this process has a controlling terminal; where the system does not say, that it has. */
+/** Returns whether this process has a controlling terminal; true if unknown. */
 function hasTerminal(): boolean {
   const fields = stat();
   return fields === undefined || fields[TERMINAL] !== '0';
 }
 
-/** Returns whether what is typed at the terminal is sent to this process now. */
+/** Returns whether this process is in the terminal's foreground. */
 function inForeground(): boolean {
   const fields = stat();
   return fields === undefined || fields[GROUP] === fields[FOREGROUND_GROUP];
@@ -28,21 +28,21 @@ function stat(): string[] | undefined {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
-  // The name stands in parentheses, and may have any character in it.
+  // The name is in parentheses and may contain any character.
   return text.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Name of a file in dist/; the build puts it in. */
+/** Name of a file in dist/; set by the build. */
 declare const HANDED_OVER: string;
 
-/** Sent from the keyboard, they go to all processes in the foreground of the terminal. */
+/** Keyboard signals go to all processes in the terminal's foreground. */
 const KEYBOARD: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 const OTHERS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'];
 
 /**
- * Has the program run by the Node.js in .runtime/, which the npm scripts of a clone bring where that on the PATH is too
- * old (src/bootstrap/runtime.cjs). This process then only waits: it passes signals on, and ends as the other ends.
- * Without such a Node.js it reports what is needed.
+ * Runs the program with the Node.js in .runtime/, installed by the npm scripts of a clone if the one on the PATH is too
+ * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits like its child. Without such a
+ * Node.js it reports the required version.
  */
 function handOver(): void {
   const folder = path.join(__dirname, '..', '.runtime');
@@ -55,10 +55,10 @@ function handOver(): void {
   const runtime = path.join(folder, 'bin', 'node');
   const args = [path.join(__dirname, HANDED_OVER)].concat(process.argv.slice(2));
   const child = spawn(runtime, args, {
-    // The program ends when this process does, however it does: the pipe is closed then. See handed-over.ts.
+    // The program ends with this process, because the pipe closes. See handed-over.ts.
     stdio: [0, 1, 2, 'pipe'],
-    // Signals to the process group then reach the program once, from here. On a terminal it must stay in the group that
-    // the keyboard belongs to.
+    // In its own group the program gets group signals once, forwarded from here. On a terminal it must stay in the
+    // keyboard's group.
     detached: !hasTerminal(),
   });
   for (const signal of KEYBOARD.concat(OTHERS)) {
@@ -79,7 +79,7 @@ function handOver(): void {
   });
 }
 
-/** Whether the folder has a Node.js for this platform that is new enough; its `version` says so. */
+/** Returns whether the folder has a recent enough Node.js for this platform, according to its `version` file. */
 function holdsRuntime(folder: string): boolean {
   let words: string[];
   try {

@@ -2,12 +2,12 @@ import path from 'node:path';
 import { SHARE_ENV, Worker } from 'node:worker_threads';
 import { commandName, readingCommand } from '../command-name.ts';
 
-/** Name of the launcher in dist/; the build puts it in. */
+/** Name of the launcher in dist/; set by the build. */
 declare const LAUNCHER: string;
 
-/** Quick commands have ended by then: the thread would cost more than the rest of the hand-over. */
+/** Quick commands end before this, and a thread would cost more than the rest of the hand-over. */
 const QUICK_MS = 100;
-/** Node.js closes the pipe in what the program starts, as all descriptors that were handed to it. */
+/** Node.js does not pass the pipe on to child processes. */
 const WATCH = `
 const { Socket } = require('node:net');
 const die = () => process.kill(process.pid, 'SIGKILL');
@@ -15,15 +15,15 @@ new Socket({ fd: 3 }).on('error', die).on('close', die).resume();
 `;
 
 /**
- * What the launcher has the Node.js of .runtime/ start (see hand-over.ts): the program, and a thread that ends it like
- * SIGKILL when the pipe closes that the launcher holds open. A thread, because the main one may compute for seconds,
- * and from the beginning, because a rebuild does so at once.
+ * The script that hand-over.ts starts with the Node.js of .runtime/: the program, and a thread that kills it when the
+ * launcher's pipe closes. It is a thread because the main one may compute for seconds. It starts first because a
+ * rebuild blocks at once.
  */
 function watch(): void {
   new Worker(WATCH, { eval: true, env: SHARE_ENV, execArgv: [] }).unref();
 }
 
-/** Whether a line asks for what people wait for as they type: reading commands, help, completion. */
+/** Returns whether a line is interactive: a reading command, help or completion. */
 function isQuick(args: readonly string[]): boolean {
   const name = commandName(args);
   return (

@@ -6,25 +6,25 @@ import { commandName, readingCommand } from '../command-name.ts';
 import { cachedCode, cachedCodeFile, checkedCode, keepCode, sumOfSource } from './compiled-code.ts';
 import { isNewEnough } from './node-version.ts';
 
-/** Names of files in dist/; the build puts them in. */
+/** Names of files in dist/; set by the build. */
 declare const HAND_OVER: string;
 declare const READING_SCRIPT: string;
 declare const READING_CODE: string;
 declare const LOAD: string;
-/** The version of Node.js that compiled READING_CODE, such as `v24.21.0`. */
+/** The Node.js version that compiled READING_CODE, such as `v24.21.0`. */
 declare const BUILT_BY: string;
 
 /**
- * Starts the program in this process. Reading commands answer as people type, so they come from one script that has
- * its compiled code next to it, without the module loader; a search takes a fifth less that way. All others, and
- * everything where that script is missing, come from the modules.
+ * Starts the program in this process. Interactive reading commands run from one script with compiled code, without the
+ * module loader, which makes a search a fifth faster. All other commands, and all if that script is missing, run from
+ * modules.
  *
- * Other versions of Node.js than the one that built the program refuse that code: theirs is kept in the user's cache,
- * one file for each command, because it holds what has run. The same happens if the code of the build is damaged.
+ * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per command,
+ * because it contains what has run. The cache also replaces damaged code.
  */
 function launch(): void {
   const args = process.argv.slice(2);
-  // What is read at another node needs more than the script has.
+  // Reading at another node needs more than the script contains.
   const isElsewhere = args.some((arg) => /^--account(?:=|$)/.test(arg));
   const command = isElsewhere ? undefined : readingCommand(commandName(args));
   const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
@@ -53,7 +53,7 @@ function launch(): void {
   start(require, __filename);
 }
 
-/** The code that the build compiled; undefined where it is missing or damaged. */
+/** Returns the build's compiled code; undefined if missing or damaged. */
 function builtCode(sourceSum: number): Buffer | undefined {
   const content = contentOf(READING_CODE);
   return content === undefined ? undefined : checkedCode(content, sourceSum);
@@ -69,8 +69,8 @@ function contentOf(name: string): Buffer | undefined {
 }
 
 /**
- * What `mailkeep` is (dist/mailkeep.cjs). The build translates this file and what it imports into syntax that very old
- * versions of Node.js parse, so that they get as far as the check.
+ * Entry point of `mailkeep` (dist/mailkeep.cjs). The build compiles this file and its imports to syntax that very old
+ * Node.js versions parse, so that they reach the version check.
  */
 if (isNewEnough(process.versions.node)) launch();
 else require(HAND_OVER);

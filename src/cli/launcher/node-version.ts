@@ -1,7 +1,7 @@
-/** The oldest version that package.json's `engines` allows, such as `22.15`; the build puts it in. */
+/** The oldest version in package.json's `engines`, such as `22.15`; set by the build. */
 declare const NEEDED_NODE: string;
 
-/** Returns whether a version such as `22.15.0` is one that the program runs on. */
+/** Returns whether the program runs on a version such as `22.15.0`. */
 export function isNewEnough(version: string): boolean {
   const found = version.split('.').map(Number);
   const needed = NEEDED_NODE.split('.').map(Number);
@@ -10,8 +10,8 @@ export function isNewEnough(version: string): boolean {
 }
 
 /**
- * Reports on standard error why the program cannot run on this Node.js, as every other error is reported, and sets the
- * exit code for wrong usage. `--json` is looked for among the arguments, since nothing has parsed them.
+ * Reports on standard error, in the usual format, why the program cannot run on this Node.js, and sets the exit code
+ * for wrong usage. Searches the raw arguments for `--json`, because they are not parsed yet.
  */
 export function reportOldNode(code: string, problem: string, hint: string): void {
   const message = `mailkeep needs Node.js ${NEEDED_NODE} or newer; this is ${process.versions.node}${problem}.`;
