@@ -8,10 +8,10 @@ function describing(operation: string): string {
   return `"mailkeep api ${operation} --describe" shows its parameters and body.`;
 }
 
-/** An error of family `usage`: the operation cannot be called as it was typed. Exit code 2. */
+/** Errors of a wrongly called operation. Exit code 2. */
 export const operationError = defineErrors({
   usage: {
-    /** `nearest`: names it may have been meant for, best first. */
+    /** `nearest`: similar names, best first. */
     'operation-unknown': (f: { operation: string; nearest: readonly string[] }) => [
       `The service has no operation "${f.operation}".`,
       f.nearest.length === 0
@@ -76,10 +76,10 @@ export const operationError = defineErrors({
         ? describing(f.operation)
         : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
     ],
-    /** `source` is a file, or says that the text was piped or typed. */
+    /** `source` is a file, or states that the text was piped or typed. */
     'operation-body-unreadable': ({ source, reason }: { source: string; reason: string }) =>
       `The body cannot be read from ${source}: ${reasonText(reason)}.`,
-    /** `line` and `column` show where it stops being JSON; null if it is JSON, but not an object. */
+    /** `line` and `column` of the first invalid JSON; null for valid JSON that is not an object. */
     'operation-body-no-object': (f: {
       source: string;
       line: number | null;
@@ -102,7 +102,7 @@ export const operationError = defineErrors({
       'The configuration has several accounts.',
       `Choose one with --account NAME: ${some(known, 8)}.`,
     ],
-    /** `act` is a name of an operation or of a command. */
+    /** `act` is the name of an operation or command. */
     'operation-needs-yes': ({ act }: { act: string }) => [
       `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
       'Add --yes to confirm.',
@@ -124,7 +124,7 @@ export const operationError = defineErrors({
           ? null
           : didYouMean(f.suggestion),
     ],
-    /** None of several accounts reaches the mailbox; `known` are those that they reach together. */
+    /** No account can access the mailbox; `known` lists the mailboxes of all accounts. */
     'operation-mailbox-nowhere': (f: {
       address: string;
       known: readonly string[];
@@ -136,7 +136,7 @@ export const operationError = defineErrors({
   },
 });
 
-/** An error of installing units. Exit code 2. */
+/** Errors of installing units. Exit code 2. */
 export const serviceUnitsError = defineErrors({
   usage: {
     'service-units-differ': ({ files }: { files: readonly string[] }) => [
@@ -158,7 +158,7 @@ export const serviceUnitsError = defineErrors({
 
 export const outputError = defineErrors({
   disk: {
-    /** A result could not be written to standard output, such as to a file on a full disk. */
+    /** Standard output could not be written, such as on a full disk. */
     'output-failed': ({ errno }: { errno: string }) => [
       `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
       'Free some space, or write it somewhere else.',

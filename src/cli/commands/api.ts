@@ -36,17 +36,17 @@ import { operationError } from '../errors.ts';
 import { collected } from '../option-values.ts';
 import { type Colours, present } from '../output.ts';
 
-/** The body as JSON Schema (2020-12), or null where the operation takes none. */
+/** Returns the body as JSON Schema (2020-12), or null if the operation has none. */
 function bodySchema({ body }: Operation): Schema | null {
   return body === null ? null : z.toJSONSchema(body, { io: 'input' });
 }
 
-/** The fields of the body for people, in the order of the interface; none where the operation takes no body. */
+/** Returns the body's fields for display, in API order; empty without a body. */
 function bodyFields(operation: Operation) {
   return fieldsOf(bodySchema(operation) ?? {});
 }
 
-/** What holds for the body as a whole, where an empty one already breaks it: `needs at least one of to, cc and bcc`. */
+/** Returns rules for the whole body that an empty one breaks, such as `needs at least one of to, cc and bcc`. */
 function bodyRules({ body }: Operation): string[] {
   const read = body?.safeParse({});
   if (read === undefined || read.success) return [];
@@ -55,7 +55,7 @@ function bodyRules({ body }: Operation): string[] {
 
 type Schema = z.core.JSONSchema.JSONSchema;
 
-/** Types such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
+/** Returns fields with types such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
 function fieldsOf({ properties = {}, required = [] }: Schema) {
   return Object.entries(properties).map(([name, schema]) => ({
     name,
@@ -89,7 +89,7 @@ function typeText(schema: Schema): string {
   }
 }
 
-/** The bounds that mean something: the largest number a double holds exactly is none. */
+/** Returns the bounds, without the largest safe integer, which means no limit. */
 function bounds(from: number | undefined, to: number | undefined): string {
   const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
   return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
@@ -97,7 +97,7 @@ function bounds(from: number | undefined, to: number | undefined): string {
 
 const MOST_SUGGESTIONS = 4;
 
-/** @throws operation-unknown with the names it may have been meant for */
+/** @throws operation-unknown with similar names */
 function namedOperation(name: string): Operation {
   const found = findOperation(name);
   if (found === null) {
@@ -118,11 +118,11 @@ function suggestions(name: string): string[] {
   return [...near, ...holding].slice(0, MOST_SUGGESTIONS);
 }
 
-/** Parameters that name a mailbox by its resource id; on a command line they may hold its address. */
+/** Parameters with a mailbox's resource id; the command line also accepts its address. */
 const MAILBOX_PARAMS: readonly string[] = ['mailboxResourceId', 'mailboxId', 'mailbox_id'];
-/** What all of them may be called by. */
+/** Common alias of these parameters. */
 const MAILBOX = 'mailbox';
-/** A client always says how many items a page it wants: defaults of services differ. */
+/** Page sizes are always sent, because the defaults of services differ. */
 const PAGE_SIZES: readonly string[] = ['perPage', 'per_page'];
 
 interface GivenParams {
@@ -131,9 +131,9 @@ interface GivenParams {
 }
 
 /**
- * Reads `name=value` pairs as the table of operations wants them.
+ * Parses `name=value` pairs according to the operation.
  *
- * @param filled values for parameters that were not given
+ * @param filled values for missing parameters
  * @throws usage-option, operation-param-unknown, -twice, -invalid, -missing
  */
 function readParams(
@@ -192,12 +192,12 @@ function checked(operation: Operation, param: Param, given: string | number): st
   });
 }
 
-/** No service accepts more in one request; wrong input piped here is refused early. */
+/** More than any service accepts per request; refuses wrong input early. */
 const MOST_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
- * The body of a request: from a file, from standard input (`-`), or as JSON typed in place (it begins with `{`).
- * Every bound of the interface is checked here, before anything is asked or sent.
+ * Reads a request body: from a file, standard input (`-`), or inline JSON (starting with `{`). Checks all limits of the
+ * API before any prompt or request.
  *
  * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object; request-invalid
  */
@@ -217,7 +217,7 @@ async function readBody(
   return body;
 }
 
-/** For a misspelt or missing field, an error with its name helps more than one with its bounds. */
+/** Reports misspelt and missing fields by name, which helps more than a schema error. */
 function checkFields(operation: Operation, given: readonly string[]): void {
   const fields = bodyFields(operation);
   const known = fields.map(({ name }) => name);
@@ -247,7 +247,7 @@ async function typedBody(given: string, { stdin, surroundings }: CommandContext)
   } catch (error) {
     const reason = errnoOf(error);
     if (reason !== undefined) throw fail(reason);
-    // Bytes that are no UTF-8 would be sent as something else.
+    // Bytes that are not UTF-8 would change when sent.
     if (error instanceof TypeError) throw fail('it is not UTF-8');
     throw error;
   }
@@ -259,7 +259,7 @@ function objectIn(text: string, source: string): object {
     value = JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's own words quote the text, and with it mail.
+    // The parser's message quotes the text, and thus mail.
     const before = text.slice(0, jsonErrorOffset(text) ?? 0).split('\n');
     const at = { line: before.length, column: (before.at(-1) ?? '').length + 1 };
     throw operationError('operation-body-no-object', { source, ...at });
@@ -309,7 +309,7 @@ function asJson(operation: Operation) {
   };
 }
 
-/** Three lines or four: what it does, how it is called, what it takes. */
+/** Returns three or four lines: summary, call and parameters. */
 function listingText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary } = operation;
   const names = (all: readonly { readonly name: string; readonly required: boolean }[]): string =>
@@ -391,8 +391,8 @@ function answerText({ response, surface }: Operation): string {
 }
 
 /**
- * Writes an answer to a file that only its owner can read (0600), replacing an existing one: the complete answer or
- * nothing. Anything that is not a regular file (a pipe, /dev/null) is written to directly.
+ * Writes a response to a file with mode 0600, atomically replacing an existing one. Writes directly to a non-regular
+ * file (a pipe, /dev/null).
  *
  * @throws usage-save-failed
  */
@@ -408,7 +408,7 @@ async function writeAnswerFile(
     }
   };
   try {
-    // Links count as special: what they point to is replaced, not they.
+    // Links count as special: replace their target, not the link.
     const stat = lstatSync(file, { throwIfNoEntry: false });
     if (stat !== undefined && !stat.isFile()) return await fill(await open(file, 'w'));
     const temporary = `${file}.${randomUUID()}.tmp`;
@@ -425,15 +425,14 @@ async function writeAnswerFile(
   }
 }
 
-/** Some of what was asked for was done, and the answer names what was not. */
+/** Partial success: the response lists what failed. */
 const PARTLY = 207;
 const ACCEPTED = 202;
 
 /**
- * Shows an answer as it came: JSON as one object, bytes untouched. 202 and 207 are said, and so is an answer
- * without content.
+ * Shows a response unchanged: JSON as one object, bytes untouched. Also reports 202, 207 and empty responses.
  *
- * @param file where to write it; null for standard output
+ * @param file the output file; null for standard output
  * @returns 1 for 207
  */
 async function showAnswer(
@@ -495,7 +494,7 @@ async function showObject(
   if (page !== null) notices.say(page);
 }
 
-/** Returns the body of 200 and 201 as it came; for other statuses, also what they mean. */
+/** Returns the body of 200 and 201 unchanged; for other statuses, adds their meaning. */
 function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;
@@ -517,7 +516,7 @@ async function saved(
   );
 }
 
-/** Where a page stands among the others; null where it is the only one. */
+/** Returns a page's position; null for a single page. */
 function pageNotice({ response, surface }: Operation, json: unknown): string | null {
   if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
   const pagination =
@@ -594,12 +593,12 @@ async function callOperation(
     command.param ?? [],
     operation.surface === 'mailbox' ? {} : { orderId: platformOf(operation, account).orderId },
   );
-  // Mail can hold sequences that a terminal obeys.
+  // Mail may contain terminal control sequences.
   const { interactive } = context.output;
   if (operation.response.kind === 'bytes' && command.output === undefined && interactive)
     throw operationError('operation-bytes-on-terminal', { operation: operation.name });
   const body = await readBody(operation, command.body, context);
-  // The operation's own limit is reported instead of waited for: somebody is watching.
+  // Report the operation's own limit instead of waiting: the user is watching.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
   return withClients(
     context,
@@ -610,7 +609,7 @@ async function callOperation(
       if (address !== null)
         values[address.param] = (await namedMailbox(clients, address.address)).resourceId;
       if (operation.destructive && command.yes !== true) {
-        // Where standard input gave the body, no answer can come from it.
+        // If standard input provided the body, it cannot answer a prompt.
         if (command.body === '-') {
           throw operationError('operation-needs-yes', { act: operation.name });
         }
@@ -656,12 +655,12 @@ function platformOf<Platform>(
 const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'];
 
 /**
- * Calls an operation; where it renews the secret of a webhook that is stored here, the new one takes the place of the
- * old, which is dead from then on. The place for it is made before the service is asked.
+ * Calls an operation. If it renews the secret of a stored webhook, stores the new one, because the old one is invalid
+ * at once. Prepares the storage before the request.
  *
- * @param webhookId as the operation was given it
- * @param onKept hears of the file
- * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and what `call` throws
+ * @param webhookId as given to the operation
+ * @param onKept called with the file
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`
  */
 async function keepingSecret(
   dataDir: string,
@@ -687,7 +686,10 @@ async function keepingSecret(
 
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
-/** The mailbox surface wraps it in `data`, the platform surface does not; null where it comes later (202). */
+/**
+ * Returns the secret: wrapped in `data` by the Mailbox API, bare from the Platform API; null for a later response
+ * (202).
+ */
 function secretIn(answer: RawAnswer): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;

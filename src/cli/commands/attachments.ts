@@ -73,7 +73,7 @@ async function attachmentsOf(
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
-/** What is known of the attachments' own text, by their numbers; pictures and the like have none. */
+/** Returns the state of the attachments' texts by number; images and the like have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
@@ -91,16 +91,15 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
 
 interface SavedAttachments {
   readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
-  /** Attachments that are not in the folder, in order, of those that were announced. */
+  /** Announced attachments that were not saved, in order. */
   readonly missing: readonly Omit<ExtractedAttachment, 'size'>[];
-  /** Why the message was not read to its end, or a file not written; null when all attachments are saved. */
+  /** Why reading the message or writing a file failed; null if all attachments are saved. */
   readonly failure: unknown;
 }
 
 /**
- * Saves the attachments of one message into a folder, in one reading of the message, under names that are safe and
- * new there. The folder is made where there is none, for its owner only. Whatever fails, attachments that are
- * complete by then stay, and no part of another does.
+ * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates a
+ * missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed.
  *
  * @throws usage-save-failed for the folder
  */
@@ -110,7 +109,7 @@ async function saveAttachments(
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
   try {
-    // Mail is private, whatever the umask: so is each file.
+    // Mail is private, whatever the umask: files get mode 0600.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
@@ -159,12 +158,12 @@ class SavedFile {
   size = 0;
   isComplete = false;
   failure: unknown = null;
-  /** Null while it is closed. */
+  /** Null while closed. */
   handle: FileHandle | null = null;
 
   constructor(readonly attachment: Omit<ExtractedAttachment, 'size'>) {}
 
-  /** Creates the file under the first name that is free; never through a link, and never over what is there. */
+  /** Creates the file under the first free name; never follows links or overwrites. */
   async create(folder: string, taken: Set<string>): Promise<void> {
     const { number, filename } = this.attachment;
     while (this.handle === null) {
@@ -180,7 +179,7 @@ class SavedFile {
   }
 
   async append(bytes: Uint8Array): Promise<void> {
-    // Closed since: a link that was put in its place is not followed.
+    // Reopened: do not follow a link that replaced the file.
     this.handle ??= await open(this.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
     await this.handle.writeFile(bytes);
     this.size += bytes.byteLength;
@@ -198,13 +197,13 @@ class SavedFile {
   }
 }
 
-/** Windows has no such flag. */
+/** Windows lacks this flag. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
-/** Files held open at a time. A message may announce any number of attachments before the first one ends. */
+/** Maximum open files. A message may announce many attachments before the first one ends. */
 const OPEN_FILES = 16;
 
-/** Closes the file that was used longest ago, if too many are open. `open` is in the order of use. */
+/** Closes the least recently used file if too many are open. `open` is in order of use. */
 async function keepFewOpen(open: Set<SavedFile>, used: SavedFile): Promise<void> {
   open.delete(used);
   if (used.handle !== null) open.add(used);

@@ -55,7 +55,7 @@ async function makeCheckpoint(
       ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
       : path.resolve(surroundings.cwd, options.to);
   await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
-  // As `verify --checkpoint` names the key.
+  // The format of `verify --checkpoint`.
   const signer = fingerprintOf(checkpoint.publicKey);
   await output.object({ ...checkpoint, signer, file }, () =>
     [

@@ -8,10 +8,10 @@ import type { Define } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { printed, SHELLS } from './completion.ts';
 
-/** An option as completion sees it: `values` where it takes one. */
+/** An option for completion; `values` if it takes one. */
 interface KnownOption {
   readonly name: string;
-  /** Its letter, where it has one. */
+  /** Short form, if any. */
   readonly short?: string | undefined;
   readonly description: string;
   readonly values?: () => readonly Completion[];
@@ -25,22 +25,22 @@ export interface KnownCommand {
 }
 
 /**
- * Characters that no shell obeys. What is offered ends up on a command line, so a folder that somebody named after a
- * command would run it: names with anything else are not offered.
+ * Characters without meaning in any shell. Offered names end up on a command line, where a folder name could run a
+ * command: names with other characters are not offered.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
-/** Names that the archive knows, for completion. */
+/** Names from the archive, for completion. */
 interface ArchiveValues {
   mailboxes(): Completion[];
   folders(): Completion[];
-  /** What a query may be made of. */
+  /** Parts of a query. */
   query(): Completion[];
 }
 
 const STATES = 'unread read starred answered forwarded draft deleted';
 
-/** @param open the archive; whatever it throws, nothing is offered then */
+/** @param open opens the archive; if it throws, nothing is offered */
 function archiveValues(open: () => Reader): ArchiveValues {
   const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
     try {
@@ -51,7 +51,7 @@ function archiveValues(open: () => Reader): ArchiveValues {
         reader.close();
       }
     } catch {
-      // Nobody asked a question that an error would answer: somebody pressed a key.
+      // Ignore all errors: the user only pressed a key.
       return [];
     }
   };
@@ -77,9 +77,9 @@ function archiveValues(open: () => Reader): ArchiveValues {
   };
 }
 
-/** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
+/** Handles calls of the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
 export const define: Define = (command, chosen) => {
-  // The last word is empty where a value is about to be typed.
+  // The last word is empty if a value is about to be typed.
   command
     .argument('[words...]', 'the words of the line', minusWords, [])
     .action((words: string[]) =>
@@ -148,13 +148,13 @@ function positionals(command: Command, archive: ArchiveValues): KnownCommand['va
   return () => below;
 }
 
-/** The value that an option was given in the line so far. */
+/** Returns an option's value in the line so far. */
 function typedValue(words: readonly string[], option: string): string | undefined {
   const at = words.lastIndexOf(option);
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
 }
 
-/** What may stand at the end of these words, in the form that the scripts read. */
+/** Returns the completions for the last word, in the scripts' format. */
 export function answer(
   words: readonly string[],
   globals: readonly KnownOption[],

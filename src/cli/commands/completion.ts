@@ -24,9 +24,9 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * What was typed goes to the program as words: expressions such as `$(…)` as their text, since the line is only being
- * written. The library's script for PowerShell runs the line through Invoke-Expression, which would obey them. Windows
- * PowerShell and PowerShell before 7.3 drop an empty argument, unless it is written as two quotation marks.
+ * Passes the typed words to the program as text, with expressions such as `$(…)` unevaluated. The library's PowerShell
+ * script uses Invoke-Expression, which would run them. Windows PowerShell and PowerShell before 7.3 drop an empty
+ * argument unless it is written as two quotation marks.
  */
 const POWERSHELL = `# PowerShell completion for mailkeep
 Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
@@ -60,9 +60,9 @@ export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 type Shell = (typeof SHELLS)[number];
 
 /**
- * What was typed goes to the program as words, and never through `eval`, as the library's script for bash has it: the
- * line is only being written, and a redirection or a substitution in it must not act before Enter. Bash takes
- * `in:INBOX` for three words and replaces the last: what stands before it must not come again.
+ * Passes the typed words to the program without `eval`, unlike the library's bash script: redirections and
+ * substitutions must not run before Enter. Bash splits `in:INBOX` into three words and replaces the last, so the prefix
+ * must not be repeated.
  */
 const BASH = `# bash completion for mailkeep
 __mailkeep_words() {
@@ -116,13 +116,13 @@ if ! declare -F _get_comp_words_by_ref >/dev/null; then
 fi
 complete -F __mailkeep_words mailkeep`;
 
-/** The library's script for zsh has the shell run this part of the last word again, which must be text by then. */
+/** The library's zsh script evaluates this part of the last word, so it must be text. */
 const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
 
 /**
- * The script that a shell reads at its start.
+ * Returns the script that a shell loads at its start.
  *
- * @throws Error when the library's script is not the one that this was written for
+ * @throws Error if the library's script differs from the expected version
  */
 function shellScript(shell: Shell): string {
   if (shell === 'bash') return BASH;
@@ -133,7 +133,7 @@ function shellScript(shell: Shell): string {
   return script.replace(ZSH_PREFIX, () => `flagPrefix="-P \${(q)BASH_REMATCH}"`);
 }
 
-/** The library prints by itself; what it prints is wanted as a value. */
+/** Captures what the library prints. */
 export function printed(act: () => void): string {
   const lines: string[] = [];
   const { log } = console;

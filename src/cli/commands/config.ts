@@ -39,10 +39,10 @@ export const define: Define = (command, chosen) => {
   }
 };
 
-/** Who named the configuration in force: an option, the environment, or nobody, so that it was searched for. */
+/** How the active configuration was chosen. */
 type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
 
-/** The configuration in force. @throws config-not-found, config-unreadable */
+/** Returns the active configuration. @throws config-not-found, config-unreadable */
 function configInForce({ globals, surroundings }: CommandContext): {
   readonly file: string;
   readonly source: ConfigSource;
@@ -71,8 +71,8 @@ interface Warning {
 }
 
 /**
- * `mailkeep config check`: reads the configuration as every other command does, and tries to read its tokens. Neither
- * the service nor the archive is asked.
+ * Runs `mailkeep config check`: loads the configuration like any command, and tries to read its tokens. Accesses
+ * neither the service nor the archive.
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
@@ -99,7 +99,7 @@ async function checkConfig(context: CommandContext): Promise<void> {
   );
 }
 
-/** A token may be readable for the daemon alone, so that here it is no error. */
+/** Warns of unreadable tokens: only the daemon may be able to read them, so it is not an error. */
 async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
   const warnings: Warning[] = [];
   for (const { name, token, platform } of settings.accounts) {
@@ -118,7 +118,7 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
   return warnings;
 }
 
-/** So may the address of the registry. */
+/** Likewise for the registry's address. */
 async function unreadAddress(fleet: FleetSettings, env: CommandContext['surroundings']['env']) {
   try {
     await readRegistryAddress(fleet, env);
@@ -130,7 +130,7 @@ async function unreadAddress(fleet: FleetSettings, env: CommandContext['surround
 }
 
 /**
- * `mailkeep config show`: the configuration in force, defaults included and secrets masked.
+ * Runs `mailkeep config show`: prints the active configuration with defaults and masked secrets.
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */

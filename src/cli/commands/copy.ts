@@ -166,7 +166,7 @@ export const define: Define = (command, chosen) => {
       collected,
     )
     .option('--write-only', 'keep no key on this machine that can read the copy')
-    // The parser gives options that both have to the command before.
+    // The parser assigns options that both commands have to the parent.
     .action((options: InitLine) =>
       chosen((context) => copyInit(context, { ...command.opts<InitLine>(), ...options })),
     );
@@ -198,7 +198,7 @@ function withKeys(command: Command): Command {
     );
 }
 
-/** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. @throws usage-invalid */
+/** Runs `mailkeep copy --to`: a readable archive in a folder, otherwise an encrypted copy. @throws usage-invalid */
 function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
   const to = required(options.to, '--to');
   if (isEncrypted(context, archiveOf(context), to)) return copyToStore(context, to, options);
@@ -209,12 +209,12 @@ function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
   return copyToFolder(context, to, options);
 }
 
-/** States of a copy that stay however old they are, if not said. */
+/** Default number of copy states kept whatever their age. */
 const KEPT = 1;
 
 const FINDINGS_SHOWN = 5;
 
-/** @throws what the engine's `copyToTarget` throws */
+/** @throws errors of `copyToTarget` */
 async function copyToStore(
   context: CommandContext,
   target: string,
@@ -273,7 +273,7 @@ function storeReport(
   ]).join('\n');
 }
 
-/** @throws offsite-no-locks; what the engine's `copyArchive` throws */
+/** @throws offsite-no-locks; errors of `copyArchive` */
 async function copyToFolder(
   context: CommandContext,
   target: string,
@@ -346,7 +346,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
       ...foldingShown(activity),
     }).finally(activity.stop);
-    // Whether the keys of the copy can only be those that `copy init` made.
+    // True if the copy's keys can only come from `copy init`.
     const isProven = way.type !== 'age' || line.signer !== undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
     const lost = back.lost.map(({ segment, error }) => ({
@@ -371,7 +371,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
   });
 }
 
-/** Makes an archive out of a readable copy. @throws what the engine's `copyArchive` throws */
+/** Creates an archive from a readable copy. @throws errors of `copyArchive` */
 async function fromFolder(context: CommandContext, from: string, to: string): Promise<void> {
   const { signal, output, now } = context;
   const startedAt = now();
@@ -394,7 +394,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
   );
 }
 
-/** Says what came back besides the archive, and which secrets are still to be entered. */
+/** Lists what was restored besides the archive, and the secrets still to be entered. */
 function settingsLines(settings: RestoredSettings | null): readonly string[] {
   const { config = null, secrets = [], savedSearches = 0 } = settings ?? {};
   return present([
@@ -405,7 +405,7 @@ function settingsLines(settings: RestoredSettings | null): readonly string[] {
   ]);
 }
 
-/** @param unproven who began the copy, where an age identity alone says so */
+/** @param unproven who started the copy, if only an age identity proves it */
 function report(
   to: string,
   { number, segments, bytes: size, messages, settings }: ArchiveBack,
@@ -426,11 +426,11 @@ function report(
   ]).join('\n');
 }
 
-/** `limitRate` in bytes a second. */
+/** `limitRate` in bytes per second. */
 type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
   Values<'to'> &
   Values<'keep' | 'lockDays' | 'limitRate', number>;
-/** Ed25519, 32 bytes: who must have begun the copy. */
+/** Ed25519, 32 bytes: the required signer of the copy. */
 type Signer = Values<'signer', Buffer>;
 type FromLine = CopyLine &
   KeyLine &
@@ -472,9 +472,10 @@ async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<Exit
 }
 
 /**
- * `mailkeep copy init`: makes the keys of a copy and begins it, once its owner has the recovery key.
+ * Runs `mailkeep copy init`: creates a copy's keys, and starts the copy once the user has the recovery key.
  *
- * @throws usage-invalid for options that do not fit, offsite-no-witness where the recovery key can be neither shown nor written; what the engine throws
+ * @throws usage-invalid for invalid option combinations, offsite-no-witness if the recovery key can be neither shown
+ * nor written; errors of the engine
  */
 async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
@@ -516,8 +517,7 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
 }
 
 /**
- * `mailkeep copy drop`: forgets what this archive knows of a copy that was given up. Asks nothing of the target, which
- * may be gone.
+ * Runs `mailkeep copy drop`: forgets the data about an abandoned copy. Does not access the target, which may be gone.
  *
  * @throws offsite-unknown, offsite-planned
  */
@@ -543,7 +543,7 @@ async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<vo
 type AddLine = OpenWithLine &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile' | 'label'> &
   Values<'age', readonly string[]>;
-/** `limitRate` in bytes a second. */
+/** `limitRate` in bytes per second. */
 type RotateLine = OpenWithLine &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
   Flags<'reencrypt'> &
@@ -581,7 +581,7 @@ function defineKeys(copy: Command, chosen: (body: Body) => void): void {
       const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
       throw invalidUsage('copy key', problem);
     });
-  // The parser gives options that `copy` has too to that command.
+  // The parser assigns options that `copy` has too to that command.
   withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
     (options: Values<'to'>) =>
       chosen((context) => keyList(context, { ...copy.opts<Values<'to'>>(), ...options })),
@@ -621,7 +621,7 @@ function withTarget(command: Command): Command {
   return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
 }
 
-/** For machines that can only write: what opens the copy, so that its keys can be wrapped for others. */
+/** Adds options for write-only machines: the secret that opens the copy, to wrap its keys for others. */
 function withOpening(command: Command): Command {
   return command
     .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')
@@ -685,7 +685,7 @@ function recipientText({ keys, opens }: ListedRecipient): string {
   return [id, ...columns, label === null ? '' : terminalLine(label)].join('  ').trimEnd();
 }
 
-/** Anybody may have written the number; null where it is no time. */
+/** Returns the time as text; null if the number, which is untrusted, is not a valid time. */
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -693,7 +693,7 @@ function timeText(created: number): string | null {
 
 interface NewRecovery {
   readonly recovery: Buffer;
-  /** Ed25519, 32 bytes: who signs the manifests of its copy. */
+  /** Ed25519, 32 bytes: signs the manifests of the copy. */
   readonly signer: Buffer;
 }
 
@@ -705,7 +705,7 @@ function newKeyFile(
 }
 
 /**
- * Refuses a file that exists already, or whose folder does not, before anything is done: it is written last.
+ * Refuses a file that exists, or whose folder is not writable, before any work: the file is written last.
  *
  * @throws usage-save-failed
  */
@@ -719,7 +719,7 @@ function refuseKeyFile(file: string | undefined): void {
   }
 }
 
-/** Runs `act`, and removes the file of a recovery key that it wrote if it fails: that key opens nothing. */
+/** Runs `act`, and on failure removes the recovery key file that it wrote: that key opens nothing. */
 async function withNewKeyFile<T>(
   file: string | undefined,
   act: (written: () => void) => Promise<T>,
@@ -740,10 +740,10 @@ function unsaved(file: string, reason: string): Error {
 }
 
 /**
- * Gives a new recovery key to its owner, before it opens anything: in a new file, or on a terminal, typed back.
+ * Gives a new recovery key to the user before it opens anything: in a new file, or on a terminal, typed back.
  *
- * @param to the copy that it will open, for people
- * @throws offsite-no-witness where it can be neither shown nor written; usage-save-failed
+ * @param to the copy, for display
+ * @throws offsite-no-witness if it can be neither shown nor written; usage-save-failed
  */
 async function handOver(
   context: CommandContext,
@@ -769,7 +769,7 @@ async function handOver(
     ].join('\n'),
   );
   for (const [at, wanted] of lines.entries()) {
-    // Paper that was never read is no key.
+    // Typing it back proves that the paper is readable.
     while (!isLine(await asker.line(`Line ${at + 1}`), at + 1, wanted)) {
       stream.write(
         `That is not line ${at + 1}. Compare it with the paper, and the paper with the above.\n`,
@@ -782,12 +782,12 @@ function isLine(typed: string, number: number, wanted: string): boolean {
   try {
     return parseRecoveryLine(typed, number).equals(parseRecoveryLine(wanted, number));
   } catch {
-    // Whatever is wrong with it, it is not the line; the caller says so.
+    // Any error means a wrong line; the caller reports it.
     return false;
   }
 }
 
-/** @throws usage-save-failed; a file that exists is never replaced */
+/** @throws usage-save-failed, also for an existing file, which is never replaced */
 function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): void {
   const text = [
     `# The recovery key of the mailkeep copy at ${to}. Keep it away from the machine and from the copy.`,
@@ -803,10 +803,10 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
 }
 
 /**
- * `mailkeep copy key add`: wraps the keys of a copy for somebody else. Without a recipient in its options or a passphrase
- * in the environment, it makes a recovery key.
+ * Runs `mailkeep copy key add`: wraps a copy's keys for another recipient. Without a recipient option or a passphrase
+ * in the environment, it creates a recovery key.
  *
- * @throws what the engine and `handOver` throw
+ * @throws errors of the engine and `handOver`
  */
 async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   const { signal, output, now } = context;
@@ -816,7 +816,7 @@ async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   refuseKeyFile(file);
   const { age = [], label } = line;
   const isNamed = file !== undefined || age.length > 0;
-  // The environment's passphrase may be what opens the copy, where something else is to be added.
+  // The environment's passphrase may be the opening secret if another recipient is added.
   const passphrase =
     line.passphraseFile !== undefined || !isNamed
       ? passphraseOf(context, line.passphraseFile)
@@ -864,22 +864,22 @@ async function keyRemove(
   });
 }
 
-/** Anybody can put recipients there: so many are named, and all of them in JSON. */
+/** Maximum recipients shown, because anyone can add some; JSON has all. */
 const OLD_SHOWN = 5;
-/** All states stay: how many to keep is for the next copy to say. */
+/** Keeps all states: the next copy decides how many to keep. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;
 
 /**
- * `mailkeep copy key rotate`: makes new keys for what is copied from now on, and with `--reencrypt` uploads the rest again.
+ * Runs `mailkeep copy key rotate`: creates new keys for future copies; with `--reencrypt`, uploads existing data again.
  *
- * @throws what the engine and `handOver` throw
+ * @throws errors of the engine and `handOver`
  */
 async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
   const { signal, output } = context;
   const target = required(line.to, '--to');
   const order = { dataDir: archiveOf(context), signal };
   const file = newKeyFile(context, line.recoveryKeyFile);
-  // The environment's passphrase may be what opens the copy: it becomes no recipient.
+  // The environment's passphrase may be the opening secret: do not add it as a recipient.
   const { passphraseFile } = line;
   const passphrase =
     passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);

@@ -43,15 +43,15 @@ import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';
 
 interface Check {
-  /** Stable, for programs: `config`, `token`, `clock`. */
+  /** Stable name for programs: `config`, `token`, `clock`. */
   readonly name: string;
-  /** Which account or webhook it is about; null for the whole. */
+  /** The account or webhook checked; null for the whole. */
   readonly about: string | null;
-  /** `warning`: it works, and should be mended. `skipped`: it could not be looked at, or is not in use. */
+  /** `warning`: works but should be fixed. `skipped`: could not be checked, or is unused. */
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
   readonly message: string;
   readonly remedy: string | null;
-  /** How the process ends when this is the worst. */
+  /** The exit code if this is the worst result. */
   readonly exit: ExitCode;
 }
 
@@ -80,7 +80,7 @@ class Checks {
     this.all.push({ name, about, ...finding });
   }
 
-  /** Adds what `act` finds, or what it throws. @returns whether it did not throw */
+  /** Adds the finding or error of `act`. @returns whether it did not throw */
   async run(
     name: string,
     about: string | null,
@@ -97,17 +97,17 @@ class Checks {
   }
 }
 
-/** What is known of a service's clock: its own word, and ours before and after it was asked. */
+/** A service's clock, and our clock before and after the request. */
 interface ClockReading {
   readonly theirs: number;
   readonly before: number;
   readonly after: number;
 }
 
-/** A schedule and an "as of" are as good as the clock; more than this is worth a word. */
+/** Larger skews affect schedules and "as of". */
 const MOST_SKEW_MS = 60_000;
 
-/** An account: its token, its service, the clocks, its webhooks. Asks the service some five requests, and changes nothing. */
+/** Checks an account: its token, service, clock and webhooks. Sends about five requests, and changes nothing. */
 async function checkAccount(
   checks: Checks,
   given: CommandContext,
@@ -148,8 +148,8 @@ async function checkAccount(
 }
 
 /**
- * Returns the context with the folder of credentials that systemd gives to the unit only: outside of it, that is the folder
- * which systemd takes them from. Null where an account needs one and this user cannot read it.
+ * Returns the context with the credentials folder. systemd provides it only to the unit; elsewhere, uses the folder
+ * from which systemd reads credentials. Null if an account needs an unreadable credential.
  */
 function withCredentials(
   context: CommandContext,
@@ -162,7 +162,7 @@ function withCredentials(
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
   const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
-  // Where "service install" lets units take credentials from: as root, and as another user.
+  // The folders in which "service install" units look for credentials: as root, and as another user.
   const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
@@ -198,7 +198,7 @@ async function clockFinding(
   );
 }
 
-/** The service's Date header (RFC 9110, 6.6.1), from a request without a token. */
+/** Returns the service's Date header (RFC 9110, 6.6.1), from a request without a token. */
 async function clockOf(
   baseUrl: string,
   now: () => number,
@@ -215,7 +215,7 @@ async function clockOf(
         signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
       })
       .catch(() => null);
-    // The service was reached a moment ago: that it does not answer this says nothing of clocks.
+    // The service was reachable a moment ago: a failure here says nothing about clocks.
     if (answer === null) return null;
     await answer.body.dump();
     const theirs = Date.parse(String(answer.headers.date ?? ''));
@@ -225,7 +225,7 @@ async function clockOf(
   }
 }
 
-/** How far ours is ahead, in milliseconds; the header has whole seconds, and travelled for a while. */
+/** Returns how far our clock is ahead, in milliseconds; the header has whole seconds and was in transit. */
 export function skewOf({ theirs, before, after }: ClockReading): number {
   if (before > theirs + 1_000) return before - theirs - 1_000;
   return after < theirs ? after - theirs : 0;
@@ -258,7 +258,7 @@ async function checkWebhooks(
       orderId: await orderOf(clients),
       platform,
       own,
-      // Only the archive's writer may keep the log.
+      // Only the archive's writer may store the delivery log.
       memory: { get: () => undefined, set: () => {} },
       now,
       signal,
@@ -273,7 +273,7 @@ async function checkWebhooks(
   });
 }
 
-/** The folder of the archive: its file system, its room, its files, its lock, its last verification. Leaves nothing behind. */
+/** Checks the archive: file system, free space, files, lock and last verification. Leaves nothing behind. */
 async function checkArchive(
   checks: Checks,
   dataDir: string,
@@ -327,13 +327,15 @@ async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Find
     return failed(new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
   const until = minFreeBytes > 0 ? `, and fetching stops below ${bytes(minFreeBytes)}` : '';
   const message = `${bytes(free)} are free${until}.`;
-  // A first sync, and rewriting the catalog, need room for a while.
+  // A first sync and a catalog rewrite need temporary space.
   return free < 2 * minFreeBytes
     ? warned(message, 'Free some space, or lower minFreeBytes.')
     : well(message);
 }
 
-/** Opens what a sync reads (FORMAT, every segment), and tries what it writes: the last segment, the catalog, the state. */
+/**
+ * Opens the files that a sync reads (FORMAT, segments) and tests those it writes: the last segment, catalog and state.
+ */
 function logFinding(dataDir: string): Finding {
   const folder = logFolder(dataDir);
   let names: string[] = [];
@@ -348,7 +350,7 @@ function logFinding(dataDir: string): Finding {
   for (const name of names) {
     const file = path.join(folder, name);
     const error = refusal(
-      // A sealing may have replaced the file since the folder was listed.
+      // A sealing may have replaced the file since the listing.
       () => existsSync(file) && closeSync(openRegularFile(file)),
       (errno, cause) => archiveError('archive-unreadable', { dir: file, errno }, cause),
     );
@@ -361,18 +363,18 @@ function logFinding(dataDir: string): Finding {
     ...databases.flatMap((file) => [file, `${file}-wal`, `${file}-shm`]),
   ];
   for (const file of written.filter((name) => existsSync(name))) {
-    // Not opened: closing it would take away the locks of connections that this process may have.
+    // Do not open these: closing would release the locks of this process's connections.
     const error = refusal(
       () => accessSync(file, constants.R_OK | constants.W_OK),
       (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
     );
-    // A sealing replaces a segment, and SQLite removes a write-ahead log, at any moment.
+    // Sealing replaces segments, and SQLite removes its write-ahead log, at any time.
     if (error !== undefined && existsSync(file)) return failed(error);
   }
   return well('The log, the catalog and the state can be read and written.');
 }
 
-/** The segment that a writer appends to: the last one, while it is not sealed. */
+/** Returns the segment that a writer appends to: the last one, if not sealed. */
 function appendedTo(names: readonly string[]): string[] {
   const segments = names.map(parseSegmentName).filter((name) => name !== undefined);
   const last = Math.max(...segments.map(({ segment }) => segment));
@@ -395,7 +397,7 @@ function lockFinding(dataDir: string): Finding {
   }
 }
 
-/** The copies of the configuration, as the archive's state knows them: asks nothing of the places where they are. */
+/** Checks the configured copies by the archive's state, without accessing their targets. */
 async function checkCopies(
   checks: Checks,
   dataDir: string,
@@ -476,13 +478,13 @@ async function examine(context: CommandContext): Promise<ExitCode> {
   return exit;
 }
 
-/** Where the archive is, when the rest of the configuration is wrong. */
+/** Returns the archive's folder if the rest of the configuration is invalid. */
 function fallbackDataDir({ globals, surroundings }: CommandContext): string | null {
   try {
     return locateDataDir(globals, surroundings);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    // Reported already: the configuration cannot be read.
+    // The unreadable configuration is already reported.
     return null;
   }
 }

@@ -4,15 +4,15 @@ import { exportBack } from '../../export/elsewhere/back.ts';
 import type { CommandContext, Define } from '../context.ts';
 import { chosenPlaces } from './export.ts';
 
-/** An export that is suspended takes and asks nothing, and would hold its place here. Milliseconds. */
+/** Milliseconds after which a stalled export ends, to free its place. */
 const IDLE_MS = 600_000;
 
-/** Run by the worker that holds an account, for a node at which `mailkeep export --account` runs. No command for people. */
+/** Run by the worker that holds an account, for `mailkeep export --account` on another node. Not for users. */
 export const define: Define = (command, chosen) => {
   command.action(() => chosen(answerExport));
 };
 
-/** Answers HTTP requests on standard input and output until the input ends, or nothing comes or is taken for a long time. */
+/** Serves HTTP requests on standard input and output until the input ends or is idle for a long time. */
 async function answerExport(context: CommandContext): Promise<void> {
   const { output, stdin } = context;
   let reader: Reader | undefined;

@@ -32,11 +32,11 @@ import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.t
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** Characters of a line: more than any id, whatever stands around it. */
+/** Maximum characters of a line: more than any id. */
 const LONGEST = 100;
 
 /**
- * Yields ids of messages, or their beginnings, as they stand in the lines of a file; empty lines are left out.
+ * Yields message ids or prefixes from a file's lines; skips empty lines.
  *
  * @param from a file, or `-` for standard input
  * @throws usage-ids-unreadable
@@ -62,7 +62,7 @@ async function* idsFrom(
 /**
  * Returns the docids of messages.
  *
- * @throws usage-unknown-message, usage-ambiguous-id, message-purged; what `ids` throws
+ * @throws usage-unknown-message, usage-ambiguous-id, message-purged; errors of `ids`
  */
 async function docidsOf(
   reader: Reader,
@@ -76,7 +76,7 @@ async function docidsOf(
   return docids;
 }
 
-/** Lines as they come, each cut to what is looked at. */
+/** Yields lines, each cut to the maximum length. */
 async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
   let rest = '';
   for await (const chunk of input.setEncoding('utf8')) {
@@ -88,10 +88,10 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
 }
 
 /**
- * Returns what is to be exported of an archive, and what a query names that is not known.
+ * Returns the selection of an export, and unknown names in its query.
  *
- * @param ids those of messages, or their beginnings, where these are named
- * @throws usage-unknown-name for a mailbox or folder that never was, what `parseQuery` and `docidsOf` throw
+ * @param ids message ids or prefixes, if given
+ * @throws usage-unknown-name for a mailbox or folder that never existed; errors of `parseQuery` and `docidsOf`
  */
 export async function chosenPlaces(
   context: CommandContext,
@@ -126,7 +126,7 @@ function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
   return catalog.explainSearch({ ...asked, ...when, limit: 1, sort: 'newest' }).unknown;
 }
 
-/** Nobody reads more places than this; the manifest and `--json` have them all. */
+/** Messages listed as text; the manifest and `--json` have all. */
 const MOST_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
@@ -154,7 +154,7 @@ function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): strin
   return `  ${shortId(id)}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${WHY[reason]}`;
 }
 
-/** Damage is 3; what is in quarantine or purged is named, and is 1, as after a sync. */
+/** Returns 3 for damage, 1 for incomplete or purged messages, as after a sync. */
 function exitOfExport(result: ExportResult): ExitCode {
   const { damaged, quarantined, purged, interrupted } = result;
   return combinedExit([
@@ -244,7 +244,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
     const which = { account, tenant };
-    // All of them before the holder is asked: nobody there waits for whoever types them.
+    // Read all ids before connecting: the worker must not wait for typing.
     const named: string[] | undefined = ids && [];
     for await (const id of ids ?? []) named?.push(id);
     return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>

@@ -108,7 +108,7 @@ function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
   return { act: 'forget', name, removable: catalog.ended.removable(chosen) };
 }
 
-/** Prints what would be forgotten, without a lock: the holder of an account in a fleet runs this for others. */
+/** Prints what would be forgotten, without a lock: the worker that holds an account in a fleet runs this for others. */
 async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<void> {
   const candidates = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...choice, deleted: true });
@@ -118,11 +118,11 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
 }
 
 /**
- * `mailkeep forget`: removes messages with every trace of them.
+ * Runs `mailkeep forget`: removes messages and all their data.
  *
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
- *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
+ * archive-in-use: nothing was changed
+ * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
   const dataDir = await withReader(context, (reader) => {
@@ -200,28 +200,28 @@ function sharedText({ shared }: Survey): string[] {
   });
 }
 
-/** What a line of `forget` names. */
+/** The selection of a `forget` line. */
 interface ForgetChoice extends QuarantineChoice {
-  /** Ids of messages, or their beginnings. */
+  /** Message ids or prefixes. */
   readonly ids: readonly string[];
   readonly quarantine: boolean;
 }
 
 export interface ForgetCandidate extends Forgetting {
-  /** Of what is in quarantine: its place in words. */
+  /** Location of an incomplete message, as text. */
   readonly at: string | null;
   readonly date: string | null;
   readonly subject: string | null;
-  /** How it was purged before; null if it is there. */
+  /** An earlier removal; null for none. */
   readonly purged: 'pruned' | 'forgotten' | null;
-  /** At how many places the service still has it. */
+  /** Number of places at which the service still has it. */
   readonly atOrigin: number;
 }
 
 const SHORT = 12;
 
 /**
- * Returns what is to be forgotten, each message once.
+ * Returns the messages to forget, each once.
  *
  * @throws usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen
  */
@@ -242,7 +242,7 @@ function forgetCandidates(
   }
   if (choice.quarantine) {
     for (const entry of chosenEntries(catalog, choice)) {
-      // No hash of it is known: a number stands for it, which reveals nothing.
+      // Its hash is unknown: a random number represents it and reveals nothing.
       const message = randomBytes(32).toString('hex');
       const { host, mailbox, folder, generation, uid } = entry;
       const place = { host, mailbox, folder, generation, uid };
@@ -255,7 +255,7 @@ function forgetCandidates(
   return [...found.values()];
 }
 
-/** Returns a line for each candidate that is not forgotten yet, harmless for a terminal. */
+/** Returns a terminal-safe line for each candidate that is not forgotten yet. */
 export function candidateLines(candidates: readonly ForgetCandidate[]): string[] {
   return candidates
     .filter(({ purged }) => purged !== 'forgotten')
@@ -276,7 +276,7 @@ export function shortIds(messages: readonly MessageId[]): string {
   return messages.map((id) => id.slice(0, SHORT)).join(', ');
 }
 
-/** Returns what to do about places at which the service still has what was forgotten. */
+/** Returns advice about forgotten messages that the service still has. */
 export function originText(atOrigin: number, messages: number): string[] {
   if (atOrigin === 0) return [];
   const it = messages === 1 ? 'it' : 'them';

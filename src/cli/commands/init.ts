@@ -27,7 +27,7 @@ import { wholeNumber } from '../option-values.ts';
 import { present, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
-/** What a token shows of one mailbox: its folders and how many messages each says it has. */
+/** A mailbox accessible to a token, with its folders and their message counts. */
 interface Reach {
   readonly resourceId: string;
   readonly address: string;
@@ -35,9 +35,9 @@ interface Reach {
 }
 
 /**
- * Asks the service what the token reaches: one request, and one for each mailbox.
+ * Requests what the token can access: one request, and one per mailbox.
  *
- * @throws what the service refuses, such as auth.refused
+ * @throws errors of the service, such as auth.refused
  */
 async function reachOf(context: CommandContext, baseUrl: string, secret: Secret): Promise<Reach[]> {
   const token = { kind: 'literal', secret, name: 'given to init' } as const;
@@ -46,7 +46,7 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
     rateLimit: { requestsPerMinute: 60, concurrency: 1 },
     env: context.surroundings.env,
     spoolDir: tmpdir(),
-    // Somebody waits, and the address may be mistyped.
+    // The user is waiting, and the address may be mistyped.
     retries: { attempts: 2 },
   });
   const [origin] = origins.all().map((account) => origins.fresh(account));
@@ -80,7 +80,7 @@ function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast
   });
 }
 
-/** Asks how many requests a minute to make, where the usual rate makes the first sync long; else returns that rate. */
+/** Prompts for the request rate if the default would make the first sync long; otherwise returns the default. */
 async function chosenRate(
   { notices }: CommandContext,
   reach: readonly Reach[],
@@ -108,14 +108,14 @@ type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
   Values<'rate', number> &
   Flags<'yes'>;
 
-/** All that a configuration is made of, with nothing written yet. */
+/** The values of a configuration, before anything is written. */
 interface Answers {
-  /** Absolute path of the configuration to be. */
+  /** Absolute path of the new configuration. */
   readonly file: string;
   readonly baseUrl: string;
   readonly token: TokenSource;
   readonly secret: Secret;
-  /** Where a token that was typed or piped will be kept; null when it stays where it is. */
+  /** The file for a typed or piped token; null if it stays where it is. */
   readonly newTokenFile: string | null;
   readonly reach: readonly Reach[];
   readonly dataDir: string;
@@ -123,11 +123,11 @@ interface Answers {
 }
 
 /**
- * Takes answers from the options, asks for the rest on a terminal, and refuses elsewhere. The token is tried at the
- * service before anything else is asked. What was typed by mistake is asked again; a mistake in an option is an error.
+ * Collects values from the options, prompts for the rest on a terminal, and fails elsewhere. Tests the token at the
+ * service first. Repeats a prompt after a typing error; an error in an option is thrown.
  *
- * @param onReach hears what the token reaches as soon as it is known, with what it was answered for
- * @throws config-exists before anything is asked; usage-not-interactive naming all that is missing; what the service refuses
+ * @param onReach called with the token's mailboxes as soon as known
+ * @throws config-exists before any prompt; usage-not-interactive with all missing options; errors of the service
  */
 async function collectAnswers(
   context: CommandContext,
@@ -163,7 +163,7 @@ async function collectAnswers(
 
 type Access = Pick<Answers, 'baseUrl' | 'token' | 'secret' | 'reach'>;
 
-/** An address and a token that work together. What was typed is asked again until they do. */
+/** Returns a working URL and token; repeats prompts until they work. */
 async function accessTo(
   context: CommandContext,
   asker: Asker | undefined,
@@ -195,7 +195,7 @@ async function accessTo(
   }
 }
 
-/** Which answer an error speaks against; undefined for none. */
+/** Returns the value that an error concerns; undefined for none. */
 function mistakeIn(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
@@ -230,7 +230,7 @@ function literalToken(text: string): TokenSource {
   return { kind: 'literal', secret: new Secret(text), name: 'given to init' };
 }
 
-/** Shown with --quiet as well: a question follows, which is what to do. */
+/** Shown even with --quiet, because a prompt follows. */
 function showMistake({ notices }: CommandContext, error: unknown): void {
   notices.stream.write(`${sentenceOf(error).message}\n`);
 }
@@ -254,7 +254,7 @@ function serviceAddress(text: string): string {
   return url.replace(/\/+$/, '');
 }
 
-/** A folder that can be written: the one of `--data`, or the answer. */
+/** Returns a writable folder: from `--data` or the prompt. */
 async function dataDirectory(
   context: CommandContext,
   file: string,
@@ -280,7 +280,7 @@ async function dataDirectory(
   }
 }
 
-/** A relative folder is written relative to the configuration, which is what it will be read as. */
+/** Returns a relative folder relative to the configuration, as it will be read. */
 function asWritten(given: string, base: string, configured: string): string {
   if (path.isAbsolute(given)) return given;
   const relative = path.relative(configured, path.resolve(base, given));
@@ -388,16 +388,16 @@ function closingText(
   { globals, surroundings }: CommandContext,
 ): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
-  // Without the option, the next command would find another configuration, or none.
+  // Without the option, the next command would find another configuration or none.
   const isFound = locateConfig(undefined, surroundings) === file;
   const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
   return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
 }
 
 /**
- * Writes a file that did not exist, for its owner alone (0600), and makes it durable.
+ * Writes a new file with mode 0600, durably.
  *
- * @throws config-exists when there is one; usage-save-failed when it cannot be written
+ * @throws config-exists if it exists; usage-save-failed if it cannot be written
  */
 function writeNewFile(file: string, text: string): void {
   try {

@@ -16,14 +16,14 @@ interface HelpRow {
   readonly description: string;
 }
 
-/** A paragraph that may be filled, or lines that stay as they are. */
+/** A paragraph to fill, or preformatted lines. */
 type HelpBlock =
   | { readonly kind: 'heading'; readonly text: string }
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
 interface HelpText {
-  /** Behind `Usage: `. */
+  /** After `Usage: `. */
   readonly usage: string;
   readonly description: string;
   /** Lists by heading: `Arguments`, `Options`, `Global Options`, `Commands`. */
@@ -33,7 +33,7 @@ interface HelpText {
 
 const LIST = /^(Arguments|Options|Global Options|Commands):$/;
 
-/** Takes the printed help of a command apart, as commander lays it out. */
+/** Parses a command's printed help, in Commander's layout. */
 export function readHelp(text: string): HelpText {
   const parts = text.trim().split(/\n\n/);
   const usage = (parts.shift() ?? '').replace(/^Usage: /, '');
@@ -50,7 +50,7 @@ function firstLine(part: string | undefined): string {
   return part?.split('\n', 1)[0] ?? '';
 }
 
-/** Two blanks, the term, two blanks or more, the description; what is indented more belongs to the row above. */
+/** Format: two spaces, the term, two or more spaces, the description; deeper lines continue the row above. */
 function rowsOf(lines: readonly string[]): HelpRow[] {
   const rows: { term: string; description: string }[] = [];
   for (const line of lines) {
@@ -69,7 +69,7 @@ function rowsOf(lines: readonly string[]): HelpRow[] {
   return rows;
 }
 
-/** Lines in a row that are indented stay as they are; others are filled; a line of capitals is a heading. */
+/** Keeps consecutive indented lines, fills others; a line in capitals is a heading. */
 function blocksOf(part: string): HelpBlock[] {
   const blocks: HelpBlock[] = [];
   let plain: string[] = [];
@@ -94,7 +94,7 @@ function filled(text: string): string {
   return text.split('\n').join(' ').trim();
 }
 
-/** Returns text as man(7) prints it: nothing in it is a request or an escape. */
+/** Escapes text for man(7): it contains no requests or escapes. */
 export function roffText(text: string): string {
   const escaped = text
     .replaceAll('\\', '\\e')
@@ -108,7 +108,7 @@ export function roffText(text: string): string {
       const code = letter.codePointAt(0) ?? 0;
       return `\\[u${code.toString(16).toUpperCase().padStart(4, '0')}]`;
     });
-  // A dot or an apostrophe at the beginning of a line makes a request of it.
+  // A leading dot or apostrophe would be a request.
   return /^\./.test(escaped) ? `\\&${escaped}` : escaped;
 }
 
@@ -132,7 +132,7 @@ function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): stri
   });
 }
 
-/** Returns the man page: what every command's help says, in one place. The same program gives the same bytes. */
+/** Returns the man page, with the help of every command. Deterministic. */
 export async function manualPage(commands: readonly CommandEntry[]): Promise<string> {
   const top = await helpOf([], commands);
   const sections = sectionsOf(top.blocks);
@@ -142,7 +142,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
   );
   const lines = [
     `.TH MAILKEEP 1 "" "mailkeep ${packageJson.version}" "mailkeep"`,
-    // Commands and options are to be found and copied: neither hyphenated nor stretched.
+    // Do not hyphenate or justify, so that commands and options can be found and copied.
     '.nh',
     '.ad l',
     '.SH NAME',
@@ -173,7 +173,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
   return `${lines.join('\n')}\n`;
 }
 
-/** A command with its options and what its help adds; commands below it follow. */
+/** Returns a command with its options and help text, followed by its subcommands. */
 async function commandPart(
   names: readonly string[],
   commands: readonly CommandEntry[],
@@ -205,14 +205,14 @@ async function helpOf(
   return readHelp(request.text);
 }
 
-/** The part EXIT STATUS stands once where it is the same for all. */
+/** Removes the EXIT STATUS part that all commands share. */
 function withoutShared(blocks: readonly HelpBlock[], shared: string): HelpBlock[] {
   return [...sectionsOf(blocks)]
     .filter(([name, section]) => name !== 'EXIT STATUS' || JSON.stringify(section) !== shared)
     .flatMap(([, section]) => section);
 }
 
-/** Blocks by the heading that they stand below; empty for those before the first. */
+/** Groups blocks by heading; empty heading for those before the first. */
 function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
   const sections = new Map<string, HelpBlock[]>();
   let name = '';

@@ -41,9 +41,9 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * `mailkeep quarantine ack`: records that the user knows of what is in quarantine. It stays counted.
+ * Runs `mailkeep quarantine ack`: records that the user knows of incomplete messages. They stay counted.
  *
- * @throws usage-invalid for another action, or where nothing was chosen
+ * @throws usage-invalid for another action, or without a selection
  */
 async function acknowledge(
   context: CommandContext,
@@ -58,7 +58,7 @@ async function acknowledge(
   if (chosen === all) {
     throw invalid('choose by --mailbox, --folder and --uid, or everything by --all.');
   }
-  // A reader finds the archive, whichever way it is named, and says when there is none.
+  // A reader locates the archive by any option, and reports a missing one.
   const dataDir = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...choice, deleted: true });
     return reader.dataDir;
@@ -84,7 +84,7 @@ async function acknowledge(
 
 async function listQuarantine(context: CommandContext, choice: QuarantineChoice): Promise<void> {
   return withReader(context, async (reader) => {
-    // An entry may be of a folder that went.
+    // The entry's folder may be gone.
     refuseUnknownChoice(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
     const chosen = chosenEntries(reader.catalog, choice);
@@ -97,7 +97,7 @@ async function listQuarantine(context: CommandContext, choice: QuarantineChoice)
   });
 }
 
-/** One entry as `--json` prints it; times in ISO 8601 UTC, `kept` the hash of what bytes came. */
+/** Returns an entry for `--json`; times in ISO 8601 UTC, `kept` is the hash of the received bytes. */
 function lineOf(entry: QuarantineEntry) {
   return {
     mailbox: entry.address,

@@ -42,7 +42,7 @@ export const define: Define = (command, chosen) => {
         });
         activity.stop();
         const durationMs = now() - startedAt;
-        // The text of attachments is read last.
+        // Attachment texts are read last.
         const indexMs = searchableAt - startedAt;
         const timings = { indexMs, attachmentsMs: durationMs - indexMs };
         await output.object({ ...result, timings, durationMs }, () =>
@@ -83,7 +83,7 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
   ];
 }
 
-/** A new catalog is sound; what of the log could not be read stays known until a verification or a repair. */
+/** Records the result: the new catalog is intact, but unreadable parts of the log stay known as damage. */
 function rememberRebuild(
   context: CommandContext,
   dataDir: string,

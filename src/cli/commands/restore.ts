@@ -43,8 +43,8 @@ import { openActivity } from '../progress.ts';
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
- * Returns what the user signs in with; asked for on a terminal where nothing says where it is. It never stands on a
- * command line, which every user of a machine can read.
+ * Returns the user's credential; prompts on a terminal if no source is given. It is never a command-line argument,
+ * which every local user can read.
  *
  * @throws restore-no-password, restore-password-unreadable
  */
@@ -64,7 +64,7 @@ async function credentialFor(
   };
 }
 
-/** The first line of a file: an editor ends it with a line break. */
+/** Returns a file's first line: editors add a line break. */
 function fromFile(file: string): string {
   let text: string;
   try {
@@ -89,7 +89,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
   return value;
 }
 
-/** Nobody reads more messages than this; `--json` has them all. */
+/** Messages listed as text; `--json` has all. */
 const MOST_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {
@@ -174,7 +174,7 @@ function planned(result: RestoreResult): string[] {
   ]);
 }
 
-/** Seconds, counted by messages and by bytes: messages of another mean size are between the two. */
+/** Returns the range of a duration in seconds, estimated by messages and by bytes. */
 function betweenTimes([least = 0, most = 0]: readonly number[]): string {
   const [from, to] = [span(least * 1000), span(most * 1000)];
   return from === to ? from : `between ${from} and ${to}`;
@@ -246,7 +246,7 @@ function named<M extends NamedMessage>(
   ]);
 }
 
-/** Damage is 3, what ended the run has its own code, and a message that is refused, gone or there twice is 1. */
+/** Returns 3 for damage, the code of an error that ended the run, or 1 for refused, missing or duplicated messages. */
 function exitOfRestore(result: RestoreResult): ExitCode {
   const { refusals, refused, lost, doubled, interrupted, ended } = result;
   return combinedExit([
@@ -265,7 +265,7 @@ function progressText(progress: RestoreProgress): string {
   return `appended ${count(sent)} of ${counted(of, 'message')}, ${bytes(written)} of ${bytes(ofBytes)}${rest}`;
 }
 
-/** Servers allow a user ten connections or more; other programs of the user need some. */
+/** Servers allow ten connections or more per user; other programs need some. */
 const DEFAULT_JOBS = 4;
 const MOST_JOBS = 16;
 
@@ -346,7 +346,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const file = line.journal === undefined ? null : path.resolve(surroundings.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
-    // What is read and sent passes through memory quickly: without this, most of it is kept for more of the same.
+    // Most memory is short-lived here: without this, the heap grows to keep it.
     holdYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
     try {

@@ -46,7 +46,7 @@ import {
   shortId,
 } from '../output.ts';
 
-/** A hit as two lines: the message, and the piece of its text that matched; then one for each attachment that did. */
+/** Returns a hit as text: the message, the matching snippet, and a line per matching attachment. */
 function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
@@ -58,7 +58,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   });
   return [
     `${placeText(line, output)}${also}`,
-    // The beginning of the text explains nothing where an attachment is why the message was found.
+    // The start of the text explains nothing if an attachment matched.
     ...(line.snippet === '' || (matches.length === 0 && attached.length > 0)
       ? []
       : [`    ${snippetText(line.snippet, matches, output)}`]),
@@ -69,8 +69,8 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
 const MOST_OF_A_NAME = 40;
 
 /**
- * The snippet with what matched in bold, fitted to a terminal, where `taken` columns stand before it. Each piece is
- * made harmless before it is marked.
+ * Returns the snippet with matches in bold, fitted to a terminal after `taken` columns. Each piece is made
+ * terminal-safe before it is marked.
  */
 function snippetText(
   text: string,
@@ -117,12 +117,12 @@ function nodeLines(node: SearchNode, indent: string): string[] {
   return [`${indent}${kind} ${terminalLine(JSON.stringify(rest))}`];
 }
 
-/** Hits that are held in memory at once. */
+/** Maximum hits in memory. */
 const PRINTED_PAGE = 2_000;
 
 /**
- * Returns the hits of a search in pages, of which the first names what is unknown. So a search without a limit fits into
- * memory; by relevance, which cannot be continued, there is one page.
+ * Yields the hits in pages; the first page lists unknown names. An unlimited search thus fits in memory. Sorted by
+ * relevance, which cannot be continued, there is one page.
  */
 function* searchPages(
   { search }: Pick<Catalog, 'search'>,
@@ -144,7 +144,7 @@ function* searchPages(
 }
 
 /**
- * Prints what a search finds.
+ * Prints search results.
  *
  * @throws usage-unknown-name, before anything is printed
  */
@@ -169,7 +169,7 @@ interface Printed {
   readonly last?: SearchHit | undefined;
 }
 
-/** Texts are neither read nor searched for what to show of them. */
+/** Prints only ids, without reading texts for snippets. */
 async function printIds(
   { output, notices, signal }: CommandContext,
   { catalog }: Reader,
@@ -213,7 +213,7 @@ async function printHits(
   return { count, last };
 }
 
-/** The line below a page; only a terminal has it, so that no script waits for what is counted. */
+/** Returns the line below a page. Only on a terminal, so that scripts do not wait for counting. */
 function footer(
   { now }: Pick<CommandContext, 'now'>,
   { catalog }: Reader,
@@ -260,9 +260,9 @@ EXAMPLES
   mailkeep search has:attachment filename:pdf --sort oldest --json
   mailkeep search from:landlord --format ids | mailkeep export --ids - --format eml --to rent`;
 
-/** Messages of a page, where the line does not say. */
+/** Default messages per page. */
 const PAGE = 20;
-/** What programs read next is complete unless the line says otherwise. */
+/** Output for programs is unlimited by default. */
 const EVERYTHING = 1_000_000_000;
 
 /** `-word` excludes. */
@@ -290,7 +290,7 @@ export const define: Define = (command, chosen) => {
     .option('--replace', 'with --save: replace a search saved under that name without asking')
     .option('--saved', 'list the saved searches')
     .option('--forget <name>', 'delete a saved search')
-    // A word may begin with a minus: it excludes.
+    // A word may start with a minus: it excludes.
     .allowUnknownOption()
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
@@ -324,7 +324,7 @@ async function unknownOption(command: Command, option: string): Promise<Error> {
   return invalidUsage('search', `unknown option '${option}'. ${hint}`.trim());
 }
 
-/** Lists, saves or forgets searches. */
+/** Lists, saves or deletes saved searches. */
 async function keepSearches(
   context: CommandContext,
   reader: Reader,
@@ -389,9 +389,9 @@ async function search(
 }
 
 /**
- * Whether a query may be saved under a name that `before` has. Asks on a terminal.
+ * Returns whether a query may replace the saved one; prompts on a terminal.
  *
- * @throws usage-search-exists where there is no terminal to ask on
+ * @throws usage-search-exists without a terminal
  */
 async function mayReplace(
   context: CommandContext,

@@ -29,21 +29,21 @@ import {
 import { serviceUnitsError } from '../errors.ts';
 import { exclusive } from '../option-values.ts';
 
-/** A path that the unit's user needs, and cannot use. */
+/** A path that the unit's user needs but cannot access. */
 interface NoAccess {
   readonly path: string;
   readonly need: Need;
-  /** What is in the way: the path itself, or a folder above it. */
+  /** The obstacle: the path itself or a parent folder. */
   readonly at: string;
-  /** Commands that give access; empty where only another place helps. */
+  /** Commands that grant access; empty if only moving the path helps. */
   readonly commands: readonly string[];
 }
 
 type Need = 'read' | 'write';
 
-/** A service reaches nothing in these folders: the home of root is closed, and a unit has its own /tmp. */
+/** Folders that a service cannot access: root's home is private, and a unit has its own /tmp. */
 const PRIVATE = ['/root', '/tmp', '/var/tmp'];
-/** systemd-tmpfiles and the unit open these to the user. */
+/** systemd-tmpfiles and the unit grant the user access to these. */
 const MANAGED = [
   '/etc/mailkeep',
   '/etc/mailkeep/config.json',
@@ -57,8 +57,8 @@ interface Account {
 }
 
 /**
- * Returns which of these paths a user cannot use, by the permissions along each whole path. A path that does not exist
- * counts by the folder where it would be made.
+ * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
+ * parent.
  */
 function withoutAccess(
   user: string,
@@ -89,7 +89,7 @@ function obstacle(file: string, need: Need, account: Account): string | null {
   return may(stat, need === 'write' ? 2 : 4, account) ? null : file;
 }
 
-/** @param bit 4 to read, 2 to write, 1 to pass through */
+/** @param bit 4 to read, 2 to write, 1 to traverse */
 function may(stat: Stats | undefined, bit: number, { uid, gids }: Account): boolean {
   if (stat === undefined) return false;
   if (stat.uid === uid) return (stat.mode & (bit << 6)) !== 0;
@@ -137,18 +137,16 @@ function linesOf(file: string): string[] {
 }
 
 /**
- * A word of a command line in a unit (systemd.syntax(7), systemd.service(5)): quoted where it must be, with `%` and `$`
- * doubled, which systemd would replace.
+ * Quotes a word of a command line for a unit (systemd.syntax(7), systemd.service(5)), with `%` and `$` escaped.
  *
- * @throws service-units-path for a word with a control character: a new line would begin a directive
+ * @throws service-units-path for a control character: a line break would start a directive
  */
 export function quoted(word: string): string {
   return inQuotes(literal(word).replaceAll('$', '$$$$'));
 }
 
 /**
- * A path as the value of a directive that takes paths (`ReadWritePaths=`): systemd replaces `%` in it, and takes `$` as
- * it stands.
+ * Quotes a path for a directive such as `ReadWritePaths=`: systemd expands `%` there, but not `$`.
  *
  * @throws service-units-path
  */
@@ -166,30 +164,30 @@ function inQuotes(literal: string): string {
   return `"${literal.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** What the units of one installation are made from. Paths are absolute. */
+/** Inputs for the units of an installation. Paths are absolute. */
 interface UnitFacts {
   readonly scope: 'system' | 'user';
-  /** The command that starts the program, its own arguments apart. */
+  /** The program's command, without arguments. */
   readonly program: readonly string[];
   readonly config: string;
   readonly dataDir: string;
-  /** Names of systemd credentials that the configuration takes tokens from. */
+  /** Names of systemd credentials that the configuration uses for tokens. */
   readonly credentials: readonly string[];
 }
 
 export interface UnitFile {
-  /** Below the folder of the scope's units, or below / for other files. */
+  /** Relative to the scope's unit folder, or to / for other files. */
   readonly path: string;
   readonly content: string;
 }
 
-/** Where the system's worker of a fleet keeps its copies. */
+/** The system worker's folder of copies in a fleet. */
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
-/** Where the system's service keeps the archive: systemd makes the folder, and gives it to the service's user. */
+/** The system service's archive: systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
 
-/** The daemon as a service, and one sync from a timer: whoever installs both enables one of them. */
+/** Returns the daemon's service, and a timer for single syncs; the user enables one of them. */
 export function unitFiles(facts: UnitFacts): UnitFile[] {
   return [
     { path: 'mailkeep.service', content: daemonUnit(facts) },
@@ -198,13 +196,13 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
   ];
 }
 
-/** What a worker's unit is made from: its other paths are in the configuration. */
+/** Inputs for a worker's unit; other paths are in the configuration. */
 interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
-  /** The folder with local copies of archives: `cache` of the configuration. */
+  /** The folder with local copies of archives: the configuration's `cache`. */
   readonly cache: string;
 }
 
-/** The worker of a node of a fleet, as a service of the system. */
+/** Returns the unit of a fleet node's worker, as a system service. */
 export function workerUnit({ program, config, cache }: WorkerFacts): string {
   const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
   const command = [...program.map(quoted), 'fleet worker --config', quoted(config)].join(' ');
@@ -212,7 +210,7 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
     section('Unit', [
       'Description=Worker of a mailkeep fleet',
       ...network(facts),
-      // While registry and store cannot be reached, it is started again: others have the archives meanwhile.
+      // Restart while registry and store are unreachable: other workers have the archives meanwhile.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
@@ -220,15 +218,15 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
       `ExecStart=${command}`,
       'Restart=on-failure',
       'RestartSec=10s',
-      // 2 is a wrong configuration: a person has to look.
+      // 2: invalid configuration, which needs the user.
       'RestartPreventExitStatus=2',
-      // It closes its archives and gives them back; what is cut off is taken over all the same.
+      // The worker closes and releases its archives; others can take over those it does not.
       'TimeoutStopSec=2min',
       'KillMode=mixed',
-      // Keys of the store, and the password of the registry. The file of keys is read again when keys are rotated, so it is
-      // no credential, of which systemd makes a copy.
+      // The store's keys and the registry's password. Not a credential, which systemd would copy: the file is read
+      // again after a key rotation.
       'EnvironmentFile=-/etc/mailkeep/fleet.env',
-      // Some ten files an archive.
+      // About ten files per archive.
       'LimitNOFILE=65536',
       ...common(facts),
     ]),
@@ -236,7 +234,7 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
   ]);
 }
 
-/** The user that the system's service runs as, and the folder of its configuration. */
+/** Returns files for the system service's user and configuration folder. */
 export function systemFiles(): UnitFile[] {
   return [
     {
@@ -261,18 +259,18 @@ function daemonUnit(facts: UnitFacts): string {
     section('Unit', [
       'Description=Mirror of hosted mailboxes',
       ...network(facts),
-      // What mends itself (a full disk, a rebuild that has the archive) may take hours: it is tried until then.
+      // Temporary problems (a full disk, a running rebuild) may last hours: keep restarting.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
       'Type=notify',
-      // It is systemd-notify that speaks, a child of the daemon.
+      // systemd-notify sends the messages, as a child of the daemon.
       'NotifyAccess=all',
       `ExecStart=${commandLine(facts, 'daemon')}`,
       'ExecReload=/bin/kill -HUP $MAINPID',
       'Restart=on-failure',
       'RestartSec=30s',
-      // 2 is a wrong configuration, 3 is damage: a person has to look.
+      // 2: invalid configuration, 3: damage. Both need the user.
       'RestartPreventExitStatus=2 3',
       'WatchdogSec=3min',
       // Opening an archive after a crash reads its last segment.
@@ -309,7 +307,7 @@ function timerUnit(): string {
     section('Timer', [
       'OnCalendar=*:0/15',
       'RandomizedDelaySec=60s',
-      // What was missed while the machine was off is made up for once.
+      // Catches up once after downtime.
       'Persistent=true',
     ]),
     section('Install', ['WantedBy=timers.target']),
@@ -317,7 +315,7 @@ function timerUnit(): string {
 }
 
 function network({ scope }: UnitFacts): string[] {
-  // The user's manager knows no network targets.
+  // The user's service manager has no network targets.
   return scope === 'user' ? [] : ['After=network-online.target', 'Wants=network-online.target'];
 }
 
@@ -340,15 +338,15 @@ function common(facts: UnitFacts): string[] {
 }
 
 /**
- * How glibc allocates. By default, each thread has an arena that keeps what was freed, and once a large buffer was freed,
- * others of its size stay in an arena too. docs/performance.md has what that takes.
+ * Settings for glibc's malloc. By default each thread has an arena that retains freed memory, and large buffers stay in
+ * an arena too. Measurements are in docs/performance.md.
  */
 export const ALLOCATION: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '1',
   MALLOC_MMAP_THRESHOLD_: '131072',
 };
 
-/** Every restriction that needs no privilege of the manager. */
+/** All restrictions that work without privileges. */
 const USER_HARDENING = [
   'NoNewPrivileges=yes',
   'LockPersonality=yes',
@@ -372,7 +370,7 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'CapabilityBoundingSet=',
     'AmbientCapabilities=',
     'ProtectSystem=strict',
-    // What the service itself needs must not be hidden from it.
+    // The service's own folders must stay visible.
     `ProtectHome=${inHomes ? 'read-only' : 'yes'}`,
     'PrivateTmp=yes',
     'PrivateDevices=yes',
@@ -389,11 +387,11 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
     'ProcSubset=pid',
     'KeyringMode=private',
     'RemoveIPC=yes',
-    // Not MemoryDenyWriteExecute: the JavaScript engine compiles code while it runs.
+    // Not MemoryDenyWriteExecute: the JavaScript engine compiles code at run time.
   ];
 }
 
-/** systemd makes the usual folders, and gives them to the service's user. */
+/** systemd creates the default folders for the service's user. */
 function writableFolder(folder: string): string[] {
   if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
   if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
@@ -441,7 +439,7 @@ export const define: Define = (command, chosen) => {
     );
 };
 
-/** Replaces a file as a whole, and makes that durable. Units hold no secrets: everybody may read them. */
+/** Replaces a file atomically and durably. Units contain no secrets: everyone may read them. */
 function putFile(file: string, content: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'wx', 0o644);
@@ -464,7 +462,7 @@ interface InstallCommand {
   readonly scope: 'system' | 'user';
   readonly dryRun: boolean;
   readonly force: boolean;
-  /** Put before every path that is written: for packages. */
+  /** Prefix of every written path, for packages. */
   readonly root: string;
 }
 
@@ -564,7 +562,7 @@ function configHome(env: CommandContext['surroundings']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** Nobody wants an archive below /etc, where `./data` next to the system's configuration would be. */
+/** Returns the archive's folder: `./data` next to the system's configuration would be below /etc. */
 function dataDirOf(
   { globals, surroundings }: CommandContext,
   scope: InstallCommand['scope'],
@@ -611,7 +609,7 @@ function accessLines(access: readonly NoAccess[]): string[] {
 }
 
 function nextSteps({ scope, config, dataDir }: UnitFacts, access: readonly NoAccess[]): string[] {
-  // What is moved changes the unit.
+  // Moving files changes the unit.
   const isToMove = access.some(({ commands }) => commands.length === 0);
   if (isToMove) return ['mailkeep service install --system # once everything is in its new place'];
   return scope === 'system'

@@ -12,7 +12,7 @@ import type { CommandContext, Define, Ended, Flags } from '../context.ts';
 import { exclusive } from '../option-values.ts';
 import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
 
-/** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
+/** Returns the message data for `--json`; shared fields have the same names as in list and search. */
 function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);
@@ -21,15 +21,15 @@ function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
 
 type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
-/** Lines wider than this are hard to read, however wide the terminal. */
+/** Wider lines are hard to read, whatever the terminal. */
 const MOST_COLUMNS = 100;
-/** Of a header field: a list of hundreds of recipients would hide the message. */
+/** Maximum characters of a header field: hundreds of recipients would hide the message. */
 const FIELD_CHARS = 1000;
 
 /**
- * A message for reading on a terminal: the headers people look at, the text, the attachments.
+ * Returns a message for a terminal: main headers, text and attachments.
  *
- * @param data the folder that `--data` names, for the command that it suggests
+ * @param data the folder of `--data`, for the suggested command
  */
 export function messageText(
   id: string,
@@ -71,16 +71,16 @@ export function messageText(
 
 function shortened(value: string): string {
   if (value.length <= FIELD_CHARS) return value;
-  // A space, so that no character is cut in half: there is one somewhere in a list of people.
+  // Cut at a space, to keep characters whole: a list of recipients contains some.
   const end = value.lastIndexOf(' ', FIELD_CHARS);
   return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
 }
 
-/** The text with what is quoted, and the signature, out of the way of the eye. */
+/** Returns the text with quotes and signature dimmed. */
 function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
   let signature = false;
   return text.split('\n').flatMap((line) => {
-    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    // RFC 3676, section 4.3; the space after the dashes is often lost.
     if (/^-- ?$/.test(line)) signature = true;
     const quoted = /^[ \t]*>/.test(line);
     if (quoted) signature = false;
@@ -106,18 +106,18 @@ function attachmentLines(
   ];
 }
 
-/** Shows colours, ends by itself when all fits on a screen, and leaves the text on it. */
+/** Shows colours, exits if everything fits on the screen, and leaves the text there. */
 const DEFAULT_PAGER = 'less -FRX';
 
-/** The pager that somebody wants: `MAILKEEP_PAGER`, `PAGER`, or less; undefined where they want none. */
+/** Returns the pager: `MAILKEEP_PAGER`, `PAGER`, or less; undefined if disabled. */
 export function wantedPager(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
 /**
- * Prints a text that people read, through their pager where standard output is a terminal. The text must be
- * harmless for terminals already. A pager that cannot be started is done without.
+ * Prints a terminal-safe text, through the pager if standard output is a terminal. Prints directly if the pager cannot
+ * start.
  */
 export async function printPaged(
   { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
@@ -127,16 +127,16 @@ export async function printPaged(
   if (pager === undefined || !(await paged(pager, env, text))) await output.text(text);
 }
 
-/** False when the pager could not be started. */
+/** Returns false if the pager could not start. */
 async function paged(
   pager: string,
   env: Readonly<Record<string, string | undefined>>,
   text: string,
 ): Promise<boolean> {
-  // A shell, because people write options and pipes into these variables; nothing of the mail is in the command.
+  // A shell, because these variables may contain options and pipes; the command contains no mail data.
   const child = spawn('/bin/sh', ['-c', pager], {
     stdio: ['pipe', 'inherit', 'inherit'],
-    // As git does: without its options, less would show our colours as their codes.
+    // Like git: without these options, less would print our colour codes literally.
     env: { ...env, LESS: env.LESS ?? 'FRX' },
   });
   const ended = new Promise<number | null>((resolve) => {
@@ -144,19 +144,19 @@ async function paged(
     child.on('close', resolve);
   });
   child.stdin.end(`${text}\n`);
-  // Whoever leaves the pager early has read enough.
+  // Leaving the pager early is not an error.
   await finished(child.stdin).catch(() => undefined);
   const code = await ended;
   return code !== NOT_FOUND && code !== NOT_EXECUTABLE;
 }
 
-/** What a shell ends with when there is no such command, or none that may be run. */
+/** A shell's exit codes for a missing or non-executable command. */
 const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;
 
 /**
- * Shows every message of a thread, oldest first, as `show` shows one; on a terminal all in one go through the
- * pager. In JSON, one line a message.
+ * Shows all messages of a thread, oldest first, in the format of `show`; on a terminal in one pager. In JSON, one line
+ * per message.
  */
 async function showThread(
   context: CommandContext,

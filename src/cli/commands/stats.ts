@@ -24,7 +24,7 @@ import {
 
 type TableFormat = 'text' | 'csv';
 
-/** A column: its name in CSV, its heading, its value, and how people read that. */
+/** A column: CSV name, heading, value and display text. */
 interface Column<Row> {
   readonly name: string;
   readonly heading: string;
@@ -35,8 +35,8 @@ interface Column<Row> {
 /**
  * Prints rows as JSON lines, CSV, or a table.
  *
- * @param flexible the column that gives way on a narrow terminal
- * @returns how many there are
+ * @param flexible the column that shrinks on a narrow terminal
+ * @returns the number of rows
  */
 async function printTable<Row>(
   rows: readonly Row[],
@@ -65,7 +65,7 @@ async function printTable<Row>(
   return rows.length;
 }
 
-/** The query of a row within the one that was asked for, if any. */
+/** Combines a row's query with that of the request, if any. */
 function whole<Row extends { readonly query: string | null }>(
   row: Row,
   within: string | undefined,
@@ -75,7 +75,7 @@ function whole<Row extends { readonly query: string | null }>(
     : { ...row, query: `${within} ${row.query}` };
 }
 
-/** A column of numbers of messages. */
+/** Returns a column with numbers of messages. */
 const counting = <Name extends 'messages' | 'deleted' | 'contents'>(
   name: Name,
 ): Column<{ readonly [N in Name]?: number | null }> => ({
@@ -177,9 +177,9 @@ EXAMPLES
   mailkeep stats --by folder --query is:deleted --format csv
   mailkeep stats --largest -n 20`;
 
-/** Lines where the line does not say: of lists that may be as long as the archive. */
+/** Default rows of lists that may be as long as the archive. */
 const PAGE = 20;
-/** Years and months are few, and programs read everything. */
+/** No limit for years and months, which are few, or for programs. */
 const EVERYTHING = 1_000_000_000;
 
 export const define: Define = (command, chosen) => {
@@ -216,7 +216,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // The beginning of queries for a part of what `--query` finds.
+    // Prefix of the rows' queries: the query of `--query`.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);
@@ -224,7 +224,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
       const asked = { node, accounts, ...given({ asOf: asOf ?? undefined }) };
       refuseUnknown(catalog.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown, notices);
       request = asked;
-      // A query with `asof:` has no alternatives that brackets must hold together, and `asof:` stands in none.
+      // A query with `asof:` has no alternatives that need brackets, and `asof:` is not allowed within brackets.
       within = asOf === null ? `(${text})` : text;
     }
     const isTime = by === 'year' || by === 'month';

@@ -28,7 +28,7 @@ import { duration } from '../option-values.ts';
 import { type Colours, type Output, present, shownName } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
 
-/** The copies of the archive for people: a line each, and one for each thing that is wrong. */
+/** Returns the archive's copies as text: a line each, and one per problem. */
 function copyLines(
   copies: readonly CopyStatus[],
   now: number,
@@ -62,7 +62,7 @@ function verifiedPart({ verified }: CopyStatus, ago: (iso: string) => string): s
   return `${count(checked)} of ${counted(of, unit)} read back ${ago(at)}${rest}`;
 }
 
-/** Returns what monitoring is alerted to. @param fresh whether nothing is stale; null where that was not asked */
+/** Returns the alerts about copies. @param fresh whether nothing is stale; null if not requested */
 function wrongCopyLines(copies: readonly CopyStatus[], fresh: boolean | null): string[] {
   return copies.flatMap(({ to, stale, damage }) =>
     present([
@@ -72,7 +72,7 @@ function wrongCopyLines(copies: readonly CopyStatus[], fresh: boolean | null): s
   );
 }
 
-/** What a running daemon says of itself; null where none has the archive. */
+/** Returns a running daemon's status; null if none has the archive. */
 async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
   const socket = findControlSocket(dataDir);
   if (socket === null) return null;
@@ -80,7 +80,7 @@ async function runningDaemon(dataDir: string): Promise<DaemonStatus | null> {
   return askStatus(socket);
 }
 
-/** Describes a running daemon for people: what is scheduled, what is running, and what has failed. */
+/** Returns a running daemon's status as text: schedules, running work and failures. */
 function daemonLines(
   daemon: DaemonStatus | null,
   now: number,
@@ -124,14 +124,14 @@ function accountLine(
   return `${label}${facts.join(', ')}`;
 }
 
-/** The least that names of folders get of a line, and what they get where they need no more. Columns. */
+/** Minimum and default width of folder names, in columns. */
 const NAME_COLUMNS = 28;
 
 /**
- * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
- * where the lines would not fit; elsewhere they are whole.
+ * Returns the status as text: the archive on one line, then each mailbox with its folders. Names are cut only on a
+ * terminal that is too narrow.
  *
- * @param data the folder that `--data` names, for the commands that it suggests
+ * @param data the folder of `--data`, for suggested commands
  */
 export function statusText(
   status: ArchiveStatus,
@@ -170,14 +170,14 @@ export function statusText(
           : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
-    // Printed last, where it is noticed: what monitoring was alerted to.
+    // Alerts come last, to be noticed.
     stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
   ]).join('\n');
 }
 
 const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
 
-/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and copies, and known damage. */
+/** Returns only the alerts: stale mailboxes and copies, and known damage. */
 function wrongLines(
   { verification, mailboxes }: ArchiveStatus,
   copies: readonly CopyStatus[],
@@ -193,7 +193,7 @@ function wrongLines(
   ]);
 }
 
-/** Distinct messages, and the folders' places that they are or were in. */
+/** Returns the numbers of distinct messages, and of their places, current or deleted. */
 function holdings({ messages, mailboxes }: ArchiveStatus): string {
   const sum = (field: 'messages' | 'ended'): number =>
     mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
@@ -213,7 +213,7 @@ function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments'])
   return `text of attachments: ${parts.join(', ')}`;
 }
 
-/** A service that takes requests as fast as configured is not worth a line. */
+/** Shows a service's rate only if it differs from the configuration. */
 function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
   const where = terminalLine(gate);
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
@@ -230,7 +230,7 @@ function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: 
   return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
 }
 
-/** From here on, the quota line shows how full a mailbox is. */
+/** Minimum percentage shown in the quota line. */
 const WORTH_PERCENT = 80;
 
 function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
@@ -263,10 +263,10 @@ function mailboxLine(
   return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 
-/** Flags that are compared in the same pass as the rest are not worth a word. */
+/** Smaller differences mean that flags were compared in the same sync. */
 const OLDER_MS = 60_000;
 
-/** How old a folder's proof is, and that of its flags where a plain pass did not show them all. */
+/** Returns the age of a folder's last comparison, and of its flags if they are older. */
 function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
   if (provenAt === null) return ['never compared'];
   const age = (at: string): string => span(now - Date.parse(at));
@@ -282,7 +282,7 @@ function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] 
 interface FolderRow {
   readonly name: string;
   readonly facts: string;
-  /** Columns that the facts take. */
+  /** Width of the facts in columns. */
   readonly width: number;
 }
 
@@ -366,7 +366,7 @@ function printStatus(
       ...daemonLines(daemon, now(), output.colours),
       ...(fresh === false && status.mailboxes.length === 0 ? [NEVER_COMPARED] : []),
     ];
-    // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
+    // Cron mails every line: a check without problems prints nothing.
     const lines =
       fresh !== null && globals.quiet ? () => wrongLines(status, copies, fresh, stale) : text;
     if (output.json || lines().length > 0) {

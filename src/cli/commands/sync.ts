@@ -37,7 +37,7 @@ import { present, shownName } from '../output.ts';
 import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
 import { damageTrouble, exitOfSync, printError, type Trouble, troublesOf } from '../warnings.ts';
 
-/** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
+/** Returns a sync's result as text: a line per mailbox, and a final sentence with totals. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
@@ -66,7 +66,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   return `${address}: ${done}; ${counted(folders, 'folder')}`;
 }
 
-/** Lists every folder whose numbers are not simply "all stored". */
+/** Lists the folders that are not completely stored. */
 function certificateLines(certificates: readonly FolderCertificate[]): string[] {
   const odd = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
@@ -77,7 +77,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
 }
 
-/** Pending deletions wait for the user or for a later check; the next sync compares everything else again. */
+/** Pending deletions wait for the user or a later check; the next sync compares everything else again. */
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
@@ -119,7 +119,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
   'newest-page': 'counts agree',
 };
 
-/** What a pass would do, for people: each folder with the reason and the price, then the sum. */
+/** Returns a sync's plan as text: each folder with reason and cost, then the total. */
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
@@ -136,9 +136,9 @@ export function planText(plan: SyncPlan): string {
 }
 
 /**
- * Prints the result of a pass and names what went wrong. A pass over an archive with known damage ends with 3.
+ * Prints a sync's result and problems. Returns exit code 3 if damage is known.
  *
- * @param archive its folder, and what verifications found: null where no damage is known
+ * @param archive its folder, and the damage found by verifications, or null
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 async function printResult(
@@ -150,7 +150,7 @@ async function printResult(
   refuseUnknownNames(command, result, dataDir);
   const found = damage === null ? [] : [damageTrouble(damage)];
   const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
-  // Under cron every line becomes a mail: a pass without trouble is none.
+  // Cron mails every line: a sync without problems prints nothing.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   const printed = { ...result, sum: sumOf(result.certificates), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
@@ -159,9 +159,9 @@ async function printResult(
 }
 
 /**
- * Prints what a pass would do. Damage that is known is named and ends with 3, as the pass itself would.
+ * Prints a sync's plan. Known damage is printed too and returns 3, as the sync would.
  *
- * @param damage what verifications found; null where no damage is known
+ * @param damage found by verifications; null if none is known
  */
 async function printPlan(
   context: CommandContext,
@@ -175,10 +175,10 @@ async function printPlan(
   return trouble.exit;
 }
 
-/** Nobody reads more sentences than this; the result has them all. */
+/** Sentences shown; the result has all. */
 const MOST_SHOWN = 20;
 
-/** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
+/** Prints problems on standard error: all as text, with --json only the most severe. */
 function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
   for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_SHOWN)) {
     printError(notices.stream, globals.json, trouble);
@@ -193,7 +193,7 @@ interface SyncCommand extends Narrowing {
   readonly full: boolean;
   readonly dryRun: boolean;
   readonly acceptEndings: boolean;
-  /** A log of JSON Lines on standard error instead of progress. */
+  /** Writes JSON Lines to standard error instead of progress. */
   readonly log: boolean;
 }
 
@@ -273,10 +273,10 @@ async function synchronise(context: CommandContext, command: SyncCommand): Promi
 }
 
 /**
- * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
- * and limits are the daemon's own. Interrupted, only the waiting ends.
+ * Makes a running daemon sync, starting after this call; null if no daemon has the archive. The daemon's own accounts
+ * and limits apply. An interruption ends only the wait.
  *
- * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
+ * @throws usage-option for excluded names; errors of the daemon
  */
 async function handOver(
   context: CommandContext,
@@ -302,7 +302,7 @@ async function handOver(
   return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }
 
-/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
+/** A plan without an archive uses an empty temporary one, and leaves nothing behind. */
 function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
   if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
   const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));

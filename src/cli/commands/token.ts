@@ -44,7 +44,7 @@ export const define: Define = (command, chosen) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without one, the program asks for it.
+      // Without a command, the program requests one.
       if (typed !== undefined) {
         const problem = `unknown command '${typed}'. Use create, list or revoke.`;
         throw invalidUsage('token', problem);
@@ -150,7 +150,7 @@ async function withTokens<T>(
   }
 }
 
-/** A token as `--json` prints it; times in ISO 8601 UTC. */
+/** Returns a token for `--json`; times in ISO 8601 UTC. */
 function lineOf(token: ApiToken, now: number) {
   const { id, name, createdAt, usedAt, expiresAt, mailboxes } = token;
   return {
@@ -173,7 +173,7 @@ function textOf(token: ApiToken, now: number): string {
   return terminalLine(`${id}  ${name}: ${reach}, ${used}${until}`);
 }
 
-/** The resource id in a key of a mailbox. */
+/** Returns the resource id in a mailbox key. */
 function mailboxIn(key: string): string {
   const parts: unknown = JSON.parse(key);
   return Array.isArray(parts) && typeof parts[1] === 'string' ? parts[1] : key;

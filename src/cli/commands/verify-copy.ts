@@ -23,7 +23,7 @@ import { foundIn, isEncrypted, notingDamage, withStore } from '../copy-target.ts
 import { type Colours, present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** `mailkeep verify --copy`. @throws what the engine's `checkTarget` throws */
+/** Runs `mailkeep verify --copy`. @throws errors of the engine's `checkTarget` */
 export async function verifyCopy(
   context: CommandContext,
   target: string,
@@ -202,7 +202,7 @@ function drillText(
   ].join('\n');
 }
 
-/** Without the path, which has the name of a folder. */
+/** Omits the path, which contains a folder's name. */
 function knownFinding(finding: DrillFinding): KnownFinding {
   return { what: 'drill', id: null, text: testFindingText({ ...finding, path: null }) };
 }

@@ -145,7 +145,7 @@ async function verify(context: CommandContext, options: VerifyLine): Promise<Exi
   if (sample !== undefined) return verifyPart(context, dataDir, sample);
   if (options.repair === true)
     return repairCopied(context, dataDir, options.from ?? [], options.trustCopy ?? false);
-  // The threads load while this one does.
+  // The worker threads load in parallel with this one.
   const { checkerOnThreads } = await import('../../verify/check-segment.ts');
   const checker = checkerOnThreads();
   try {
@@ -191,7 +191,7 @@ function sampleSize(text: string): SampleSize {
   throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }
 
-/** Findings shown one by one; --json has more. */
+/** Findings shown as text; --json has more. */
 const MOST_SHOWN = 50;
 
 function verifyReport(
@@ -230,7 +230,7 @@ function sampleReport(
   ]).join('\n');
 }
 
-/** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
+/** Returns the remedy; if only the catalog is damaged, its own line suggests a rebuild. */
 function remedy(findings: readonly Finding[]): string | false {
   if (inLog(findings)) {
     return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
@@ -263,7 +263,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     missing: 'There is no catalog to compare; "mailkeep rebuild" creates one.',
     'other-version':
       'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.',
-    // A rebuild from a damaged log would lose what the catalog may still know.
+    // A rebuild from a damaged log would lose data that the catalog may still have.
     different: logIsDamaged
       ? 'The catalog differs from the log, which is damaged.'
       : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.',
@@ -272,7 +272,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   }[state];
 }
 
-/** A commit that a checkpoint vouches for, and who signed that: `compared` with a key that was given. */
+/** A checkpoint's commit and signer; `compared` if the key was given by the user. */
 interface SignedCommit extends VouchedCommit {
   readonly signedAt: string;
   /** See `fingerprintOf`. */
@@ -281,9 +281,9 @@ interface SignedCommit extends VouchedCommit {
 }
 
 /**
- * Reads the complete archive, reports what it found, and records when, unless the catalog was not checked.
+ * Verifies the complete archive, prints the findings and records the time, unless the catalog was not checked.
  *
- * @param checker is closed in the end
+ * @param checker closed at the end
  */
 async function verifyAll(
   context: CommandContext,
@@ -323,7 +323,7 @@ async function verifyAll(
   return exit;
 }
 
-/** What was not looked at is no damage, and not sound either. */
+/** An unchecked catalog is neither damaged nor sound. */
 function exitOfVerification({ found, catalog }: Verification): ExitCode {
   if (found > 0) return EXIT.damage;
   return catalog === 'unreadable' ? EXIT.failures : EXIT.done;
@@ -340,9 +340,9 @@ function printUnread(
 }
 
 /**
- * Returns what a checkpoint covers; prints who signed it and when.
+ * Returns a checkpoint's commit; prints who signed it and when.
  *
- * @param publicKey the key that has to have signed it, or a file that holds it
+ * @param publicKey the required signing key, or a file with it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
 function vouchedBy(
@@ -402,13 +402,13 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** More than this many differences are counted, and not named. */
+/** Further differences are only counted. */
 const MOST_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
 /**
- * `mailkeep verify --origin`: compares the archive with the service and settles what was assumed. Nothing else is
- * concluded from a difference: deciding about it is what a sync is for.
+ * Runs `mailkeep verify --origin`: compares the archive with the service, and verifies messages matched without
+ * download. Only reports differences: a sync decides about them.
  *
  * @throws archive-in-use
  */
@@ -462,7 +462,7 @@ async function report(
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
-  // Relinked places whose sources were fetched: as assumed, or another message.
+  // Messages matched without download, now fetched: confirmed or corrected.
   const settled = { verified: sum('verified'), corrected: sum('corrected') };
   const shown = { ...tally, ...settled, findings, requests, durationMs };
   await context.output.object({ ...shown, failures }, () => originText(shown));
@@ -509,7 +509,7 @@ function originText({
   ]).join('\n');
 }
 
-/** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
+/** Runs `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is not an archive */
 async function repairCopied(
   context: CommandContext,
   dataDir: string,
@@ -521,7 +521,7 @@ async function repairCopied(
     .filter((copy) => !isEncrypted(context, dataDir, copy))
     .map((copy) => path.resolve(surroundings.cwd, copy));
   for (const copy of folders) {
-    // One that is there and cannot be read is named and skipped.
+    // An existing but unreadable copy is reported and skipped.
     if (!existsSync(copy) || isAbsent(copy))
       throw usageError('usage-no-archive', { dataDir: copy });
   }
@@ -542,10 +542,10 @@ async function repairCopied(
   }
 }
 
-/** What an encrypted copy has of the segments that are damaged here; `label` is that of its store. */
+/** An encrypted copy's segments for the damaged local ones; `label` identifies its store. */
 type Fetched = SegmentsForRepair & { readonly label: string };
 
-/** @param fetched copies whose folders are temporary */
+/** @param fetched copies in temporary folders */
 async function repairWith(
   context: CommandContext,
   dataDir: string,
@@ -588,7 +588,7 @@ async function repairWith(
   return exit;
 }
 
-/** Whether a folder surely holds no archive. */
+/** Returns whether a folder certainly contains no archive. */
 function isAbsent(copy: string): boolean {
   try {
     return !holdsArchive(copy);

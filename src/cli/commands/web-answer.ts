@@ -4,7 +4,7 @@ import { answerOver, joined } from '../../core/listener.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
 import type { CommandContext, Define } from '../context.ts';
 
-/** Run by the worker that holds an account, for a node at which `mailkeep web --account` runs. No command for people. */
+/** Run by the worker that holds an account, for `mailkeep web --account` on another node. Not for users. */
 export const define: Define = (command, chosen) => {
   command.action(() => chosen(answerWeb));
 };

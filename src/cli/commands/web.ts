@@ -85,11 +85,11 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * Opens a sign-in link in the user's browser. The link itself never stands on a command line, where every user of the
- * machine could read it: the browser gets a file that only this user can read, which leads to it.
+ * Opens a sign-in link in the user's browser. Every local user can read command lines, so the browser gets a private
+ * file that redirects to the link.
  *
- * @param keptMs how long the browser may take to start and read the file, in milliseconds
- * @returns resolves when the file is removed: after that time, when the command is interrupted, or where there is no browser
+ * @param keptMs time for the browser to start and read the file, in milliseconds
+ * @returns resolves when the file is removed: after that time, on interruption, or without a browser
  */
 async function openInBrowser(
   url: string,
@@ -136,7 +136,7 @@ function opener(file: string): [string, ...string[]] {
   return ['xdg-open', file];
 }
 
-/** How long `--link --open` waits for the browser to start and read the link, in milliseconds. */
+/** Milliseconds for the browser to start and read the link with `--link --open`. */
 const READ_MS = 60_000;
 
 interface ServeOptions {
@@ -145,7 +145,7 @@ interface ServeOptions {
   readonly open: boolean;
 }
 
-/** Returns whether a daemon runs for the archive. A socket that somebody else packed with it is nobody's daemon. */
+/** Returns whether a daemon runs for the archive; ignores a socket packed with the archive by someone else. */
 async function hasDaemon(dataDir: string): Promise<boolean> {
   try {
     const control = findControlSocket(dataDir);
@@ -156,7 +156,7 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
   }
 }
 
-/** Serves the archive until the command is interrupted, which is how it ends well. */
+/** Serves the archive until interrupted, which is the normal end. */
 async function serveWeb(context: CommandContext, options: ServeOptions): Promise<void> {
   holdYoungGeneration();
   holdOldGeneration();
@@ -196,20 +196,20 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
   }
 }
 
-/** How a server is announced. */
+/** Options for announcing a server. */
 interface Announced {
-  /** Where what is remembered of browsers is kept: `--link` finds the server by it. */
+  /** The folder of the remembered browsers, through which `--link` finds the server. */
   readonly dataDir: string;
-  /** Keys of the mailboxes that the first link is limited to; null for all. */
+  /** Mailbox keys that limit the first link; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly open: boolean;
   /** The command that prints another link. */
   readonly asking: string;
-  /** Whether browsers stay signed in when the server is started again. */
+  /** Whether browsers stay signed in across restarts. */
   readonly areKept: boolean;
 }
 
-/** Says where a server listens and how to sign in, and resolves when the command is interrupted. */
+/** Prints where a server listens and how to sign in; resolves when the command is interrupted. */
 export async function whileServed(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
@@ -247,7 +247,7 @@ export function cannotListen({ host, port }: ListenAddress, error: unknown): unk
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
-/** Prints a link of the server that runs: the daemon, or else the `mailkeep web` that was started last. */
+/** Prints a link of the running server: the daemon, otherwise the `mailkeep web` started last. */
 async function askForLink(
   context: CommandContext,
   addresses: readonly string[],
@@ -266,7 +266,7 @@ async function askForLink(
 }
 
 /**
- * Prints a link of the first server that answers.
+ * Prints a link of the first server that responds.
  *
  * @throws web-not-running
  */
@@ -294,7 +294,7 @@ export async function printLink(
   throw webError('web-not-running', { dataDir });
 }
 
-/** What the configuration decides about an archive; null where it cannot be read, or is about another archive. */
+/** Returns the configuration's policy for an archive; null if it is unreadable or for another archive. */
 function policyFor(dataDir: string, context: CommandContext): ArchivePolicy | null {
   const globals = { ...context.globals, data: undefined };
   try {

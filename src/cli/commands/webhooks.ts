@@ -99,7 +99,7 @@ export const define: Define = (command, chosen) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without one, the program asks for it.
+      // Without a command, the program requests one.
       if (typed !== undefined) throw unknownCommand(typed);
     });
   const sub = (name: string, summary: string) =>
@@ -186,16 +186,16 @@ function unknownCommand(typed: string): Error {
   return invalidUsage('webhooks', problem);
 }
 
-/** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
+/** A webhook as shown by both APIs, without other fields and without the secret. */
 interface Hook
   extends Pick<
     WebhookRecord,
     'id' | 'name' | 'description' | 'events' | 'status' | 'url' | 'createdAt' | 'updatedAt'
   > {
-  /** Address of the mailbox. */
+  /** The mailbox's address. */
   readonly mailbox: string;
   readonly mailboxId: string | null;
-  /** Name of the account in the configuration. */
+  /** The account's name in the configuration. */
   readonly account: string;
 }
 
@@ -206,13 +206,13 @@ interface HookFilter {
 }
 
 interface TestOutcome {
-  /** Null where the service did not say. */
+  /** Null if the service did not say. */
   readonly success: boolean | null;
   readonly httpStatus: number | null;
   readonly error: string | null;
 }
 
-/** The service finishes it later (202). */
+/** The service completes it later (202). */
 type OrAccepted<T> = T | 'accepted';
 
 async function testDelivery(
@@ -236,7 +236,7 @@ async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOu
   return { success, httpStatus, error };
 }
 
-/** Lists webhooks: over the platform surface, which lists an order in one request, where the account has it. */
+/** Lists webhooks; over the Platform API if available, which lists an order in one request. */
 async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
   const { platform, mailbox: client } = clients;
   const options = { ...clients.options, ...given({ status }) };
@@ -309,7 +309,7 @@ function platformHook(
 }
 
 interface Chosen {
-  /** With the named mailboxes that each has; none stands for all of them. */
+  /** With the requested mailboxes of each; an empty list means all. */
   readonly accounts: readonly {
     readonly account: AccountSettings;
     readonly names: readonly string[];
@@ -318,13 +318,13 @@ interface Chosen {
 }
 
 /**
- * Finds the accounts that have the named mailboxes, before anything is changed. Costs a request for each account, and
- * none where no mailbox is named or there is only one account.
+ * Finds the accounts of the requested mailboxes, before any change. Costs a request per account, or none without
+ * requested mailboxes or with one account.
  *
- * No account is chosen where one did not answer and a name was not found in the others: it may be there. Why it did not
- * answer is printed.
+ * If an account does not respond and a name was not found elsewhere, no account is returned, because it may be there.
+ * The failure is printed.
  *
- * @throws operation-mailbox-nowhere where all answered and none has a name
+ * @throws operation-mailbox-nowhere if all responded and none has a name
  */
 async function accountsWith(
   context: CommandContext,
@@ -357,22 +357,22 @@ async function accountsWith(
   });
 }
 
-/** A listed webhook; `delivery` is null where nothing reports what became of its deliveries. */
+/** A listed webhook; `delivery` is null if its deliveries are unknown. */
 type JudgedHook = Hook & {
   readonly delivery: {
-    /** As the daemon judges it; `off`: paused or disabled. */
+    /** As determined by the daemon; `off`: paused or disabled. */
     readonly state: 'well' | 'off' | 'failing';
-    /** Deliveries that failed in a row, the newest first. */
+    /** Consecutive failed deliveries, up to the newest. */
     readonly failures: number;
-    /** ISO 8601: the last successful delivery within a day; null where none is known. */
+    /** ISO 8601: the last successful delivery within a day; null if unknown. */
     readonly lastSuccessAt: string | null;
   } | null;
 };
 
-/** Deliveries that the daemon kept, by account. A state that cannot be read is a warning, once, and has none. */
+/** Returns the daemon's recorded deliveries of an account. An unreadable state is reported once and counts as empty. */
 type KeptLog = (account: string) => readonly LoggedDelivery[];
 
-/** Returns what reads the deliveries that the daemon kept in an archive's state. */
+/** Returns a reader of the deliveries in an archive's state. */
 function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
   let hasWarned = false;
   const warn = (why: string, hint: string): readonly LoggedDelivery[] => {
@@ -401,8 +401,8 @@ function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
 }
 
 /**
- * Judges listed webhooks as the daemon does: by the delivery log of the platform surface, read now, and by what the
- * daemon kept of it. Webhooks that were created from here and are not listed are findings as well.
+ * Determines the condition of listed webhooks like the daemon: by the Platform API's delivery log, read now, and the
+ * daemon's record. Our webhooks missing from the list are findings too.
  */
 async function judgedHooks(
   context: CommandContext,
@@ -437,7 +437,7 @@ function stateOf(finding: WebhookFinding | undefined): JudgedHook['delivery'] {
   };
 }
 
-/** Webhooks created from here that a complete listing lacks. A listing of one status does not show the others. */
+/** Returns our webhooks missing from a complete list. A list of one status does not include the others. */
 async function unlisted(
   context: CommandContext,
   dataDir: string,
@@ -459,7 +459,7 @@ async function unlisted(
   );
 }
 
-/** Null where there is no delivery log and the daemon has kept none. */
+/** Returns null without a delivery log and record. */
 async function knownDeliveries(
   context: CommandContext,
   clients: Clients,
@@ -477,7 +477,7 @@ async function knownDeliveries(
   return kept.length === 0 ? null : kept;
 }
 
-/** The list is worth showing without what could not be learned about it. */
+/** Returns a default and warns on failure: the list is useful without these details. */
 async function orWarning<T>(
   { notices, signal }: CommandContext,
   what: string,
@@ -493,7 +493,7 @@ async function orWarning<T>(
   }
 }
 
-/** Warnings that are printed; the table shows the state of every webhook. */
+/** Warnings printed; the table shows the state of every webhook. */
 const MOST_WARNED = 5;
 
 async function listWebhooks(
@@ -615,13 +615,13 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
   return tableText(headings, rows, 5, output);
 }
 
-/** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
+/** Minimum characters of an id prefix: shorter ones, or an unset variable, are likely mistakes. */
 const SHORTEST_BEGINNING = 4;
 
 /**
- * `mailkeep webhooks test|pause|resume|delete`.
+ * Runs `mailkeep webhooks test|pause|resume|delete`.
  *
- * @param ids ids, or beginnings of ids; none stands for all webhooks of the mailbox
+ * @param ids ids or prefixes; empty for all webhooks of the mailbox
  */
 async function actOnWebhooks(
   context: CommandContext,
@@ -717,7 +717,7 @@ async function actOn(
   return EXIT.done;
 }
 
-/** What the receiver did with a test delivery; `error` may be in its own words. */
+/** Returns a test delivery's result; `error` may be the receiver's own text. */
 function testText(outcome: TestOutcome | 'accepted'): string {
   if (outcome === 'accepted') return 'the test will be sent';
   const { success, httpStatus, error } = outcome;
@@ -731,7 +731,7 @@ function about({ id, name, mailbox, url }: Hook): string {
   return `${terminalLine(id)} "${terminalLine(name)}" (${terminalLine(mailbox)} -> ${terminalLine(url)})`;
 }
 
-/** A secret that proves nothing any more. */
+/** Removes a deleted webhook's secret. */
 async function forget(context: CommandContext, dataDir: string, { id }: Hook): Promise<void> {
   try {
     await forgetSecret(dataDir, id);
@@ -749,7 +749,7 @@ interface NewWebhook {
   readonly secretFile: string;
 }
 
-/** What a webhook of ours is created with. `url` is the configuration's webhook.publicUrl if it is not given. */
+/** Options for creating a webhook. `url` defaults to the configuration's webhook.publicUrl. */
 type NewCommand = Values<'url' | 'account'> & {
   readonly name: string;
   readonly test: boolean;
@@ -757,7 +757,7 @@ type NewCommand = Values<'url' | 'account'> & {
 
 type Fields = ReturnType<typeof webhookFields>;
 
-/** @throws usage-invalid without an address, request-invalid */
+/** @throws usage-invalid without a URL, request-invalid */
 function webhookFields(settings: Settings, { url, name }: NewCommand, command: string) {
   const address = url ?? settings.webhook?.publicUrl;
   if (address === undefined || address === null)
@@ -771,10 +771,10 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
 }
 
 /**
- * Creates a webhook and stores its secret, which the service shows only now. The secret is in nothing that is returned.
- * A webhook whose secret is lost is deleted again.
+ * Creates a webhook and stores its secret, which the service shows only once. The result does not contain the secret. A
+ * webhook whose secret cannot be stored is deleted.
  *
- * @throws webhook-secrets-unwritable, webhook-secret-lost, and what the service refuses
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors of the service
  */
 async function register(
   context: CommandContext,
@@ -806,23 +806,23 @@ async function register(
   }
 }
 
-/** Without the signal: whoever interrupts now still wants no webhook that nobody can check. */
+/** Ignores the signal: even after an interruption, no webhook without a stored secret may stay. */
 async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
     return true;
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    // The error that is about to be thrown says that the webhook is still there.
+    // The caller's error reports that the webhook still exists.
     return false;
   }
 }
 
 /**
- * `mailkeep webhooks create`: registers a webhook, stores its secret, which the service shows only now, and tests
- * it. The secret is in no output. A webhook that does the same is shown instead of a second one.
+ * Runs `mailkeep webhooks create`: creates a webhook, stores its secret, which the service shows only once, and tests
+ * it. No output contains the secret. Shows an equivalent webhook instead of creating a second one.
  *
- * @returns 1 when the test delivery failed; the webhook is there all the same
+ * @returns 1 if the test delivery failed; the webhook still exists
  */
 async function createWebhook(
   context: CommandContext,
@@ -846,7 +846,7 @@ async function createWebhook(
   );
 }
 
-/** Finds a webhook of a mailbox that delivers the same events to the same address. */
+/** Finds a mailbox's webhook with the same events and URL. */
 async function sameHook(
   { account, mailbox: client, options }: Clients,
   { resourceId, address }: NamedMailbox,
@@ -864,7 +864,7 @@ async function sameHook(
   return same;
 }
 
-/** A second webhook would deliver everything twice. */
+/** Shows the existing webhook: a second one would deliver everything twice. */
 async function printExisting(
   { output }: CommandContext,
   dataDir: string,
@@ -885,7 +885,7 @@ async function printExisting(
   return EXIT.done;
 }
 
-/** Prints the webhook even if its test fails: the path of its secret must not be lost. */
+/** Prints the webhook even if its test fails, so that the path of its secret is not lost. */
 async function tested(
   { output }: CommandContext,
   clients: Clients,
@@ -915,9 +915,9 @@ async function tested(
 }
 
 interface EnsureCommand extends NewCommand {
-  /** Addresses or resource ids; none stands for all that the configuration mirrors. */
+  /** Addresses or resource ids; empty for all mailboxes in the configuration. */
   readonly mailboxes: readonly string[];
-  /** Only what is missing is created; webhooks that are paused stay so. */
+  /** Creates missing webhooks only; paused ones stay paused. */
   readonly createOnly: boolean;
 }
 
@@ -925,10 +925,10 @@ type Step = WebhookStep<Hook>;
 type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
 
 /**
- * `mailkeep webhooks ensure` and `create --all`: one webhook for each mailbox. What is there is kept, so that it can be
- * run again and again.
+ * Runs `mailkeep webhooks ensure` and `create --all`: one webhook per mailbox. Keeps existing ones, so it can be
+ * repeated.
  *
- * @returns 1 when a mailbox failed, or the test delivery; the others are done all the same
+ * @returns 1 if a mailbox or the test delivery failed; the others are still done
  * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
@@ -962,7 +962,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
       const { action, code } = await take(taken, step);
       tally[action] += 1;
       results.push(code);
-      // All deliver to one address: one test shows whether it answers.
+      // All deliver to the same URL: one test is sufficient.
       if (action === 'created') test = false;
     }
     for (const hook of others) {
@@ -977,7 +977,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   }
   const { kept, resumed, created, failed, other } = tally;
   const all = kept + resumed + created + failed;
-  // Nothing was done, and the reason is printed.
+  // Nothing was done, and the reason is already printed.
   if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
   const parts = present([
     `${count(created)} created`,
@@ -1006,9 +1006,9 @@ async function wantedMailboxes(
 }
 
 /**
- * The webhooks of these mailboxes: all at once over the platform surface, else those of each.
+ * Returns the webhooks of these mailboxes: in one list over the Platform API, otherwise per mailbox.
  *
- * @param named only some mailboxes are meant
+ * @param named whether only some mailboxes are selected
  * @param refuse called for mailboxes whose webhooks the service does not list
  */
 async function listedHooks(
@@ -1031,11 +1031,10 @@ async function listedHooks(
 }
 
 /**
- * The webhooks whose secrets are stored here. One that the list lacks is asked for by its id: a list may be wrong, and a
- * secret that was forgotten cannot be had again. Those that answer are added to the list.
+ * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id: the list may be
+ * wrong, and a forgotten secret cannot be recovered. Adds those found to the list.
  *
- * @param refuse called for mailboxes of which the service does not say whether the webhook is there: another one would
- *   deliver everything twice
+ * @param refuse called for mailboxes whose webhook may or may not exist: a second one would deliver everything twice
  */
 async function ownHooks(
   clients: Clients,
@@ -1072,7 +1071,7 @@ async function ownHooks(
       own.push(hook);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-      // Only "no such webhook" says that it is gone; another refusal leaves its secret where it is.
+      // Only a 404 proves that it is gone; otherwise keep its secret.
       if (error.facts.status === 404) own.push(hook);
       else await refuse(mailboxOf, error);
     }
@@ -1094,7 +1093,7 @@ interface Taken {
   readonly code: ExitCode;
 }
 
-/** Takes a step and reports it. A mailbox that the service refuses does not stop the others. */
+/** Executes a step and reports it. A refused mailbox does not stop the others. */
 async function take(taking: Taking, step: Step): Promise<Taken> {
   const { context, clients, createOnly } = taking;
   const { output } = context;
@@ -1102,7 +1101,7 @@ async function take(taking: Taking, step: Step): Promise<Taken> {
     if (step.act === 'create') return await create(taking, step);
     await forgetMissing(taking.dataDir, step);
     if (step.act === 'keep' || createOnly) {
-      // A thousand lines of what is as it should be would hide the rest.
+      // Thousands of unchanged webhooks would hide the rest.
       if (output.json) await output.line({ ...step.hook, action: 'kept' }, () => '');
       return { action: 'kept', code: EXIT.done };
     }
@@ -1149,12 +1148,12 @@ async function create(
   return { action: 'created', code: test?.success === false ? EXIT.failures : EXIT.done };
 }
 
-/** The secrets of webhooks that are gone open nothing any more. */
+/** Removes the secrets of missing webhooks. */
 async function forgetMissing(dataDir: string, { missing }: Step): Promise<void> {
   for (const id of missing) await forgetSecret(dataDir, id);
 }
 
-/** The webhook is there, whatever becomes of its test. */
+/** Returns the test result; the webhook exists even if the test fails. */
 async function testedWebhook(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
   try {
     return await testDelivery(clients, hook);
