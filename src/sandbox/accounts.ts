@@ -5,7 +5,7 @@ import type { Mailbox, Store } from './store.ts';
 const orderRecord = z.object({ id: z.string(), userId: z.string() });
 export type Order = z.infer<typeof orderRecord>;
 
-/** Mail orders of the hosting account and the users they belong to. */
+/** Mail orders and their users. */
 export class Orders {
   readonly #byId = new Map<string, Order>();
 
@@ -22,7 +22,7 @@ export class Orders {
     this.store.putDocument('order', order.id, order);
   }
 
-  /** A mailbox of one of the user's orders; null for one that is not there or belongs to somebody else. */
+  /** Returns a mailbox of the user's orders; null if missing or of another user. */
   mailboxOfUser(resourceId: string, userId: string): Mailbox | null {
     const mailbox = this.store.mailboxes.get(resourceId);
     if (mailbox === undefined) return null;
@@ -43,7 +43,7 @@ const standingRecord = z.object({
 type Standing = z.infer<typeof standingRecord>;
 type MailboxStatus = Standing['status'];
 
-/** What the account panel knows about a mailbox besides its mail: when it was created and whether it is suspended. */
+/** Data of the account panel about a mailbox: creation time and suspension. */
 export class Standings {
   readonly #byMailbox = new Map<string, Standing>();
 
@@ -56,7 +56,7 @@ export class Standings {
     }
   }
 
-  /** A mailbox nobody asked about before is active, and was created now. */
+  /** Returns a mailbox's standing; an unknown mailbox is active and created now. */
   of(mailbox: Mailbox): Standing {
     const known = this.#byMailbox.get(mailbox.resourceId);
     if (known !== undefined) return known;
@@ -80,9 +80,8 @@ export class Standings {
 }
 
 /**
- * What a bearer token may reach. The two surfaces have tokens of their own: a mailbox token belongs to one
- * order and may be narrowed to some of its mailboxes; a platform token belongs to a user and sees that
- * user's orders.
+ * The scope of a bearer token. The two APIs have separate tokens. A mailbox token belongs to one order, and may be
+ * limited to some of its mailboxes. A platform token belongs to a user and covers that user's orders.
  */
 const tokenRecord = z.discriminatedUnion('surface', [
   z.object({
@@ -107,7 +106,7 @@ export type PlatformToken = Extract<Token, { surface: 'platform' }>;
 
 const KIND = 'token';
 
-/** Tokens by the SHA-256 of their secret, so that a state file holds none that works. */
+/** Tokens by the SHA-256 of their secret, so that a state file contains no usable one. */
 export class Tokens {
   readonly #byHash = new Map<string, Token>();
 
@@ -125,7 +124,7 @@ export class Tokens {
     return this.#byHash.has(hashOf(secret));
   }
 
-  /** @returns false when there is no such token */
+  /** @returns false for an unknown token */
   revoke(secret: string, now: number): boolean {
     const token = this.#byHash.get(hashOf(secret));
     if (token === undefined) return false;
@@ -133,7 +132,7 @@ export class Tokens {
     return true;
   }
 
-  /** The token of an `Authorization` header that works on a surface now; null is a 401. */
+  /** Returns the valid token of an `Authorization` header for an API; null means 401. */
   authorize<S extends Token['surface']>(
     header: string | undefined,
     surface: S,
@@ -149,7 +148,7 @@ export class Tokens {
   }
 }
 
-/** Returns whether a token reaches a mailbox of its order: any, unless it is narrowed to some. */
+/** Returns whether a token covers a mailbox of its order: any, unless limited to some. */
 export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
   if (mailbox.orderId !== orderId) return false;
   return mailboxes === null || mailboxes.includes(mailbox.resourceId);

@@ -9,48 +9,48 @@ import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
-/** Characters of a log that an error shows. */
+/** Characters of a log shown in an error. */
 const SHOWN = 400;
-/** Below what Linux takes for connections (net.ipv4.ip_local_port_range): nobody else gets the port meanwhile. */
+/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that the port stays free. */
 const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 
-/** As whom and where programs run. */
+/** User, folder and environment of the programs. */
 interface RunOptions {
   readonly uid?: number;
   readonly gid?: number;
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Ends programs that run to their end. */
+  /** Aborts programs started by `run`. */
   readonly signal?: AbortSignal;
 }
 
-/** The processes of a server, which end with who started it. */
+/** Child processes of a server, ended together with it. */
 export class Children {
   readonly #running: ChildProcess[] = [];
   #isStopped = false;
 
-  /** @param folder for their files, removed when they are stopped; short, because there are sockets in it */
+  /** @param folder for their files, removed on stop; a short path, because it contains sockets */
   constructor(
     readonly folder: string,
     private readonly options: RunOptions = {},
   ) {}
 
-  /** Starts a program that stays. @throws demo-server-ended once everything was stopped */
+  /** Starts a long-running program. @throws demo-server-ended after `stop` */
   start(program: string, ...args: readonly string[]): ChildProcess {
     if (this.#isStopped) throw demoError('demo-server-ended', { program, log: '' });
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
-    // It has its own by now.
+    // The child has its own descriptor.
     closeSync(log);
-    // It could not be started: it never answers.
+    // It could not start, and will never respond.
     child.on('error', () => undefined);
     this.#running.push(child);
     return child;
   }
 
-  /** Runs a program to its end, and returns what it printed. @throws demo-server-ended if it fails */
+  /** Runs a program to its end, and returns its output. @throws demo-server-ended if it fails */
   async run(program: string, ...args: readonly string[]): Promise<string> {
     try {
       return (await run(program, args, this.options)).stdout;
@@ -60,7 +60,7 @@ export class Children {
     }
   }
 
-  /** Waits until something is so. @throws demo-server-ended, demo-server-late */
+  /** Waits for a condition. @throws demo-server-ended, demo-server-late */
   async until(program: string, isSo: () => Promise<boolean>): Promise<void> {
     for (let waited = 0; waited < STARTUP_MS; waited += BETWEEN_TRIES_MS) {
       const gone = this.#running.find(hasEnded);
@@ -74,12 +74,12 @@ export class Children {
     throw demoError('demo-server-late', { program, log: this.#endOfLog(program) });
   }
 
-  /** Waits until a program listens on a port of this machine. */
+  /** Waits until a program listens on a local port. */
   listening(program: string, port: number): Promise<void> {
     return this.until(program, () => isListening(port));
   }
 
-  /** Ends everything at once, since nothing is kept, and removes the folder. */
+  /** Kills all processes, since nothing needs to be kept, and removes the folder. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#running.map(killed));
@@ -103,18 +103,17 @@ export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid === undefined || exitCode !== null || signalCode !== null;
 }
 
-/** Ends a process that has nothing to lose, and resolves when it has ended. */
+/** Kills a process, and resolves when it has ended. */
 export async function killed(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  // PostgreSQL removes its shared memory then; others end by it as well.
+  // SIGQUIT makes PostgreSQL remove its shared memory.
   child.kill(path.basename(child.spawnfile) === 'postgres' ? 'SIGQUIT' : 'SIGKILL');
   await gone;
 }
 
 /**
- * Returns a port of this machine nobody listens on, which the system gives to no connection either: a server that is started
- * again finds it free.
+ * Returns a free port that the system does not use for outgoing connections, so that a restarted server finds it free.
  */
 export async function lastingPort(): Promise<number> {
   for (;;) {

@@ -9,31 +9,28 @@ import { demoError } from './errors.ts';
 const lineShape = z.looseObject({
   msg: z.string(),
   account: z.string().optional(),
-  /** Of a run: messages that it found, and requests that it took. */
+  /** Messages found and requests made by a run. */
   ...{ added: z.int().optional(), requests: z.int().optional() },
 });
 const PROGRAM = 'mailkeep fleet worker';
-/** Characters of what it wrote last that an error shows. */
+/** Characters of the last output shown in an error. */
 const SHOWN = 400;
 
-/** `mailkeep fleet worker` as a process of its own, and what its log says. */
+/** Runs `mailkeep fleet worker` as a child process and reads its log. */
 export class DemoWorker {
-  /** Names of accounts whose archives it has opened, and when: milliseconds since the epoch. */
+  /** Times at which it opened each account's archive, milliseconds since the epoch. */
   readonly open = new Map<string, number>();
-  /** Names of accounts that were mirrored to their end at least once. */
+  /** Accounts synced completely at least once. */
   readonly mirrored = new Set<string>();
-  /** Runs that found nothing new, and their requests. */
+  /** Runs without new mail, and their requests. */
   readonly quiet = { runs: 0, requests: 0 };
-  /** Resident memory when its session had begun, before it opened anything. Bytes. */
+  /** Resident memory in bytes at the session's start, before it opened any archive. */
   emptyBytes = 0;
   readonly #child: ChildProcess;
   readonly #read: Promise<void>;
   #last = '';
 
-  /**
-   * @param dir of the node, with its configuration
-   * @param now returns milliseconds since the epoch
-   */
+  /** @param dir the node's folder, with its configuration @param now returns milliseconds since the epoch */
   constructor(
     dir: string,
     env: Readonly<Record<string, string | undefined>>,
@@ -62,13 +59,13 @@ export class DemoWorker {
     }
   }
 
-  /** Ends it as a power cut would; resolves when all it had written was read. */
+  /** Kills it like a power cut; resolves when all its output was read. */
   async kill(): Promise<void> {
     await killed(this.#child);
     await this.#read;
   }
 
-  /** Resident memory now, in bytes; 0 where the system does not say (it has no /proc). */
+  /** Resident memory in bytes; 0 without /proc. */
   get residentBytes(): number {
     try {
       const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
@@ -79,7 +76,7 @@ export class DemoWorker {
   }
 
   #note(text: string): void {
-    // Of a worker that is killed, the last line may be cut off.
+    // The last line of a killed worker may be truncated.
     const { success, data } = lineShape.safeParse(parseJson(text));
     if (!success) return;
     const { msg, account, added, requests = 0 } = data;

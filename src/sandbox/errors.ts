@@ -1,6 +1,6 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** An error of the local service's set-up. Exit code 2, but for `sandbox-source-changed`, which is a fault of one request. */
+/** Errors of the sandbox's set-up. Exit code 2, except `sandbox-source-changed`, which affects one request. */
 export const serviceError = defineErrors({
   usage: {
     'sandbox-seed-unreadable': ({ path, reason }: { path: string; reason: string }) =>
@@ -22,7 +22,7 @@ export const serviceError = defineErrors({
 
 const afterLog = (log: string): string => (log === '' ? '' : ` Its log ends with:\n${log}`);
 
-/** An error of the demo: nothing of the user's own is concerned. */
+/** Errors of the demo, which never affect the user's own data. */
 export const demoError = defineErrors({
   config: {
     /** `packages` are Debian's. */

@@ -5,35 +5,35 @@ import { type Random, randomFrom } from './generated-mail.ts';
 import type { RateBlock, ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
-/** Which requests a fault meets, and how often. */
+/** Which requests a fault affects, and how often. */
 const target = {
-  /** Operation id; `*` for every one. */
+  /** Operation id; `*` for all. */
   operation: z.string().default('*'),
-  /** Share of the requests, decided by a seeded draw. */
+  /** Share of affected requests, drawn from a seed. */
   probability: z.number().min(0).max(1).optional(),
-  /** The requests that are met, counted from 1 since the rule was made. */
+  /** Numbers of affected requests, counted from 1 since the rule was added. */
   schedule: z.array(z.int().min(1)).optional(),
-  /** Every n-th request. */
+  /** Affects every n-th request. */
   every: z.int().min(1).optional(),
-  /** The rule ends after so many hits. */
+  /** The rule ends after this many hits. */
   times: z.int().min(1).optional(),
 };
 
 const mailboxChange = {
-  /** Resource id or address; the mailbox of the request where it is left out. */
+  /** Resource id or address; default: the request's mailbox. */
   mailbox: z.string().optional(),
-  /** Folder path; the folder of the request where it is left out. */
+  /** Folder path; default: the request's folder. */
   folder: z.string().optional(),
   ...target,
 };
 
 /**
- * A fault on request. Without probability, schedule or every it meets all requests of its operation.
- * The kinds `arrive`, `move`, `vanish` and `renumber` change the mailbox right after the answer was made, so
- * that the next page of a walk meets another folder.
+ * A fault rule. Without probability, schedule or every it affects all requests of its operation. The kinds `arrive`,
+ * `move`, `vanish` and `renumber` change the mailbox right after a response was created, so that the next page shows a
+ * different folder.
  */
 const faultRule = z.discriminatedUnion('kind', [
-  /** An error in the envelope of the surface; `retryAfter` in seconds. */
+  /** An error in the API's envelope; `retryAfter` in seconds. */
   z.object({
     kind: z.literal('status'),
     status: z.literal([400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504]),
@@ -41,62 +41,62 @@ const faultRule = z.discriminatedUnion('kind', [
     retryAfter: z.number().min(0).optional(),
     ...target,
   }),
-  /** The operation is carried out, and its answer has status 202: it completes asynchronously. */
+  /** Executes the operation but responds with status 202: asynchronous completion. */
   z.object({ kind: z.literal('accepted'), ...target }),
-  /** The connection is closed without an answer. */
+  /** Closes the connection without a response. */
   z.object({ kind: z.literal('close'), ...target }),
   /**
-   * The body ends early: `declared` with the full Content-Length, then the connection breaks; `chunked`
-   * without a length, then the connection breaks; `silent` a clean end that nothing but the size gives away.
+   * Truncates the body. `declared`: full Content-Length, then the connection breaks. `chunked`: no length, then the
+   * connection breaks. `silent`: a clean end, detectable only by the size.
    */
   z.object({
     kind: z.literal('cut'),
     mode: z.enum(['declared', 'chunked', 'silent']).default('declared'),
-    /** Share of the body that is sent. */
+    /** Share of the body sent. */
     keep: z.number().min(0).max(1).default(0.5),
     ...target,
   }),
-  /** The body comes in pieces over this time. */
+  /** Sends the body in pieces over this time. */
   z.object({ kind: z.literal('slow'), overMs: z.int().min(1).default(1000), ...target }),
-  /** A body that is no JSON, under a JSON type. */
+  /** Sends invalid JSON with a JSON content type. */
   z.object({ kind: z.literal('broken-json'), ...target }),
-  /** A maintenance page with status 200 instead of the answer. */
+  /** Sends a maintenance page with status 200. */
   z.object({ kind: z.literal('html-page'), ...target }),
-  /** `pagination.total` is off by this. */
+  /** Adds this to `pagination.total`. */
   z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
-  /** Every `size` in a listing is off by this. */
+  /** Adds this to every `size` in a listing. */
   z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
-  /** New mail arrives. */
+  /** Adds new mail. */
   z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
-  /** Messages move away: the newest, or those of `uids`. */
+  /** Moves messages: the newest, or those in `uids`. */
   z.object({
     kind: z.literal('move'),
     uids: z.array(z.int().min(1)).optional(),
     to: z.string(),
     ...mailboxChange,
   }),
-  /** Messages are deleted: the newest, or those of `uids`. */
+  /** Deletes messages: the newest, or those in `uids`. */
   z.object({
     kind: z.literal('vanish'),
     uids: z.array(z.int().min(1)).optional(),
     ...mailboxChange,
   }),
-  /** The folder is made again: the same messages under new uids from `firstUid` on. */
+  /** Recreates the folder: the same messages get new uids from `firstUid` on. */
   z.object({ kind: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...mailboxChange }),
 ]);
 type FaultRule = z.output<typeof faultRule>;
 export type FaultInput = z.input<typeof faultRule>;
 type MailboxFault = Extract<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
-/** Faults of the answer itself. */
+/** Faults of the response itself. */
 export type ReplyFault = Exclude<FaultRule, MailboxFault>;
 
-/** The faults of one request, by what they concern. */
+/** The faults of one request, by target. */
 interface StruckFaults {
   readonly ofReply: readonly ReplyFault[];
   readonly ofMailbox: readonly MailboxFault[];
 }
 
-/** The faults that were asked for. Draws come from a seed, so that a run can be had again. */
+/** The active fault rules. Draws come from a seed, so that a run is reproducible. */
 export class Faults {
   readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
   readonly #random: Random;
@@ -106,7 +106,7 @@ export class Faults {
     this.#random = randomFrom(seed, 'faults');
   }
 
-  /** @returns the rule's id. @throws ZodError for what is no rule */
+  /** @returns the rule's id. @throws ZodError for an invalid rule */
   add(input: unknown): number {
     const rule = faultRule.parse(input);
     const id = this.#nextId;
@@ -115,7 +115,7 @@ export class Faults {
     return id;
   }
 
-  /** Returns the rules, and how often each was looked at and struck. */
+  /** Returns the rules with their numbers of checks and hits. */
   list() {
     return this.#active.map((fault) => ({ ...fault }));
   }
@@ -125,9 +125,9 @@ export class Faults {
   }
 
   /**
-   * The rules that strike this request, oldest first.
+   * Returns the faults of a request, oldest rule first.
    *
-   * @throws Refusal where a rule is a status
+   * @throws Refusal for a status rule
    */
   strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
@@ -156,7 +156,7 @@ function isMailboxFault(rule: FaultRule): rule is MailboxFault {
   return ['arrive', 'move', 'vanish', 'renumber'].includes(rule.kind);
 }
 
-/** Puts new mail into a folder, received now, and notifies webhooks. @returns its uid */
+/** Adds new mail to a folder, received now, and notifies webhooks. @returns its uid */
 export function deliver(
   service: ServiceState,
   mailbox: Mailbox,
@@ -171,9 +171,9 @@ export function deliver(
 }
 
 /**
- * Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone.
+ * Changes a mailbox behind a client's back; ignores missing mailboxes and folders.
  *
- * @param of what the request is about, for faults that name no place
+ * @param of the request's subject, the default for faults without one
  */
 export function applyMailboxFault(
   service: ServiceState,
@@ -223,7 +223,7 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
   );
 }
 
-/** One line of the log. No addresses, subjects or tokens. */
+/** A line of the log, without addresses, subjects or tokens. */
 interface LoggedRequest {
   readonly at: string;
   readonly operation: string;
@@ -235,13 +235,13 @@ interface LoggedRequest {
 
 const KEPT = 1000;
 
-/** Counts requests and remembers the last thousand. */
+/** Counts requests and keeps the last thousand. */
 export class RequestLog {
   readonly #outcomes = new Map<string, number>();
   readonly #last: LoggedRequest[] = [];
   #next = 0;
 
-  /** Begins to time a request. The returned function, called once with its status, counts it and adds its line. */
+  /** Starts timing a request. Call the returned function once with the status: it counts and logs the request. */
   begin(
     request: Pick<LoggedRequest, 'operation' | 'method' | 'path'>,
     now: () => number,
@@ -254,8 +254,8 @@ export class RequestLog {
   }
 
   /**
-   * Counts requests answered, but those of the control endpoint. Status `0` is a connection closed or cut on purpose; an
-   * outcome is `operation status`, such as `getMessageSource 429`.
+   * Returns the counts of answered requests, without the control endpoint. Status `0` means deliberately closed or
+   * truncated; outcomes are `operation status`, such as `getMessageSource 429`.
    */
   counts() {
     let total = 0;
@@ -270,7 +270,7 @@ export class RequestLog {
     return { total, byOperation, byStatus, byOutcome: Object.fromEntries(this.#outcomes) };
   }
 
-  /** The last requests, oldest first. */
+  /** Returns the last requests, oldest first. */
   last(): LoggedRequest[] {
     return this.#last.length < KEPT
       ? [...this.#last]
@@ -296,7 +296,7 @@ type RateDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly retryAfterSeconds: number };
 
-/** At most `limit` requests in any 60 seconds, per key (a token, an address): an exact sliding window. */
+/** Allows `limit` requests in any 60 seconds per key (a token, an address), with an exact sliding window. */
 export class RateWindow {
   readonly #rings = new Map<string, { readonly times: Float64Array; next: number }>();
 
@@ -305,7 +305,7 @@ export class RateWindow {
     private readonly windowMs = 60_000,
   ) {}
 
-  /** Counts a request, unless the window is full. */
+  /** Counts a request, unless the limit is reached. */
   take(key: string, now: number): RateDecision {
     let ring = this.#rings.get(key);
     if (ring === undefined) {
@@ -319,15 +319,15 @@ export class RateWindow {
     return { allowed: true };
   }
 
-  /** Seconds until a request would be allowed; 0 for now. */
+  /** Returns the seconds until a request is allowed; 0 for now. */
   freeInSeconds(key: string, now: number): number {
     const ring = this.#rings.get(key);
-    // The slot to be overwritten next holds the time of the request `limit` requests ago.
+    // The next slot contains the time of the request `limit` requests ago.
     const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
     return Math.max(0, Math.ceil((oldest + this.windowMs - now) / 1000));
   }
 
-  /** Requests that would be allowed right now. Looks at the whole window: not for large limits on a hot path. */
+  /** Returns the number of requests allowed now. Scans the whole window: slow for large limits. */
   remaining(key: string, now: number): number {
     const times = this.#rings.get(key)?.times;
     if (times === undefined) return this.limit;
@@ -337,14 +337,14 @@ export class RateWindow {
   }
 }
 
-/** What an answer says about the limit, whether the request is allowed or not. */
+/** The rate limit data of a response. */
 export interface RateAnswer {
   readonly allowed: boolean;
-  /** Nothing is answered to this address for a while, since it did not heed the limit. */
+  /** The address is blocked for a while because it ignored the limit. */
   readonly blocked: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** Seconds until a request is allowed again; 0 where one is allowed now. */
+  /** Seconds until the next allowed request; 0 for now. */
   readonly retryAfter: number;
 }
 
@@ -353,12 +353,12 @@ interface Offender {
   blockedUntil: number;
 }
 
-/** Requests in any minute, and the block of addresses that go on in spite of refusals. */
+/** Limits requests per minute, and blocks addresses that continue despite refusals. */
 export class RequestRate {
   readonly #window: RateWindow;
   readonly #offenders = new Map<string, Offender>();
 
-  /** @param block null blocks no address */
+  /** @param block null for no blocking */
   constructor(
     perMinute: number,
     private readonly block: RateBlock | null,
@@ -366,16 +366,16 @@ export class RequestRate {
     this.#window = new RateWindow(perMinute);
   }
 
-  /** Returns the seconds that the block of an address has left, or 0. Asking does not prolong it. */
+  /** Returns the remaining seconds of an address's block, or 0. Does not extend the block. */
   blockedFor(address: string, now: number): number {
     const until = this.#offenders.get(address)?.blockedUntil ?? 0;
     return Math.max(0, Math.ceil((until - now) / 1000));
   }
 
   /**
-   * Counts a request of an address. A blocked one does not make the block longer.
+   * Counts a request of an address; a blocked one does not extend the block.
    *
-   * @param key what the limit is for, such as a token; the address by default
+   * @param key what the limit applies to, such as a token; default: the address
    */
   take(address: string, now: number, key = address): RateAnswer {
     const { limit } = this.#window;
@@ -391,7 +391,7 @@ export class RequestRate {
         allowed: true,
         blocked: false,
         limit,
-        // Counted only for those who ask: it looks at the whole window.
+        // Computed on demand: it scans the whole window.
         get remaining() {
           return window.remaining(key, now);
         },
@@ -403,7 +403,7 @@ export class RequestRate {
     return { allowed: false, blocked: started > 0, limit, remaining: 0, retryAfter };
   }
 
-  /** Counts a refusal. @returns the seconds of the block that it starts, or 0 */
+  /** Counts a refusal. @returns the seconds of the block it starts, or 0 */
   #refused(address: string, now: number): number {
     if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };

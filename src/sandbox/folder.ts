@@ -3,23 +3,23 @@ import type { SortField } from '../service/surface.ts';
 
 export interface Entry {
   readonly uid: number;
-  /** Number of its raw source in the store. */
+  /** Number of its source in the store. */
   readonly source: number;
   readonly flags: FlagSet;
 }
 
-/** What only the source contains, read when it is needed. */
+/** Facts that need the source, read on demand. */
 export interface SourceFacts {
   size(source: number): number;
   received(source: number): number;
 }
 
-/** The messages of one folder, ascending by uid. Uids only grow, so a message is always appended at the end. */
+/** The messages of a folder, ascending by uid. Uids only grow, so messages are always appended. */
 export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;
   #unread = 0;
-  /** Positions in order of date or size, until a message comes or goes. */
+  /** Positions sorted by date or size, until the folder changes. */
   readonly #sorted = new Map<SortField, Uint32Array>();
 
   constructor(
@@ -36,17 +36,17 @@ export class Folder {
     return this.#unread;
   }
 
-  /** The uid the next message gets; never handed out before in this folder. */
+  /** The uid of the next message; never used before in this folder. */
   get nextUid(): number {
     return this.#nextUid;
   }
 
-  /** Highest uid, or 0 in an empty folder. */
+  /** The highest uid, or 0 in an empty folder. */
   get lastUid(): number {
     return this.#entries.at(-1)?.uid ?? 0;
   }
 
-  /** Appends a message under a uid at or above `nextUid`. */
+  /** Appends a message with a uid of at least `nextUid`. */
   append(uid: number, source: number, flags: FlagSet): void {
     if (uid < this.#nextUid) throw new RangeError(`uid ${uid} was handed out before`);
     this.#entries.push({ uid, source, flags });
@@ -55,7 +55,7 @@ export class Folder {
     this.#sorted.clear();
   }
 
-  /** Makes sure that no uid below `nextUid` is handed out again. */
+  /** Prevents reuse of uids below `nextUid`. */
   reserve(nextUid: number): void {
     this.#nextUid = Math.max(this.#nextUid, nextUid);
   }
@@ -65,7 +65,7 @@ export class Folder {
     return entry?.uid === uid ? entry : null;
   }
 
-  /** Takes a message out. @returns its source number, or null when there is no such message */
+  /** Removes a message. @returns its source number, or null if it does not exist */
   remove(uid: number): number | null {
     const entry = this.get(uid);
     if (entry === null) return null;
@@ -75,7 +75,7 @@ export class Folder {
     return entry.source;
   }
 
-  /** Takes every message out. @returns them */
+  /** Removes and returns all messages. */
   clear(): readonly Entry[] {
     const entries = this.#entries;
     this.#entries = [];
@@ -84,7 +84,7 @@ export class Folder {
     return entries;
   }
 
-  /** @returns false when there is no such message */
+  /** @returns false if the message does not exist */
   setFlags(uid: number, flags: FlagSet): boolean {
     const entry = this.get(uid);
     if (entry === null) return false;
@@ -93,15 +93,15 @@ export class Folder {
     return true;
   }
 
-  /** Takes every message out and forgets which uids were used, as when a folder is deleted and made again. */
+  /** Removes all messages and resets the uids, as if the folder was recreated. */
   renumber(firstUid: number): readonly Entry[] {
     this.#nextUid = firstUid;
     return this.clear();
   }
 
   /**
-   * One page in sort order. Sorting by date or size asks the source facts of every message, once until the
-   * folder changes; ties go by uid.
+   * Returns a page in sort order. Sorting by date or size needs facts of every source, once until the folder changes;
+   * ties go by uid.
    */
   page(
     sort: SortField,
@@ -123,12 +123,12 @@ export class Folder {
     return out;
   }
 
-  /** Messages with `low <= uid <= high`. */
+  /** Counts messages with `low <= uid <= high`. */
   countBetween(low: number, high: number): number {
     return this.#lowerBound(high + 1) - this.#lowerBound(low);
   }
 
-  /** Entries of a uid range, ascending; `skip` of them passed over without being read. */
+  /** Returns entries of a uid range, ascending, without the first `skip`. */
   between(low: number, high: number, skip: number, limit: number): Entry[] {
     const start = this.#lowerBound(low) + skip;
     return this.#entries.slice(start, Math.min(start + limit, this.#lowerBound(high + 1)));
@@ -138,7 +138,7 @@ export class Folder {
     return this.#entries.values();
   }
 
-  /** First position whose uid is at least `uid`. */
+  /** Returns the first position with at least this uid. */
   #lowerBound(uid: number): number {
     let low = 0;
     let high = this.#entries.length;

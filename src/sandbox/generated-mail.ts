@@ -3,10 +3,7 @@ import { crc32 } from 'node:zlib';
 import iconv from 'iconv-lite';
 import { LANGUAGES, type Language } from './languages.ts';
 
-/**
- * A small seeded generator; the same seed gives the same run on every machine and version. sfc32 (PractRand): 128 bits of
- * state, four operations a draw.
- */
+/** A seeded random generator, identical on all machines and versions: sfc32 (PractRand), 128 bits of state. */
 export class Random {
   #a: number;
   #b: number;
@@ -58,13 +55,13 @@ export class Random {
   }
 }
 
-/** A generator for a purpose; different purposes of one seed are independent. */
+/** Returns an independent generator for each purpose of a seed. */
 export function randomFrom(seed: number, purpose: string): Random {
   const hash = createHash('sha256').update(`${seed}/${purpose}`).digest();
   return new Random(hash.readInt32LE(0), hash.readInt32LE(4), hash.readInt32LE(8));
 }
 
-/** A cheap generator for the n-th item of a seed, for runs that are looked up out of order. */
+/** Returns a cheap generator for the n-th item of a seed, for random access. */
 function randomAt(seed: number, index: number, salt: number): Random {
   return new Random(
     Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + salt,
@@ -73,7 +70,7 @@ function randomAt(seed: number, index: number, salt: number): Random {
   );
 }
 
-/** A template with its slots filled. */
+/** Fills a template's slots. */
 function filled(template: string, language: Language, random: Random): string {
   return template.replace(/\{(thing|day|place|number)\}/g, (_, slot: string) => {
     switch (slot) {
@@ -89,7 +86,7 @@ function filled(template: string, language: Language, random: Random): string {
   });
 }
 
-/** Paragraphs of a body, greeting first and name last. */
+/** Returns the paragraphs of a body, from greeting to name. */
 function paragraphs(language: Language, random: Random, signer: string): string[] {
   const out = [random.pick(language.greetings)];
   const count = 1 + random.below(4);
@@ -103,7 +100,7 @@ function paragraphs(language: Language, random: Random, signer: string): string[
   return out;
 }
 
-/** Paragraphs as plain text with lines of about 72 characters. */
+/** Returns paragraphs as plain text, with lines of about 72 characters. */
 function asText(blocks: readonly string[]): string {
   return `${blocks.map(wrapped).join('\r\n\r\n')}\r\n`;
 }
@@ -136,13 +133,13 @@ function quoted(text: string): string {
 interface HtmlParts {
   readonly charset: string;
   readonly blocks: readonly string[];
-  /** Content-ID of a picture at the end. */
+  /** Content-ID of an image at the end. */
   readonly pictureId: string | null;
-  /** Where links lead and pictures come from, as in newsletters. */
+  /** Targets of links and sources of images, as in newsletters. */
   readonly links: readonly string[];
 }
 
-/** The same as HTML, with the dead weight that programs put into theirs. */
+/** Returns the same as HTML, with the redundant markup of typical programs. */
 function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   const body = blocks.map(
     (block) =>
@@ -172,7 +169,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Something that is attached. The same number gives the same bytes, so a forwarded document is the same document. */
+/** An attachment. The same number gives the same bytes, so that a forwarded document is identical. */
 interface Document {
   readonly filename: string;
   readonly contentType: string;
@@ -181,7 +178,7 @@ interface Document {
 
 const DOCUMENT_SALT = 7;
 
-/** The document with this number: mostly PDFs and tables, pictures, archives, and now and then a large one. */
+/** Returns a document by number: mostly PDFs and tables, some images, archives and large files. */
 export function documentAt(seed: number, number: number): Document {
   const random = randomAt(seed, number, DOCUMENT_SALT);
   const kind = random.below(100);
@@ -202,7 +199,7 @@ export function documentAt(seed: number, number: number): Document {
   };
 }
 
-/** The picture in the signature of everybody of one company. */
+/** Returns the signature image shared by a company's people. */
 function signaturePicture(seed: number, company: number): Document {
   return picture('logo.png', randomAt(seed, company, DOCUMENT_SALT + 1), 24 + (company % 5) * 8);
 }
@@ -223,7 +220,7 @@ function table(random: Random, number: number): Document {
   };
 }
 
-/** A one-page PDF with a line of text a reader can find. */
+/** Returns a one-page PDF with readable text lines. */
 function pdf(random: Random, number: number): Document {
   const lines = Array.from(
     { length: 3 + random.below(30) },
@@ -254,7 +251,7 @@ function pdf(random: Random, number: number): Document {
   };
 }
 
-/** A greyscale PNG, its pixels stored uncompressed: no zlib version may change its bytes. */
+/** Returns a greyscale PNG with uncompressed pixels, so that zlib versions do not change its bytes. */
 function picture(filename: string, random: Random, side: number): Document {
   const rows: Buffer[] = [];
   for (let row = 0; row < side; row += 1) rows.push(Buffer.from([0]), random.bytes(side));
@@ -283,7 +280,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return out;
 }
 
-/** A zlib stream (RFC 1950) of one stored block; pictures here stay below its 65,535 bytes. */
+/** Returns a zlib stream (RFC 1950) of one stored block, at most 65,535 bytes. */
 function storedZlib(data: Buffer): Buffer {
   const head = Buffer.alloc(7);
   head.writeUInt16BE(0x7801, 0);
@@ -301,7 +298,7 @@ function storedZlib(data: Buffer): Buffer {
   return Buffer.concat([head, data, tail]);
 }
 
-/** Text in a charset a mail says it is in. Characters the charset lacks become `?`. */
+/** Encodes text in a charset; missing characters become `?`. */
 function encodeText(text: string, charset: string): Buffer {
   switch (charset) {
     case 'us-ascii':
@@ -317,7 +314,7 @@ function encodeText(text: string, charset: string): Buffer {
 const TO_JIS = Buffer.from('\x1b$B', 'latin1');
 const TO_ASCII = Buffer.from('\x1b(B', 'latin1');
 
-/** ISO-2022-JP (RFC 1468) out of EUC-JP: the same two-byte codes without their high bits, between escapes. */
+/** Converts EUC-JP to ISO-2022-JP (RFC 1468): the same two-byte codes without high bits, between escapes. */
 function encodeIso2022Jp(text: string): Buffer {
   const euc = iconv.encode(text, 'euc-jp');
   const pieces: Buffer[] = [];
@@ -335,8 +332,8 @@ function encodeIso2022Jp(text: string): Buffer {
 }
 
 /**
- * A header value: plain where it is ASCII, else RFC 2047 encoded words in the charset, folded between words.
- * Short runs of characters make one word each, so that no character is split.
+ * Encodes a header value: plain if ASCII, otherwise RFC 2047 encoded words, folded between words. Each word takes a
+ * short run, so that no character is split.
  */
 function encodeHeaderValue(text: string, charset: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text;
@@ -356,14 +353,14 @@ function encodeHeaderValue(text: string, charset: string): string {
     .join('\r\n ');
 }
 
-/** Base64 in lines of 76 characters, each ended by CRLF. */
+/** Returns base64 in lines of 76 characters, each ending in CRLF. */
 function base64Lines(bytes: Buffer): string {
   return bytes.toString('base64').replace(/.{1,76}/g, '$&\r\n');
 }
 
 const HEX = '0123456789ABCDEF';
 
-/** Quoted-printable (RFC 2045, 6.7) of bytes whose lines end with CRLF. */
+/** Returns the quoted-printable form (RFC 2045, 6.7) of bytes with CRLF line ends. */
 function quotedPrintable(bytes: Buffer): string {
   let out = '';
   let column = 0;
@@ -388,13 +385,13 @@ function quotedPrintable(bytes: Buffer): string {
   return out;
 }
 
-/** What decides generated mail. */
+/** Inputs of generated mail. */
 export interface MailSeed {
   readonly seed: number;
-  /** Seed of the documents that are attached; mailboxes that share it have attachments in common. */
+  /** Seed of the attachments; mailboxes with the same one share attachments. */
   readonly documentSeed: number;
   readonly count: number;
-  /** Address of the mailbox. */
+  /** The mailbox's address. */
   readonly owner: string;
   /** Received date of the newest message, milliseconds since the epoch. */
   readonly newest: number;
@@ -403,7 +400,7 @@ export interface MailSeed {
 interface Person {
   readonly name: string;
   readonly address: string;
-  /** Number of the company: colleagues share a domain and a signature picture. */
+  /** The company's number: colleagues share a domain and a signature image. */
   readonly company: number;
   readonly language: Language;
 }
@@ -415,20 +412,20 @@ const MAX_DEPTH = 6;
 const PEOPLE = 240;
 const COMPANIES = 40;
 
-/** Draws for different purposes are independent of each other. */
+/** Draws with different salts are independent. */
 const THREAD_SALT = 1;
 const OPENING_SALT = 2;
 const PERSON_SALT = 3;
 const DATE_SALT = 4;
 const PLAN_SALT = 5;
 
-/** 400 days for the mail of a demonstration, up to ten years for a million messages. */
+/** Returns the time span: 400 days for demo mail, up to ten years for a million messages. */
 function spanMs(count: number): number {
   const decades = Math.min(1, Math.max(0, Math.log10(count / 1000)) / 3);
   return (400 + 3250 * decades) * DAY_MS;
 }
 
-/** Received date: messages lie in order of their index, unevenly spaced. */
+/** Returns the received date: in index order, with uneven spacing. */
 export function receivedAt(mail: MailSeed, index: number): number {
   const step = spanMs(mail.count) / Math.max(1, mail.count);
   const jitter = randomAt(mail.seed, index, DATE_SALT).unit() * step * 0.9;
@@ -437,7 +434,7 @@ export function receivedAt(mail: MailSeed, index: number): number {
   return Math.floor(time / 1000) * 1000;
 }
 
-/** Index of the message it answers, or -1: one of the forty before it, while the thread is not too deep. */
+/** Returns the index of the answered message, or -1: one of the previous forty, unless the thread is too deep. */
 function parentOf(seed: number, index: number): number {
   const random = randomAt(seed, index, THREAD_SALT);
   if (index === 0 || !random.chance(0.45)) return -1;
@@ -446,7 +443,7 @@ function parentOf(seed: number, index: number): number {
 
 type Plan = Readonly<ReturnType<typeof planAt>>;
 
-/** Returns what is known of a message without writing it. */
+/** Returns a message's data without generating it. */
 export function planAt(mail: MailSeed, index: number) {
   let parent = parentOf(mail.seed, index);
   const ancestors: number[] = [];
@@ -456,7 +453,7 @@ export function planAt(mail: MailSeed, index: number) {
   let depth = ancestors.length;
   let root = ancestors.at(-1) ?? index;
   if (depth > MAX_DEPTH) {
-    // Everything that lies deeper opens a thread of its own, its answers included.
+    // Deeper messages start a new thread, including their replies.
     parent = -1;
     depth = 0;
     root = index;
@@ -471,14 +468,14 @@ export function planAt(mail: MailSeed, index: number) {
   const folder = folderOf(kind, fromOwner, received, random.below(100));
   return {
     index,
-    /** Index of the message it answers, or -1. */
+    /** Index of the answered message, or -1. */
     parent: answerable ? parent : -1,
-    /** Index of the first message of its thread. */
+    /** Index of the thread's first message. */
     root: answerable ? root : index,
     depth: answerable ? depth : 0,
     kind,
     fromOwner,
-    /** The other side of the conversation. */
+    /** The other participant. */
     person,
     folder,
     flags: flagsOf(mail, index, folder, fromOwner, random.below(100)),
@@ -521,7 +518,7 @@ function flagsOf(
   return flags;
 }
 
-/** Everybody who writes to the mailbox. */
+/** Returns a correspondent by number. */
 function personAt(seed: number, number: number): Person {
   const random = randomAt(seed, number, PERSON_SALT);
   const language = random.pick(LANGUAGES);
@@ -532,10 +529,10 @@ function personAt(seed: number, number: number): Person {
 }
 
 const SALT = 20;
-/** Documents there are to attach; few enough that they meet again. */
+/** Number of distinct attachments, low enough for repetitions. */
 const DOCUMENTS = 400;
 
-/** The raw source of a generated message: always the same for the same seed and index. */
+/** Returns the source of a generated message: deterministic by seed and index. */
 export function writeMessage(mail: MailSeed, index: number): Buffer {
   const plan = planAt(mail, index);
   const random = randomAt(mail.seed, index, SALT);
@@ -604,7 +601,7 @@ function receivedLines(mail: MailSeed, plan: Plan, random: Random): string[] {
   ];
 }
 
-/** Message-IDs of the thread up to the parent, oldest first. */
+/** Returns the Message-IDs of the thread up to the parent, oldest first. */
 function threadOf(mail: MailSeed, plan: Plan): string[] {
   const ids: string[] = [];
   for (let at = plan.parent; at >= 0; at = planAt(mail, at).parent) {
@@ -660,7 +657,7 @@ function bodyPart(mail: MailSeed, plan: Plan, charset: string, random: Random): 
   return withDocuments(mail, plan, whole, random);
 }
 
-/** What a message says, whatever form it is given. */
+/** Returns a message's text, for any format. */
 function blocksOf(mail: MailSeed, plan: Plan): string[] {
   const { language } = plan.person;
   return paragraphs(language, randomAt(mail.seed, plan.index, SALT + 3), authorOf(mail, plan));
@@ -681,7 +678,7 @@ function withDocuments(mail: MailSeed, plan: Plan, body: MimePart, random: Rando
   const parts = [body];
   const count = 1 + random.below(2);
   for (let number = 0; number < count; number += 1) {
-    // Squaring the draw makes some documents travel a lot and most hardly at all.
+    // Squaring makes a few documents popular and most rare.
     const popular = Math.floor(random.unit() ** 2 * DOCUMENTS);
     parts.push(attachmentPart(documentAt(mail.documentSeed, popular), null));
   }

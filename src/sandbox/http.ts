@@ -43,10 +43,10 @@ import { readRange } from './seed.ts';
 import type { Mailbox } from './store.ts';
 
 /**
- * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
+ * Reads a JSON object from the body. An absent body counts as `{}`, because the API declares bodies as optional.
  *
- * @param ceiling bytes accepted at most
- * @throws Refusal 422 for a larger body, or one that is no JSON object
+ * @param ceiling maximum bytes
+ * @throws Refusal 422 for a larger body, or one that is not a JSON object
  */
 export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
   const bytes = await readBody(request, ceiling);
@@ -60,18 +60,17 @@ async function readBody(request: IncomingMessage, ceiling: number): Promise<Buff
     if (!Buffer.isBuffer(chunk)) continue;
     length += chunk.length;
     if (length <= ceiling) chunks.push(chunk);
-    // What is too large is read to its end and thrown away: a client that is answered while it is still
-    // sending often sees a broken connection instead of the answer. Within reason.
+    // Read and discard an oversized body, up to a limit: responding early often shows the client a broken connection.
     else if (length > ceiling * PATIENCE) throw bodyTooLarge(ceiling, { connection: 'close' });
   }
   if (length > ceiling) throw bodyTooLarge(ceiling);
   return Buffer.concat(chunks, length);
 }
 
-/** How many times the ceiling a body may be before the connection is broken. */
+/** Multiple of the ceiling at which the connection is closed. */
 const PATIENCE = 8;
 
-/** Sends a complete answer; one from a file is streamed. */
+/** Sends a complete response; one from a file is streamed. */
 async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
   if (reply.kind !== 'file') return sendReady(response, reply);
   const { path, start, length } = reply.range;
@@ -79,7 +78,7 @@ async function sendReply(response: ServerResponse, reply: Reply): Promise<void> 
   await pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
 }
 
-/** Sends a complete answer within this turn of the event loop. */
+/** Sends a complete response within this turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
   const { status, headers, body } = wholeBody(reply);
   const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
@@ -93,9 +92,9 @@ export interface Outcome {
 }
 
 /**
- * Sends an answer late, and as faults bend it. The first fault that concerns the body wins.
+ * Sends a response with the configured latency and faults. The first fault of the body wins.
  *
- * @returns the status that was sent, 0 where the connection was broken on purpose
+ * @returns the sent status, 0 if the connection was deliberately broken
  */
 export async function sendFaultyReply(
   response: ServerResponse,
@@ -129,11 +128,11 @@ export async function sendFaultyReply(
         if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
         break;
       case 'accepted':
-        // As the interface knows it from orders: poll the resource, and do not send it again.
+        // As in the API for orders: the client polls the resource instead of resending.
         if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };
         break;
       case 'status':
-        // Answered before the operation was run.
+        // Handled before the operation was run.
         break;
     }
   }
@@ -183,7 +182,7 @@ function cutBody(
 ): number {
   const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
   if (fault.mode === 'silent') {
-    // No Content-Length, a proper end: only a client that knows the size can notice.
+    // No Content-Length and a proper end: only a client that knows the size can notice.
     response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
     response.end(kept);
     return status;
@@ -193,7 +192,7 @@ function cutBody(
     fault.mode === 'declared' ? { ...headers, 'content-length': body.length } : { ...headers },
   );
   response.flushHeaders();
-  // Ending the socket sends what was written, then FIN: the client has all that was kept, and no more.
+  // Ending the socket sends the written bytes, then FIN: the client gets exactly the kept part.
   response.write(kept, () => response.socket?.destroySoon());
   return 0;
 }
@@ -216,12 +215,12 @@ async function slowBody(
   response.end();
 }
 
-/** Half of the text and a stray quote: never valid JSON. */
+/** Returns half of the text and a stray quote: never valid JSON. */
 function brokenJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
-/** Numbers under a name shifted, never below 0. A quote inside of a JSON string is escaped, so no text of mail matches. */
+/** Adds to the numbers of a field, never below 0. Quotes in JSON strings are escaped, so mail text cannot match. */
 function shifted(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
@@ -231,7 +230,7 @@ function shifted(text: string, name: string, by: number): string {
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
-/** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
+/** Serves the Mailbox API, and responds to all unknown paths in its envelope. */
 export class MailboxSurface implements Surface {
   readonly prefix = '';
   readonly refusal = envelope;
@@ -246,7 +245,7 @@ export class MailboxSurface implements Surface {
     this.#rate = limit === null ? null : new RequestRate(limit, block);
   }
 
-  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  /** Never rejects: errors become a response or a broken connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
@@ -255,7 +254,7 @@ export class MailboxSurface implements Surface {
     const finish = this.log.begin({ operation, method, path }, this.service.now);
     const fail = (error: unknown) => {
       if (response.destroyed) {
-        // The client went away, most likely in the middle of its body.
+        // The client has disconnected, probably while sending its body.
         finish(0);
         return;
       }
@@ -276,7 +275,7 @@ export class MailboxSurface implements Surface {
     }
   }
 
-  /** Synchronous where the operation is, since promises are a third of the cost of a small answer. */
+  /** Synchronous if the operation is: promises take a third of the time of a small response. */
   #answer(
     request: IncomingMessage,
     operation: Operation,
@@ -320,7 +319,7 @@ export class MailboxSurface implements Surface {
       return;
     }
     sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
-      // A client that went away is no failure of ours; a file that vanished while it was streamed is.
+      // A disconnected client is not our failure; a file that vanished while streaming is.
       if (!isPrematureClose(error)) this.service.report(error);
       response.destroy();
       finish(0);
@@ -328,14 +327,14 @@ export class MailboxSurface implements Surface {
   }
 }
 
-/** The failure of a request in the words of the service, where it has any. */
+/** Converts a known error to a response of the service. */
 function refused(error: unknown): unknown {
   return hasCode(error, 'sandbox-source-changed')
     ? new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed')
     : error;
 }
 
-/** A path or a method that nothing answers: the interface knows 404, and no 405. */
+/** Returns the refusal for an unknown path or method: the API uses 404, never 405. */
 function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refusal {
   if (match.kind === 'unknown') return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
   const allow = match.allowed.join(', ');
@@ -362,11 +361,11 @@ const place = { mailbox: z.string(), folder: z.string().default('INBOX') };
 
 const deliverBody = z.object({
   ...place,
-  /** The raw source as text; `base64` for one that is no UTF-8. */
+  /** The source as text; `base64` if it is not UTF-8. */
   source: z.string().optional(),
   base64: z.base64().optional(),
   flags: z.array(z.string()).default([]),
-  /** ISO 8601; now where it is left out. */
+  /** ISO 8601; default: now. */
   received: z.iso.datetime({ offset: true }).optional(),
 });
 
@@ -405,8 +404,8 @@ const tokenBody = z.discriminatedUnion('surface', [
 const MAX_BODY_BYTES = 256 * 1024 * 1024;
 
 /**
- * The control endpoint of tests and demonstrations, at `/control/…`, with a token of its own: request counts,
- * faults, mail from outside, changes behind a client's back, tokens. No part of the service's interface.
+ * The control endpoint for tests and demos, at `/control/…`, with a separate token: request counts, faults, incoming
+ * mail, mailbox changes and tokens. Not part of the service's API.
  */
 export class ControlSurface implements Surface {
   readonly prefix = '/control/';
@@ -529,8 +528,8 @@ function body(request: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * Answers bytes that are no HTTP request, or one with too long a header, which never reach a surface: errors
- * have an envelope here as well. The path is what its first line shows, empty where it shows none.
+ * Responds, with an envelope, to invalid HTTP and oversized headers, which never reach a surface. The path comes from
+ * the first line, or is empty.
  */
 function refuseUnreadable(
   error: Error,
@@ -538,7 +537,7 @@ function refuseUnreadable(
   envelopeAt: (path: string, refusal: Refusal) => Reply,
 ): void {
   const code = 'code' in error ? error.code : '';
-  // Gone, or in the middle of an answer already.
+  // Disconnected, or a response has already started.
   if (code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -575,11 +574,11 @@ function pathOf(error: Error): string {
   return /^\S+ (\S+)/.exec(error.rawPacket.toString('latin1', 0, 1024))?.[1] ?? '';
 }
 
-/** A part of the service that answers the paths below a prefix. */
+/** Serves the paths below a prefix. */
 export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** How it answers a request that could not be read, which came from this address. */
+  /** Returns the response to an unreadable request from this address. */
   refusal(refusal: Refusal, address: string): Reply;
 }
 
@@ -587,7 +586,7 @@ export interface Surface {
  * Listens on the loopback address.
  *
  * @param port 0 for any free one
- * @param surfaces tried in order; the last one with an empty prefix answers everything else
+ * @param surfaces tried in order; the last one, with an empty prefix, handles the rest
  * @throws MailkeepError `sandbox-cannot-listen`
  */
 export async function listen(port: number, surfaces: readonly Surface[]) {
@@ -599,7 +598,7 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     surfaceOf(request.url ?? '/').handle(request, response);
   };
-  // Without a Host header or with an unknown expectation Node.js would answer by itself, in no envelope.
+  // Node.js itself would respond without an envelope to a missing Host header or an unknown expectation.
   const server = createServer({ keepAliveTimeout: 60_000, requireHostHeader: false }, answer);
   server.on('checkExpectation', answer);
   server.on('clientError', (error, socket) => {
@@ -617,9 +616,9 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
     throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
   }
   return {
-    /** Without a slash at the end. */
+    /** Without a trailing slash. */
     url: `http://${host}:${portOf(server.address())}`,
-    /** Stops listening and breaks what is still open. */
+    /** Stops listening and closes open connections. */
     close: () => closeServer(server),
   };
 }

@@ -1,11 +1,11 @@
 type Words = readonly [string, ...string[]];
 
-/** A language mail is written in: what goes into its subjects and bodies, and the charsets its senders use. */
+/** Words and phrases for mail in a language, and its usual charsets. */
 export interface Language {
   readonly charsets: Words;
   readonly subjects: Words;
   readonly greetings: Words;
-  /** `{thing}`, `{day}`, `{place}` and `{number}` are filled in. */
+  /** With the slots `{thing}`, `{day}`, `{place}` and `{number}`. */
   readonly sentences: Words;
   readonly closings: Words;
   readonly things: Words;
@@ -17,7 +17,7 @@ export interface Language {
   readonly wrote: string;
 }
 
-/** Words or phrases with a bar or a line end between them. */
+/** Splits words or phrases at bars and line ends. */
 function listed(text: string): Words {
   const [first = '', ...rest] = text
     .trim()
@@ -215,7 +215,7 @@ const chinese: Language = {
   wrote: '写道',
 };
 
-/** English is most of it, as in a mixed office. */
+/** Mostly English, as in a mixed office. */
 export const LANGUAGES: readonly [Language, ...Language[]] = [
   english,
   english,

@@ -5,15 +5,15 @@ import { sendReady } from './http.ts';
 import type { ServiceState } from './sandbox.ts';
 
 /**
- * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
- * The MCP library is loaded with the first request that has one.
+ * The MCP endpoint, at `/mcp`: the Mailbox API as tools, over streamable HTTP, with the same bearer token. Loads the
+ * MCP library at the first authorized request.
  */
 export class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;
   #opened: ReturnType<typeof open> | null = null;
 
-  /** @param baseUrl of the mailbox surface, known once the service listens */
+  /** @param baseUrl returns the Mailbox API's URL, known once the service listens */
   constructor(
     private readonly service: ServiceState,
     private readonly baseUrl: () => string,
@@ -56,8 +56,8 @@ export class McpEndpoint implements Surface {
 }
 
 /**
- * Whether a page of this origin may call: only one of the service itself, under either name of the loopback interface.
- * A page elsewhere may have got here by rebinding its own name (MCP, "Streamable HTTP", security warning).
+ * Returns whether a page of this origin may call: only the service's own, by either loopback name. Other pages may use
+ * DNS rebinding (MCP, "Streamable HTTP", security warning).
  */
 function isOwn(origin: string, baseUrl: string): boolean {
   const { port } = new URL(baseUrl);

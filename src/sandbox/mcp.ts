@@ -13,15 +13,15 @@ interface Forwarded {
 
 type Forward = ReturnType<typeof openForward>['forward'];
 
-/** A client has to hold the answer as one JSON text: more than this is no answer for it. */
+/** A client must hold a response as one JSON text: larger ones are refused. */
 const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** Thrown for an answer of more than `MOST_ANSWER_BYTES`. */
+/** Thrown for a response over `MOST_ANSWER_BYTES`. */
 class AnswerTooLarge extends Error {}
 
 /**
- * Sends requests to the mailbox surface as any client would, with the caller's own token: rights, limits,
- * faults and the request log are those of the surface, and nothing else is reached.
+ * Sends requests to the Mailbox API with the caller's token. Permissions, limits, faults and the request log are those
+ * of the API; nothing else is accessible.
  */
 function openForward(baseUrl: string) {
   const pool = new Pool(baseUrl, { connections: 8 });
@@ -54,11 +54,11 @@ function openForward(baseUrl: string) {
   };
 }
 
-/** What a tool takes: path and query parameters and the fields of the body, side by side. */
+/** Returns a tool's input: path and query parameters and body fields in one object. */
 function toolInput(operation: Operation): z.ZodObject {
   const fields: Record<string, z.ZodType> = {};
   for (const param of operation.params) fields[param.name] = paramSchema(param);
-  // The refinements of a body as a whole are left to the surface, which checks every request.
+  // The API checks the rules for the whole body.
   return z.strictObject({ ...fields, ...bodyFields(operation) });
 }
 
@@ -80,16 +80,16 @@ function bodyFields({ body }: Operation): Readonly<Record<string, z.core.$ZodTyp
   return body instanceof z.ZodObject ? body.shape : {};
 }
 
-/** A request as the mailbox surface takes it. */
+/** A request to the Mailbox API. */
 interface ToolRequest {
   readonly method: string;
   /** Path and query, percent-encoded. */
   readonly path: string;
-  /** JSON text; null where the operation takes none. */
+  /** JSON text; null if the operation has no body. */
   readonly body: string | null;
 }
 
-/** The request that a tool's arguments stand for. */
+/** Builds the request from a tool's arguments. */
 function toolRequest(operation: Operation, input: Readonly<Record<string, unknown>>): ToolRequest {
   let { path } = operation;
   const query = new URLSearchParams();
@@ -113,8 +113,8 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
 }
 
 /**
- * What tools answer, for clients that check it: the service's own records, strictly. The schemas of `wire/` read an
- * answer leniently and so describe it loosely.
+ * Strict schemas of tool results, for clients that check them. The lenient schemas of `wire/` describe responses too
+ * loosely.
  */
 
 const time = z.iso.datetime();
@@ -223,7 +223,7 @@ const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
   testWebhook: one(webhookTest),
 } satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
-/** What a tool answers; null where the answer is bytes, which are an embedded resource. */
+/** Returns a tool's output schema; null for bytes, which are an embedded resource. */
 function toolOutput({ name, response }: Operation): z.ZodObject | null {
   return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
 }
@@ -231,9 +231,9 @@ function toolOutput({ name, response }: Operation): z.ZodObject | null {
 const jsonObject = z.record(z.string(), z.unknown());
 
 /**
- * What a tool answers: the surface's JSON as text and as structured content, raw bytes as a resource.
+ * Returns a tool's result: JSON as text and structured content, bytes as a resource.
  *
- * @param output what the structured content must be; null where the answer is bytes
+ * @param output schema of the structured content; null for bytes
  */
 function toolResult(
   { status, contentType, bytes }: Forwarded,
@@ -243,13 +243,13 @@ function toolResult(
   if (status >= 400) return failure(bytes.toString('utf8'));
   if (output !== null) {
     const json = status === 204 ? { data: null } : readJson(contentType, bytes);
-    // A page of a proxy, or an answer that broke: a client that checks the output must not get it as one.
+    // A proxy's page or a broken response: do not pass it to clients that check the output.
     return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
   }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
 }
 
-/** A tool error for an answer that did not arrive. */
+/** Returns a tool error for a missing response. */
 export function unanswered(error: unknown): CallToolResult {
   const envelope =
     error instanceof AnswerTooLarge
@@ -268,7 +268,7 @@ function structured(value: unknown): CallToolResult {
   return read.success ? { content, structuredContent: read.data } : { content };
 }
 
-/** The error envelope of the surface as it came. */
+/** Returns the API's unchanged error envelope. */
 function failure(envelope: string): CallToolResult {
   return { isError: true, content: [{ type: 'text', text: envelope }] };
 }
@@ -279,7 +279,7 @@ const NOT_AN_ANSWER = JSON.stringify({
   params: {},
 });
 
-/** Undefined where it is no JSON. */
+/** Returns undefined for invalid JSON. */
 function readJson(contentType: string, bytes: Buffer): unknown {
   if (!/^application\/json\b/.test(contentType)) return undefined;
   try {
@@ -290,7 +290,7 @@ function readJson(contentType: string, bytes: Buffer): unknown {
   }
 }
 
-/** Bytes that are UTF-8 stand as text, which a model can read; it is exact, since decoding them loses nothing. */
+/** Returns a resource: UTF-8 bytes as text, which a model can read without loss; other bytes as a blob. */
 function resource(
   uri: string,
   contentType: string,
@@ -304,7 +304,7 @@ function resource(
 }
 
 function utf8(bytes: Buffer): string | null {
-  // A zero byte is valid UTF-8 and hardly ever text.
+  // A zero byte is valid UTF-8 but rarely text.
   if (bytes.includes(0)) return null;
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -313,7 +313,7 @@ function utf8(bytes: Buffer): string | null {
   }
 }
 
-/** What a summary leaves out and a model has to know. */
+/** Additions to summaries that a model needs. */
 const NOTES: Readonly<Record<string, string>> = {
   getCurrentAccount: 'Begin here: every other tool takes the resourceId of a mailbox.',
   createFolder: 'The name is the full path, its parts joined by dots, such as INBOX.Invoices.',
@@ -328,7 +328,7 @@ const NOTES: Readonly<Record<string, string>> = {
     'Needs to, cc or bcc. Give inReplyTo for a reply or forwardOf for a forward, never both.',
 };
 
-/** Tools that reach beyond the service: recipients of mail, and URLs that the caller names. */
+/** Tools with effects outside the service: mail recipients, and URLs from the caller. */
 const OPEN_WORLD: ReadonlySet<string> = new Set([
   'sendEmail',
   'createWebhook',
@@ -337,7 +337,7 @@ const OPEN_WORLD: ReadonlySet<string> = new Set([
 ]);
 
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(['GET', 'PUT', 'PATCH', 'DELETE']);
-/** POST operations that change nothing more when they are called again with the same arguments. */
+/** POST operations that can be repeated without further effects. */
 const IDEMPOTENT_POSTS: ReadonlySet<string> = new Set([
   'searchMessages',
   'updateMessageFlags',
@@ -357,7 +357,7 @@ function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The mailbox surface as tools, one for each operation and named after it. */
+/** The Mailbox API as tools, one per operation, with the same names. */
 export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   const { forward, close } = openForward(baseUrl);
   const handler = createMcpHandler(
@@ -365,7 +365,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
     { maxRequestBodySize: maxBodyBytes },
   );
   return {
-    /** Answers one request of the streamable HTTP transport; its token has been checked. */
+    /** Handles a request of the streamable HTTP transport whose token is already checked. */
     fetch: (request: Request): Promise<Response> => handler.fetch(request),
     close: async () => {
       await handler.close();
@@ -374,7 +374,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   };
 }
 
-/** A server for one request: it knows no token but the caller's. */
+/** Creates a server for one request, with only the caller's token. */
 function serverFor(forward: Forward, authorization: string): McpServer {
   const server = new McpServer(
     { name: 'mailkeep-sandbox', version: '1.2.2' },

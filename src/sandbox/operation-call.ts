@@ -6,14 +6,14 @@ import type { Entry, Folder } from './folder.ts';
 import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
-/** A request that was routed and authorized, with its body read. */
+/** A routed and authorized request, with its body read. */
 export interface Call {
   readonly service: ServiceState;
   readonly operation: Operation;
   readonly token: MailboxToken;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** A JSON object where the operation takes one. */
+  /** A JSON object if the operation has a body. */
   readonly body: unknown;
 }
 
@@ -21,16 +21,16 @@ export type Handler = (call: Call) => Reply | Promise<Reply>;
 
 export interface Operation extends Routed {
   readonly id: string;
-  /** Whether the interface gives it a body. Where it does not, what is sent all the same is not read. */
+  /** Whether the API declares a body; otherwise a sent one is not read. */
   readonly takesBody: boolean;
-  /** Statuses of 4xx and 5xx the interface declares for it. */
+  /** The declared 4xx and 5xx statuses. */
   readonly declared: readonly number[];
   readonly handle: Handler;
 }
 
 /**
- * The mailbox of the path. One that is not there and one the token may not reach look the same, in the status
- * the operation declares for it: 404 where it does, else 403.
+ * Returns the mailbox of the path. Missing and inaccessible mailboxes give the same error: 404 if declared, otherwise
+ * 403.
  */
 export function mailboxOf(call: Call): Mailbox {
   const resourceId = call.params.mailboxResourceId ?? '';
@@ -49,7 +49,7 @@ export function mailboxOf(call: Call): Mailbox {
   return mailbox;
 }
 
-/** What is not there: 404 where the operation declares it, else 422. */
+/** Returns the refusal for a missing object: 404 if declared, otherwise 422. */
 export function missing(
   call: Call,
   code: string,
@@ -59,7 +59,6 @@ export function missing(
   return new Refusal(call.operation.declared.includes(404) ? 404 : 422, code, message, params);
 }
 
-/** The folder of the path. */
 export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly folder: Folder } {
   const mailbox = mailboxOf(call);
   const path = call.params.folder ?? '';
@@ -70,7 +69,7 @@ export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly fold
   return { mailbox, folder };
 }
 
-/** The folder a body names; one that is not there makes the body invalid. */
+/** Returns the folder in a body; a missing one makes the body invalid. */
 export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
   const folder = findFolder(mailbox, path);
   if (folder !== null) return folder;
@@ -83,7 +82,7 @@ export function findFolder(mailbox: Mailbox, path: string): Folder | null {
   return mailbox.folders.get(spelledPath(path)) ?? null;
 }
 
-/** The uid of the path: an integer from 1 on. */
+/** Returns the uid of the path: an integer from 1. */
 export function uidOf(call: Call): number {
   return uidFrom(call.params.uid);
 }
@@ -100,7 +99,7 @@ export function messageMissing(call: Call, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** A body by its schema. @throws Refusal 422 with every problem by its path */
+/** Parses a body by its schema. @throws Refusal 422 with every problem by path */
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
   return bodyFrom(call.body, schema);
 }

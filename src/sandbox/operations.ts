@@ -58,7 +58,7 @@ import { sendEmail } from './send-email.ts';
 import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
-/** The order of the token and the mailboxes it reaches. */
+/** Returns the token's order and its mailboxes. */
 function getCurrentAccount({ service, token }: Call): Reply {
   const mailboxes = [...service.store.mailboxes.values()]
     .filter((mailbox) => reaches(token, mailbox))
@@ -80,7 +80,7 @@ function getQuota(call: Call): Reply {
   });
 }
 
-/** A resource with its percentage as a whole number: 0 to 100, and more where a mailbox holds more than it may. */
+/** Returns a resource with its percentage as a whole number; over 100 if the limit is exceeded. */
 function quotaOf(resourceName: string, usage: number, limit: number) {
   const percentage = limit === 0 ? 100 : Math.round((usage / limit) * 100);
   return { resourceName, usage, limit, percentage };
@@ -88,13 +88,13 @@ function quotaOf(resourceName: string, usage: number, limit: number) {
 
 const KIND = 'feedback';
 
-/** Takes feedback, once per customer and interval, and keeps it without what looks like a secret. */
+/** Accepts feedback, once per customer and interval, and stores it without probable secrets. */
 function submitFeedback(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const { score, message } = bodyOf(call, feedbackRequest);
   const { store, settings, now } = call.service;
   const at = now();
-  // A customer is whom the order belongs to.
+  // A customer is the owner of an order.
   const free = lastSubmission(call, mailbox.orderId) + settings.feedbackIntervalMs;
   if (at < free) {
     const retryAfter = Math.ceil((free - at) / 1000);
@@ -110,7 +110,7 @@ function submitFeedback(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Takes out the tokens that this service gave out itself. */
+/** Removes tokens issued by this service. */
 function withoutTokens({ service }: Call, text: string): string {
   return text.replace(/[\w.~+/=-]+/g, (word) =>
     service.tokens.has(word) || service.tokens.has(word.replace(/\.$/, '')) ? '[removed]' : word,
@@ -122,7 +122,7 @@ function lastSubmission({ service }: Call, orderId: string): number {
   return typeof at === 'number' ? at : Number.NEGATIVE_INFINITY;
 }
 
-/** What a value is named by. A value follows `=`, `:` or `is`, or is the next word with a digit in it. */
+/** Names of secrets. The value follows `=`, `:` or `is`, or is the next word with a digit. */
 const NAMED = String.raw`\b(pass(?:word|wd|code|phrase)?|pwd|pw|pin|secret|token|credentials?|(?:api|access|private)[-_ ]?key)`;
 
 const SECRETS: readonly (readonly [RegExp, string])[] = [
@@ -130,26 +130,26 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [new RegExp(`${NAMED}("?\\s*[:=]\\s*|\\s+is\\s+)("[^"]*"|[^\\s"}]+)`, 'gi'), '$1$2[removed]'],
   [new RegExp(`${NAMED}(\\s+)(?=[^\\s\\d]*\\d)\\S+`, 'gi'), '$1$2[removed]'],
   [/(:\/\/)[^\s/@]+@/g, '$1[removed]@'],
-  // Prefixes that tokens and keys are known by.
+  // Known prefixes of tokens and keys.
   [/\b(?:mbx|plt|ctl|whsec|sk|pk|gh[a-z]|xox[a-z])[-_][\w.-]+/g, '[removed]'],
 ];
 
 const WORD = /[\w.~+/=-]{8,}/g;
 
-/** Takes out what looks like a token or a password. A heuristic: it errs on the side of taking out too much. */
+/** Removes probable tokens and passwords. A heuristic that removes too much rather than too little. */
 export function scrubSecrets(text: string): string {
   const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
   return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
 }
 
-/** A long run in which letters and digits mix (tokens, keys, hashes), or a short one that changes between them. */
+/** Returns true for a long mix of letters and digits (tokens, keys, hashes), or a short one that alternates. */
 function looksSecret(word: string): boolean {
   if (!/\d/.test(word) || !/[A-Za-z]/.test(word)) return false;
   if (word.length >= 20) return true;
   return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }
 
-/** All folders, INBOX first, then by path. */
+/** Lists all folders, INBOX first, then by path. */
 function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 100);
@@ -168,7 +168,7 @@ function folderRecordOf(folder: Folder): FolderRecord {
   };
 }
 
-/** Creates a folder by its full path, and the folders above it that are not there. */
+/** Creates a folder by full path, with missing parents. */
 function createFolder(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const path = newPath(bodyOf(call, folderRequest).name);
@@ -178,7 +178,7 @@ function createFolder(call: Call): Reply {
   return dataReply(folderRecordOf(folder), 201);
 }
 
-/** Renames a folder and everything below it to a new full path. */
+/** Renames a folder and its subfolders to a new full path. */
 function updateFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const path = newPath(bodyOf(call, folderRequest).name);
@@ -201,7 +201,7 @@ function updateFolder(call: Call): Reply {
   return dataReply(folderRecordOf(folder));
 }
 
-/** Deletes a folder, everything below it and all messages in them, for good. */
+/** Permanently deletes a folder, its subfolders and all their messages. */
 function deleteFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);
@@ -231,11 +231,11 @@ function exists(path: string): Refusal {
   return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
 }
 
-/** The rendered text and HTML; marks the message as read. */
+/** Returns the rendered text and HTML, and marks the message as read. */
 async function getMessageText(call: Call): Promise<Reply> {
   const entry = entryOf(call);
   const rendered = await renderText(call.service.store.read(entry.source));
-  // The message may have gone while it was rendered: then there is nothing to mark.
+  // The message may have been deleted during rendering: then there is nothing to mark.
   call.service.store.changeFlags(folderOf(call).folder, uidOf(call), ['\\Seen'], []);
   return dataReply(rendered);
 }
@@ -281,7 +281,7 @@ function patchMessage(call: Call): Reply {
   return getMessage(call);
 }
 
-/** 200 when every uid was found, else 207 with what happened to each. */
+/** Responds with 200 if every uid was found, otherwise 207 with each result. */
 function updateMessageFlags(call: Call): Reply {
   const { folder } = folderOf(call);
   const body = bodyOf(call, messageFlagsRequest);
@@ -307,7 +307,7 @@ function moveMessage(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Moves the uids that are there, in the order given; as in IMAP the others are passed over. */
+/** Moves the existing uids in the given order; ignores others, like IMAP. */
 function moveMessages(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const body = bodyOf(call, moveMessagesRequest);
@@ -319,7 +319,7 @@ function moveMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Done when the message is not there any more, whoever removed it: the interface declares no 404 here. */
+/** Succeeds even if the message is already gone: the API declares no 404 here. */
 function deleteMessage(call: Call): Reply {
   const { folder } = folderOf(call);
   call.service.store.remove(folder, uidOf(call));
@@ -342,27 +342,30 @@ function deleteAllMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** The source byte for byte. Reading it leaves `\Seen` alone. */
+/** Returns the exact source; does not set `\Seen`. */
 function getMessageSource(call: Call): Reply {
   const entry = entryOf(call);
   const { store } = call.service;
   const range = store.file(entry.source);
   if (range !== null && range.length > STREAM_FROM_BYTES) {
-    // A stream that ends early would leave the client waiting for bytes that never come.
+    // If a stream ended early, the client would wait for the missing bytes.
     assertThere(range);
     return { kind: 'file', type: 'message/rfc822', range };
   }
   return { kind: 'bytes', type: 'message/rfc822', bytes: store.read(entry.source) };
 }
 
-/** Sources larger than this are streamed from their file; smaller ones are quicker to read at once. */
+/** Larger sources are streamed; smaller ones are faster to read at once. */
 const STREAM_FROM_BYTES = 1 << 20;
 
 const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'];
-/** An IMAP atom (RFC 3501, section 9): what a keyword may be. */
+/** The syntax of a keyword: an IMAP atom (RFC 3501, section 9). */
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/** Flags to add and remove, system flags in their usual spelling. @throws Refusal 422 for what is no flag */
+/**
+ * Returns the flags to add and remove, with system flags in their usual spelling. @throws Refusal 422 for an invalid
+ * flag
+ */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;
@@ -447,12 +450,14 @@ function deleteWebhook(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Sends one delivery, now, whatever the webhook's status, without retries. This surface declares no limit for it. */
+/**
+ * Sends one test delivery at once, whatever the webhook's status, without retries. The Mailbox API declares no limit.
+ */
 async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const outcome = await call.service.deliveries.test(mailbox, webhook);
   const record: WebhookTestRecord = {
-    // An integer always, as the interface declares it: 0 where no answer came.
+    // Always an integer, as declared by the API: 0 without a response.
     httpStatus: outcome.httpStatus ?? 0,
     success: outcome.success,
     error: outcome.error,
@@ -492,7 +497,7 @@ function operation(id: MailboxOperationName, handle: Handler): Operation {
   return { id, method, path: routePath(path), takesBody: body !== null, declared: errors, handle };
 }
 
-/** The 28 operations of the mailbox surface, with the error statuses the interface declares for each. */
+/** The 28 operations of the Mailbox API, with their declared error statuses. */
 export const MAILBOX_OPERATIONS: readonly Operation[] = [
   operation('getCurrentAccount', getCurrentAccount),
   operation('submitFeedback', submitFeedback),

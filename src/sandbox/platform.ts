@@ -38,26 +38,26 @@ import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
-/** A request of the platform surface that was routed and authorized, with its parameters checked. */
+/** A routed and authorized Platform API request, with checked parameters. */
 interface PlatformCall {
   readonly service: ServiceState;
   readonly token: PlatformToken;
   readonly params: Readonly<Record<string, string>>;
-  /** By name; what was left out has its default, or is not there. */
+  /** By name; missing ones have their default or are absent. */
   readonly query: ReadonlyMap<string, string | number>;
-  /** A JSON object where the operation takes one. */
+  /** A JSON object if the operation has a body. */
   readonly body: unknown;
 }
 
 type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
 
-/** No identifier of this service is longer. */
+/** Longer than any identifier of this service. */
 const LONGEST_ID = 255;
 
 /**
- * Checks path and query by what the operation declares. An empty value in the query counts as none.
+ * Checks path and query against the operation. An empty query value counts as none.
  *
- * @throws Refusal 422 with every parameter that does not fit
+ * @throws Refusal 422 with every invalid parameter
  */
 function readQuery(
   operation: Operation,
@@ -92,13 +92,13 @@ function expectation(param: Param): string {
   return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
 }
 
-/** 422 whose message is the first problem. */
+/** Returns a 422 with the first problem as message. */
 function refused(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const { status, code, params } = invalid(fields);
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
 }
 
-/** Everything the owner of the token cannot see is not there: this surface knows no 403. */
+/** Returns a 404, also for objects of other users: this API has no 403. */
 function notFound(what: string): Refusal {
   return new Refusal(404, 'ERR_NOT_FOUND', `The ${what} does not exist.`);
 }
@@ -127,7 +127,9 @@ function webhookOf(call: PlatformCall): {
   return { mailbox, webhook };
 }
 
-/** Resource ids of an order's mailboxes; only the one of `mailbox_id` where that is given, and none where it is no mailbox of the order. */
+/**
+ * Returns the resource ids of an order's mailboxes; with `mailbox_id` only that one, or none if it is not in the order.
+ */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   const only = call.query.get('mailbox_id');
   return new Set(
@@ -138,7 +140,7 @@ function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   );
 }
 
-/** One page of a collection that is there as a whole. */
+/** Returns one page of a complete collection. */
 function collection<T>(
   call: PlatformCall,
   all: readonly T[],
@@ -154,12 +156,12 @@ function collection<T>(
   return resource({ data, meta });
 }
 
-/** A single resource stands bare. */
+/** Returns a single resource, without a wrapper. */
 function resource(body: unknown, status = 200): Reply {
   return { kind: 'text', status, text: JSON.stringify(body) };
 }
 
-/** A body by its schema. @throws Refusal 422 with every problem by its field */
+/** Parses a body by its schema. @throws Refusal 422 with every problem by field */
 function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
@@ -192,7 +194,7 @@ function unitOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'entries';
 }
 
-/** In order of creation. */
+/** Lists webhooks in order of creation. */
 function listWebhooks(call: PlatformCall): Reply {
   const { webhooks, store } = call.service;
   const status = call.query.get('status');
@@ -223,7 +225,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** One delivery, now, whatever the webhook's status; it is not tried again, and rate limited. */
+/** Sends one test delivery at once, whatever the webhook's status; rate limited, without retries. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;
@@ -234,7 +236,7 @@ async function testWebhook(call: PlatformCall): Promise<Reply> {
   }
   const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
-    // An integer or nothing: the interface knows no null here.
+    // An integer or absent: the API has no null here.
     ...(httpStatus === null ? {} : { http_status: httpStatus }),
     is_successful: success,
     error,
@@ -255,7 +257,7 @@ function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): Platfo
   };
 }
 
-/** What became of deliveries, newest first: one entry for each, changed by every attempt. */
+/** Lists deliveries, newest first: one entry each, updated by every attempt. */
 function listDeliveryLogs(call: PlatformCall): Reply {
   const { deliveries, store } = call.service;
   return collection(
@@ -267,14 +269,14 @@ function listDeliveryLogs(call: PlatformCall): Reply {
       webhook_url: delivery.url,
       is_successful: delivery.state === 'delivered',
       duration: delivery.durationMs,
-      // The first attempt is no retry; a delivery that was never tried has none either.
+      // The first attempt is not a retry.
       retry_count: Math.max(0, delivery.attempts - 1),
       max_retry_count: delivery.maxAttempts - 1,
     }),
   );
 }
 
-/** Mailboxes of an order whose address contains the search text, with what they hold. */
+/** Lists an order's mailboxes whose address contains the search text, with their usage. */
 function listMailboxes(call: PlatformCall): Reply {
   const { service, query } = call;
   const wanted = String(query.get('search') ?? '').toLowerCase();
@@ -336,7 +338,7 @@ function mailboxRecordOf(
       storage_quota: Math.floor(settings.storageQuotaBytes / BYTES_PER_KILOBYTE),
       messages_used: usage.messages,
       messages_quota: settings.messageQuota,
-      // Counted for this answer.
+      // Counted for this response.
       synced_at: new Date(now()).toISOString(),
     },
     created_at: new Date(createdAt).toISOString(),
@@ -349,7 +351,7 @@ interface PlatformRoute extends Routed {
   readonly handle: PlatformHandler;
 }
 
-/** The 9 operations of the platform surface. */
+/** The 9 operations of the Platform API. */
 const PLATFORM_ROUTES: readonly PlatformRoute[] = [
   route('listWebhooks', listWebhooks),
   route('createWebhook', createWebhook),
@@ -367,10 +369,7 @@ function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRo
   return { method: operation.method, path: routePath(operation.path), operation, handle };
 }
 
-/**
- * What could not be processed as sent is 400 on this surface: bodies that are too large or no JSON object, and bytes
- * that are no HTTP request.
- */
+/** Codes with status 400 in this API: oversized or non-JSON bodies, and invalid HTTP. */
 const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
   'ERR_INVALID_JSON',
   'ERR_CONTENT_TYPE',
@@ -381,8 +380,8 @@ const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * An error in the envelope of the platform surface: `message`, `correlation_id` and, on 422 only, `errors` by
- * field. An unexpected error is a 500 that reveals nothing about its cause.
+ * Returns an error in the Platform API's envelope: `message`, `correlation_id` and, only for 422, `errors` by field.
+ * Unexpected errors become a 500 without details.
  */
 function platformEnvelope(error: unknown, correlationId: string): Reply {
   const refusal =
@@ -398,7 +397,7 @@ function platformEnvelope(error: unknown, correlationId: string): Reply {
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
-/** Serves the platform surface: webhook management for mail orders. */
+/** Serves the Platform API: webhook management for mail orders. */
 export class PlatformSurface implements Surface {
   readonly prefix = '/api/mail/';
   readonly #rate: RequestRate | null;
@@ -415,7 +414,7 @@ export class PlatformSurface implements Surface {
         : new RequestRate(platformRequestsPerMinute, platformBlock);
   }
 
-  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  /** Never rejects: errors become a response or a broken connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
@@ -426,7 +425,7 @@ export class PlatformSurface implements Surface {
     response.setHeader('x-correlation-id', correlationId);
     this.#outcome(request, response, match, query)
       .catch((error: unknown): Outcome => {
-        // A client that went away in the middle of its body is no failure of the service.
+        // A client that disconnects while sending its body is not a failure of the service.
         if (!(error instanceof Refusal) && !response.destroyed) this.service.report(error);
         return { reply: platformEnvelope(error, correlationId), faults: [] };
       })
@@ -438,7 +437,7 @@ export class PlatformSurface implements Surface {
       });
   }
 
-  /** Answers a request that could not be read and so has no route. It counts, and shows the limit, like any other. */
+  /** Responds to an unreadable request, which has no route. It is counted and shows the limit like any other. */
   refusal(refusal: Refusal, address: string): Reply {
     const correlationId = randomUUID();
     const rate = this.#rate?.take(address, this.service.now());
@@ -471,7 +470,7 @@ export class PlatformSurface implements Surface {
     return this.#answer(request, match.route, match.params, query);
   }
 
-  /** Counts the request, and adds the limit to any answer. @throws Refusal 429 */
+  /** Counts the request, and adds the limit to every response. @throws Refusal 429 */
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.service.now());
     if (rate === undefined) return;

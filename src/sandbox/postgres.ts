@@ -2,17 +2,17 @@ import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Children } from './children.ts';
 
-/** The name of the socket has it; nothing listens on the network. */
+/** Part of the socket's name; nothing listens on the network. */
 const PORT = 5432;
 const USER = 'fleet';
 const DATABASE = 'postgres';
 
 /**
- * Makes a cluster, and begins a server of it that trusts whoever can reach its socket.
+ * Creates a cluster, and starts a server that trusts everyone with access to its socket.
  *
- * @param children run as the user who owns the cluster
- * @param owner who that is, if this process runs as root
- * @returns the folder of its socket, and the address (`postgresql://…`) of its database
+ * @param children runs processes as the cluster's owner
+ * @param owner the owner, if this process runs as root
+ * @returns the socket's folder, and the database's URL (`postgresql://…`)
  * @throws demo-server-ended, demo-server-late
  */
 export async function startPostgres(
@@ -36,7 +36,7 @@ export async function startPostgres(
     ...(['postgres', '-D', data, '-k', socketFolder, '-p', String(PORT)] as const),
     ...settings.flatMap((text) => ['-c', text]),
   );
-  // A client of our own would be the only one outside of the registry.
+  // A database client here would be the only one outside the registry.
   const isReady = ['pg_isready', '-q', '-h', socketFolder, '-p', String(PORT)] as const;
   await children.until('postgres', () =>
     children.run(...isReady).then(

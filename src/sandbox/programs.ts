@@ -2,13 +2,13 @@ import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { demoError } from './errors.ts';
 
-/** Debian keeps each version where only its own scripts look, and programs of the system where only root looks. */
+/** Debian installs PostgreSQL versions outside PATH, and system programs only in root's PATH. */
 const POSTGRESQL = '/usr/lib/postgresql';
 const SYSTEM = ['/usr/sbin', '/sbin'];
-/** PostgreSQL refuses to run as root; its package brings this user. */
+/** PostgreSQL refuses to run as root; its package creates this user. */
 const OWNER = 'postgres';
 
-/** Programs of the demo, and the Debian packages that have them. */
+/** Programs for the demo, with their Debian packages. */
 const PACKAGES = {
   initdb: 'postgresql',
   postgres: 'postgresql',
@@ -21,7 +21,7 @@ const PACKAGES = {
   monmaptool: 'ceph-common',
 } as const;
 
-/** Returns the folders in which programs are looked for: those of PATH, and where Debian has the others. */
+/** Returns the search path for programs: PATH and Debian's other folders. */
 export function programPath(PATH: string | undefined): string {
   return [PATH ?? '', ...SYSTEM, ...postgresFolders()].join(path.delimiter);
 }
@@ -37,7 +37,7 @@ function postgresFolders(): string[] {
 }
 
 /**
- * Checks that every program of the demo is installed, and can be run by this user.
+ * Checks that all programs of the demo are installed and can run as this user.
  *
  * @throws demo-programs-missing, demo-no-owner
  */
@@ -67,7 +67,7 @@ function isIn(folders: string, program: string): boolean {
   });
 }
 
-/** Returns who runs PostgreSQL where this process is root; undefined where there is no such user. */
+/** Returns the user for PostgreSQL if this process is root; undefined if it does not exist. */
 export function postgresOwner(): { readonly uid: number; readonly gid: number } | undefined {
   const line = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

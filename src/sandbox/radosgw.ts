@@ -3,12 +3,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Children, lastingPort } from './children.ts';
 
-/** Of a server that only this machine reaches, and that ends soon. */
+/** Keys of a short-lived server that only this machine can access. */
 const ACCESS_KEY = 'ACCESSKEYOFTHEDEMO01';
 const SECRET_KEY = 'secretKeyOfTheDemo00secretKeyOfTheDemo00';
 
 /**
- * Starts RadosGW, the S3 server of Ceph, without buckets, over one monitor and one store in memory.
+ * Starts RadosGW, Ceph's S3 server, without buckets, with one monitor and one store in memory.
  *
  * @throws demo-server-ended, demo-server-late
  */
@@ -36,7 +36,6 @@ export async function startRadosGateway(children: Children) {
   await children.until('ceph-osd', async () => /1 up.*1 in/.test(await ceph('osd', 'stat')));
   children.start('radosgw', '-c', config, '-n', 'client.rgw', '-f');
   await children.listening('radosgw', port);
-  /** Runs `radosgw-admin`. */
   const admin = (...args: readonly string[]) =>
     children.run('radosgw-admin', '-c', config, ...args);
   await admin(

@@ -8,7 +8,7 @@ import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
 import { Deliveries, realTimer, Sender, type Timer, Webhooks } from './webhooks.ts';
 
-/** Requests refused in a row, with no request allowed in between, and how long they block their address. */
+/** Consecutive refused requests that block an address, and the duration. */
 export interface RateBlock {
   readonly refusals: number;
   readonly forMs: number;
@@ -16,64 +16,64 @@ export interface RateBlock {
 
 const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 
-/** How the service behaves where nothing else was asked for. */
+/** Default behaviour of the service. */
 const defaultSettings = {
-  /** Requests per minute and token on the mailbox surface; null for no limit. */
+  /** Mailbox API requests per minute and token; null for no limit. */
   requestsPerMinute: null as number | null,
-  /** With a limit, so many requests refused in a row block the address for a while; null for never. */
+  /** Blocks an address that ignores the limit; null for never. */
   block: BLOCK as RateBlock | null,
-  /** Milliseconds every answer is held back. */
+  /** Delay of every response in milliseconds. */
   latencyMs: 0,
   /** Largest request body, in bytes. */
   maxBodyBytes: 35 * 1024 * 1024,
-  /** Addresses (`a@example.org`) and domains (`@example.org`) mail may be sent to; null for all. */
+  /** Allowed recipients: addresses (`a@example.org`) and domains (`@example.org`); null for all. */
   outgoingAllowList: null as readonly string[] | null,
-  /** Bytes a mailbox may hold. */
+  /** Storage quota of a mailbox in bytes. */
   storageQuotaBytes: 10 * 1024 ** 3,
-  /** Messages a mailbox may hold. */
+  /** Message quota of a mailbox. */
   messageQuota: 2_000_000,
-  /** Between two submissions of feedback by a customer. */
+  /** Minimum interval between a customer's feedback submissions. */
   feedbackIntervalMs: 10_000,
-  /** Webhook URLs may be http, and may name this machine. */
+  /** Allows http and local addresses in webhook URLs. */
   localWebhooks: true,
-  /** A webhook's receiver that takes longer has failed. */
+  /** Timeout of a webhook delivery. */
   webhookTimeoutMs: 10_000,
-  /** Attempts at a delivery, the first one included. */
+  /** Attempts per delivery, including the first. */
   webhookAttempts: 6,
-  /** Before the second attempt; the wait doubles with each further one, up to the longest. */
+  /** Delay before the second attempt; it doubles with each further one, up to the maximum. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
-  /** Test deliveries a minute and webhook over the platform surface; the other one declares no limit. */
+  /** Test deliveries per minute and webhook in the Platform API; the Mailbox API has no limit. */
   webhookTestsPerMinute: 10,
-  /** Requests per minute and IP address on the platform surface; null for no limit. */
+  /** Platform API requests per minute and IP address; null for no limit. */
   platformRequestsPerMinute: 90 as number | null,
-  /** So many requests refused in a row block the address for a while; null for never. */
+  /** Blocks an address that ignores the limit; null for never. */
   platformBlock: BLOCK as RateBlock | null,
 };
 export type ServiceSettings = Readonly<typeof defaultSettings>;
 
 export interface SandboxOptions {
-  /** 0, the default, for any free port; always on 127.0.0.1. */
+  /** Default: 0, for any free port; always on 127.0.0.1. */
   readonly port?: number;
-  /** What fills the first mailbox; generated mail where there is nothing. */
+  /** Sources of the first mailbox; default: generated mail. */
   readonly from?: readonly string[];
-  /** Decides ids, tokens, generated mail and the draws of faults. */
+  /** Determines ids, tokens, generated mail and fault draws. */
   readonly seed?: number;
   /** Generated mail; ignored with `from`. */
   readonly mail?: GeneratedMail;
-  /** SQLite file to keep everything in; one that is filled already is served as it is. */
+  /** SQLite file for the state; an existing one is served unchanged. */
   readonly stateFile?: string;
-  /** Addresses of the mailboxes, the first one being filled by `from`. */
+  /** Addresses of the mailboxes; `from` fills the first one. */
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
   readonly now?: () => number;
-  /** Waits before deliveries to webhooks are tried again. */
+  /** Timer for webhook retries. */
   readonly timer?: Timer;
-  /** Receives every failure of the sandbox itself; writes to stderr by default. */
+  /** Receives failures of the sandbox itself; default: prints to stderr. */
   readonly report?: (error: unknown) => void;
 }
 
-/** A running service, and the hands to reach into it. */
+/** A running service, with access to its internals. */
 export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
 const DEFAULT_SEED = 1;
@@ -118,7 +118,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
       })),
       /** The control endpoint and its token. */
       control: { url: `${listener.url}/control`, token: secrets.control },
-      /** Requests answered so far. */
+      /** Returns the counts of answered requests. */
       requests: () => log.counts(),
       /** Adds a fault. @returns its id */
       fault: (rule: FaultInput) => faults.add(rule),
@@ -137,7 +137,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   }
 }
 
-/** Tokens that follow from the seed: a sandbox started again takes the ones a config already has. */
+/** Returns tokens derived from the seed, so that a restarted sandbox accepts those in existing configurations. */
 function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
@@ -146,7 +146,7 @@ function secretsOf(seed: number) {
   };
 }
 
-/** What the operations of all surfaces work on. */
+/** The state shared by the operations of all APIs. */
 export type ServiceState = Readonly<ReturnType<typeof openService>>;
 
 function openService(
@@ -164,7 +164,7 @@ function openService(
     const orders = new Orders(store);
     const orderId = resourceIdOf('OR', `${seed}/order`);
     if (store.mailboxes.size === 0) {
-      // All of the seed or none: a state file half filled would be served as if it were whole.
+      // All of the seed or nothing: a partial state file would be served as complete.
       store.atomically(() => fill(store, options, orderId, seed));
     }
     const userId = resourceIdOf('US', `${seed}/user`);
@@ -196,12 +196,12 @@ function openService(
       standings,
       webhooks,
       deliveries,
-      /** Test deliveries of the platform surface, by webhook. */
+      /** Test deliveries in the Platform API, by webhook. */
       webhookTests: new RateWindow(settings.webhookTestsPerMinute),
       settings,
       /** Milliseconds since the epoch. */
       now,
-      /** Receives every unexpected failure; the client only gets a 500. */
+      /** Receives unexpected failures; the client gets only a 500. */
       report,
     };
   } catch (error) {

@@ -24,9 +24,9 @@ import { serviceError } from './errors.ts';
 import { type MailSeed, planAt, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 
-/** Generated mail, generated again for each read: a million messages take no more room than their sizes. */
+/** Mail that is generated again on each read: a million messages take only the memory of their sizes. */
 export class GeneratedBlock implements SourceBlock {
-  /** 0 until the message was written once. */
+  /** 0 until the message was generated once. */
   readonly #sizes: Uint32Array;
 
   constructor(private readonly mail: MailSeed) {
@@ -56,23 +56,23 @@ export class GeneratedBlock implements SourceBlock {
     return null;
   }
 
-  /** Folder path and flags of a message. */
+  /** Returns a message's folder path and flags. */
   place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
     return planAt(this.mail, number);
   }
 }
 
 export interface GeneratedMail {
-  /** Messages in all mailboxes together. */
+  /** Total messages in all mailboxes. */
   readonly messages?: number;
-  /** Received date of the newest message; a fixed day where it is left out, so that everything is reproducible. */
+  /** Received date of the newest message; default: a fixed day, for reproducibility. */
   readonly newest?: number;
 }
 
 const DEFAULT_MESSAGES = 1000;
 const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
 
-/** Fills mailboxes with generated mail, the first one with twice as much as each of the others. */
+/** Fills mailboxes with generated mail; the first gets twice as much as the others. */
 export function loadGenerated(
   store: Store,
   mailboxes: readonly Mailbox[],
@@ -103,19 +103,16 @@ function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
   }
 }
 
-/** As much of a file as is read to find the date in its header. */
+/** Bytes read of a file to find its header date. */
 const HEAD_BYTES = 65_536;
 
-/**
- * Files that are one message each, byte for byte. Only paths and sizes are held; a name that is no UTF-8 is
- * a Buffer.
- */
+/** Files with one message each, byte for byte. Keeps only paths and sizes; a name that is not UTF-8 is a Buffer. */
 class FileBlock implements SourceBlock {
   readonly #sizes: Float64Array;
-  /** NaN until somebody asks. */
+  /** NaN until requested. */
   readonly #received: Float64Array;
 
-  /** @param received dates that are known without reading (from Maildir names), NaN elsewhere */
+  /** @param received dates known without reading (from Maildir names), otherwise NaN */
   constructor(
     private readonly paths: readonly (string | Buffer)[],
     received?: Float64Array,
@@ -159,7 +156,7 @@ class FileBlock implements SourceBlock {
   }
 }
 
-/** @throws MailkeepError `sandbox-source-changed` for a range that is not all there any more */
+/** @throws MailkeepError `sandbox-source-changed` for a truncated range */
 export function assertThere(range: FileRange): void {
   const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
   if (size < range.start + range.length) {
@@ -168,9 +165,9 @@ export function assertThere(range: FileRange): void {
 }
 
 /**
- * Reads a range of a file, at most `ceiling` bytes of it.
+ * Reads at most `ceiling` bytes of a file's range.
  *
- * @param whole true where the range is all of the file, so that growth is noticed too
+ * @param whole true if the range is the whole file: growth is then detected too
  * @throws MailkeepError `sandbox-source-changed`
  */
 export function readRange(range: FileRange, ceiling: number, whole: boolean): Buffer {
@@ -198,14 +195,14 @@ export function readRange(range: FileRange, ceiling: number, whole: boolean): Bu
   return bytes;
 }
 
-/** True for a folder with `cur/` and `new/`. */
+/** Returns true for a folder with `cur/` and `new/`. */
 function isMaildir(path: string): boolean {
   return ['cur', 'new'].every(
     (name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() ?? false,
   );
 }
 
-/** A Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), in order of their names. */
+/** Reads a Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), by name. */
 function readMaildir(root: string) {
   const subfolders = readdirSync(root, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && /^\.[^.]/.test(entry.name))
@@ -219,7 +216,7 @@ function readMaildir(root: string) {
 }
 
 /**
- * Reads the messages of one folder of a Maildir, in file-name order (which is order of delivery), and their flags.
+ * Reads the messages of a Maildir folder and their flags, by file name (delivery order).
  *
  * @param path in the mailbox: `INBOX`, `INBOX.Lists.foo`
  */
@@ -241,16 +238,16 @@ function readFolder(root: string, path: string) {
   };
 }
 
-/** The messages of an mbox file, read as mboxrd. Only where they lie is held. */
+/** The messages of an mbox file, read as mboxrd. Keeps only their positions. */
 class MboxBlock implements SourceBlock {
   readonly #starts: Float64Array;
   readonly #ends: Float64Array;
   readonly #quotedLines: Float64Array;
-  /** Dates of the delimiters; NaN where there is none, until somebody asks. */
+  /** Dates of the delimiters; otherwise NaN until requested. */
   readonly #received: Float64Array;
   readonly #lineEnds: readonly MboxRange['lineEnds'][];
 
-  /** @throws the system's error where the file cannot be read */
+  /** @throws system errors */
   constructor(private readonly path: string) {
     const ranges: MboxRange[] = [...mboxRanges(path)];
     this.#starts = Float64Array.from(ranges, ({ start }) => start);
@@ -294,9 +291,8 @@ class MboxBlock implements SourceBlock {
 }
 
 /**
- * Fills a mailbox from a path: a folder with `cur/` and `new/` is a Maildir; any other folder is walked, each
- * regular file that is not hidden being one message byte for byte, in path order; a file ending in `.mbox` is
- * an mbox; any other file is one message.
+ * Fills a mailbox from a path. A folder with `cur/` and `new/` is a Maildir. In any other folder, each regular file
+ * that is not hidden is one message, in path order. A file ending in `.mbox` is an mbox; any other file is one message.
  *
  * @throws MailkeepError `sandbox-seed-unreadable`
  */
@@ -309,7 +305,7 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
   }
 }
 
-/** Other files have lines with colons as well, such as /etc/passwd: a field that messages have must be there. */
+/** Other files, such as /etc/passwd, contain colons too: require a typical mail field. */
 const FIELD =
   /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
 
@@ -356,14 +352,14 @@ function intoInbox(store: Store, mailbox: Mailbox, block: SourceBlock): void {
 const SLASH = Buffer.from('/');
 const DOT = 46;
 
-/** Regular files below a folder, hidden ones and hidden folders left out, links not followed, sorted by the bytes of their paths. */
+/** Returns the regular files below a folder, sorted by path bytes, without hidden files and folders or links. */
 function walk(root: string): (string | Buffer)[] {
   const found: Buffer[] = [];
   const pending: Buffer[] = [Buffer.from(root)];
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
     const entries: Dirent<Buffer>[] = readdirSync(folder, {
       withFileTypes: true,
-      // Names are bytes; one that is no UTF-8 would not be found again as a string.
+      // Names are bytes: one that is not UTF-8 could not be opened as a string.
       encoding: 'buffer',
     });
     for (const entry of entries) {

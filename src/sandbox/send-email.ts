@@ -8,17 +8,17 @@ import type { Entry, Folder } from './folder.ts';
 import { bodyOf, type Call, findFolder, mailboxOf } from './operation-call.ts';
 
 interface Composed {
-  /** With its Bcc header: the copy for the sender. */
+  /** With the Bcc header: the sender's copy. */
   readonly forSender: Buffer;
-  /** Without it: what recipients get. The same Buffer where there is no Bcc. */
+  /** Without the Bcc header: the recipients' copy. The same Buffer without Bcc. */
   readonly forRecipients: Buffer;
 }
 
 /**
- * Writes a message as RFC 5322 source, out of plain values: nothing is read from files or URLs.
+ * Writes an RFC 5322 source from plain values, without reading files or URLs.
  *
  * @param thread its In-Reply-To and References
- * @param date in milliseconds since the epoch
+ * @param date milliseconds since the epoch
  * @throws Refusal for an attachment that cannot be decoded
  */
 async function compose(
@@ -35,7 +35,7 @@ async function compose(
     subject: mail.subject ?? '',
     date: new Date(date),
     messageId: `<${randomUUID()}@${from.slice(from.lastIndexOf('@') + 1)}>`,
-    // One boundary for both copies, so that they differ in their Bcc line only.
+    // The same boundary in both copies, so that only the Bcc line differs.
     baseBoundary: randomUUID(),
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -53,7 +53,7 @@ async function compose(
 
 const THREAD_FIELDS: ReadonlySet<string> = new Set(['message-id', 'references', 'in-reply-to']);
 
-/** In-Reply-To and References of an answer to a source (RFC 5322, 3.6.4). */
+/** Returns In-Reply-To and References for a reply to a source (RFC 5322, 3.6.4). */
 function threadHeaders(source: Buffer): { inReplyTo?: string; references?: string } {
   const { fields } = readHeaderBlock(source, 0, source.length, THREAD_FIELDS);
   const messageId = fields.get('message-id')?.[0] ?? '';
@@ -70,8 +70,8 @@ function ids(value: string): string[] {
 }
 
 /**
- * Sends a message: a copy goes to INBOX.Sent, recipients with a mailbox here receive it, and the message that
- * was answered or forwarded is flagged. Recipients elsewhere are accepted and nothing is sent to them.
+ * Sends a message: stores a copy in INBOX.Sent, delivers to mailboxes of this service, and flags the answered or
+ * forwarded message. Recipients elsewhere are accepted but receive nothing.
  */
 export async function sendEmail(call: Call): Promise<Reply> {
   const mailbox = mailboxOf(call);
@@ -93,7 +93,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
       flags: [],
     }));
   const own = { folder: sent, flags: ['\\Seen'] };
-  // Nobody can come in between: the whole delivery is one synchronous step.
+  // Atomic: the whole delivery is synchronous.
   const uids = store.atomically(() => {
     if (origin !== null) {
       const flag = mail.inReplyTo !== undefined ? '\\Answered' : '$forwarded';
@@ -143,7 +143,7 @@ function originOf(
   return { folder, entry };
 }
 
-/** How `content` may be written; base64 by default. */
+/** Encodings of `content`; default: base64. */
 const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
   base64: 'base64',
   'utf-8': 'utf8',
@@ -156,7 +156,7 @@ const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
   hex: 'hex',
 };
 
-/** Base64 without blanks at its end. */
+/** Base64 without trailing white space. */
 const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}$/;
 
 function decodeAttachment(

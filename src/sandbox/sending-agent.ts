@@ -1,8 +1,8 @@
 import { Agent } from 'undici';
 
 /**
- * A file of its own, so that undici can be loaded late: imported by name here, it is the same in the bundle,
- * where a CommonJS package that is itself imported late has no names.
+ * A separate file for lazy loading of undici: as a direct lazy import, a bundled CommonJS package would have no named
+ * exports.
  */
 export function sendingAgent(timeoutMs: number, maxHeaderSize: number): Agent {
   return new Agent({

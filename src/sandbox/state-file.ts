@@ -36,7 +36,7 @@ export type FolderRow = Readonly<z.output<typeof folderRow>>;
 const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
 const documentRow = z.object({ kind: z.string(), id: z.string(), body: z.string() });
 
-/** Keeps the whole state in one SQLite file, raw sources as BLOBs: a copy of what it was filled from. */
+/** Stores the whole state in one SQLite file, with sources as BLOBs, copied from the seed. */
 export class StateFile implements Sources {
   readonly #db: Database.Database;
   readonly #statements = new Map<string, Database.Statement<unknown[]>>();
@@ -60,7 +60,7 @@ export class StateFile implements Sources {
     return z.array(folderRow).parse(this.#prepared(sql).all());
   }
 
-  /** Yields uid, source and flags (as JSON) of the messages of a folder, ascending by uid. */
+  /** Yields uid, source and flags (as JSON) of a folder's messages, ascending by uid. */
   *messages(folder: number): Generator<z.output<typeof messageTuple>> {
     const rows = this.#prepared(
       'SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid',
@@ -99,7 +99,7 @@ export class StateFile implements Sources {
       'INSERT INTO messages (folder, uid, source, flags) VALUES (?, ?, ?, ?)',
       ...[folder, uid, source, JSON.stringify(flags)],
     );
-    // Uids only grow, over restarts as well, even when the newest message was deleted before one.
+    // Uids only grow, even across restarts and after deleting the newest message.
     this.#run('UPDATE folders SET next_uid = ? WHERE id = ?', uid + 1, folder);
   }
 
@@ -162,7 +162,7 @@ export class StateFile implements Sources {
     return null;
   }
 
-  /** All changes made by `act` are kept, or none if it throws. May be nested. */
+  /** Runs `act` in a transaction; may be nested. */
   atomically<T>(act: () => T): T {
     return this.#db.inTransaction ? act() : this.#db.transaction(act).immediate();
   }
@@ -193,7 +193,7 @@ function openState(file: string): Database.Database {
   try {
     db = new Database(file);
     db.pragma('journal_mode = WAL');
-    // A development server: a power cut may cost the last answers, never the file's consistency.
+    // A development server: a power cut may lose the last changes, never the consistency.
     db.pragma('synchronous = NORMAL');
     if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
       const version = db.pragma('user_version', { simple: true });

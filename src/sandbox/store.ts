@@ -8,22 +8,21 @@ import { type Entry, Folder, type SourceFacts } from './folder.ts';
 import type { FolderRow, StateFile } from './state-file.ts';
 
 /**
- * Raw sources that came together: files of a folder, a range of an mbox, a run of the generator, one delivery.
- * Nothing of a source lies in memory because its block does. Numbers are 0-based within the block.
+ * Sources added together: a folder's files, a range of an mbox, generated mail or one delivery. Keeps no source in
+ * memory by itself. Numbers are 0-based within the block.
  */
 export interface SourceBlock {
   readonly count: number;
-  /** Bytes of the source. May have to read or generate it. */
+  /** Bytes of the source. May read or generate it. */
   size(number: number): number;
-  /** The whole source. Throws ServiceError `source-changed` when the file behind it is not what it was. */
+  /** Returns the whole source. @throws MailkeepError `sandbox-source-changed` if the underlying file has changed */
   read(number: number): Buffer;
-  /** Received date in milliseconds since the epoch. May have to read the source's header. */
+  /** Received date in milliseconds since the epoch. May read the source's header. */
   received(number: number): number;
-  /** Where the bytes lie as they are in a file, for sending a large one without holding it in memory. */
+  /** Position of the unchanged bytes in a file, for streaming large sources. */
   file(number: number): FileRange | null;
 }
 
-/** A block of sources held in memory. */
 export class MemoryBlock implements SourceBlock {
   readonly #sources: readonly Buffer[];
   readonly #received: readonly number[];
@@ -56,22 +55,22 @@ export class MemoryBlock implements SourceBlock {
   }
 }
 
-/** Keeps raw sources under numbers: in the blocks they came in, or in the state file. */
+/** Stores sources by number: in their blocks, or in the state file. */
 export interface Sources {
-  /** Takes over a block's sources. @returns the source number of its first one; the others follow */
+  /** Adds a block's sources. @returns the first source number; the others follow */
   add(block: SourceBlock): number;
-  /** No message refers to this source any more. */
+  /** Called when no message uses the source any more. */
   release(source: number): void;
   size(source: number): number;
   /** Received date in milliseconds since the epoch. */
   received(source: number): number;
   read(source: number): Buffer;
-  /** Where the source lies as it is in a file, or null when it must be read. */
+  /** Position of the unchanged source in a file, or null if it must be read. */
   file(source: number): FileRange | null;
 }
 
 class BlockSources implements Sources {
-  /** Blocks of many sources, ascending by their first number. */
+  /** Blocks of several sources, ascending by first number. */
   readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
   /** Blocks of one source, which can be released. */
   readonly #singles = new Map<number, SourceBlock>();
@@ -126,7 +125,7 @@ export interface Mailbox {
 
 export const DELIMITER = '.';
 
-/** The folders every mailbox has from its first day (RFC 6154 attributes), and keeps. */
+/** The permanent folders of every mailbox (RFC 6154 attributes). */
 export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
   ['INBOX', null],
   ['INBOX.Sent', '\\Sent'],
@@ -134,7 +133,7 @@ export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
   ['INBOX.Trash', '\\Trash'],
 ]);
 
-/** Special use that a folder's name brings with it when a Maildir or the generator makes it. */
+/** Returns the special use of a folder name in a Maildir or generated mail. */
 function specialUseOf(path: string): string | null {
   const standing = STANDING_FOLDERS.get(path);
   if (standing !== undefined) return standing;
@@ -142,19 +141,19 @@ function specialUseOf(path: string): string | null {
   return path === 'INBOX.Archive' ? '\\Archive' : null;
 }
 
-/** A folder and everything below it, parents first. */
+/** Returns a folder and its subfolders, parents first. */
 export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
   return [...mailbox.folders.values()]
     .filter((folder) => folder.path === path || folder.path.startsWith(path + DELIMITER))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Characters of JSON kept at most: 64 M, some 100,000 records. */
+/** Maximum cached characters of JSON: some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
 /**
- * Listing records as JSON text, made when they are first listed: text is several times smaller than the
- * objects it stands for, and needs no serialising when a page is sent. The oldest go first.
+ * Caches listing records as JSON text, which is several times smaller than objects and needs no serialising. The oldest
+ * are dropped first.
  */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
@@ -165,13 +164,13 @@ class RecordCache {
     private readonly ceiling: number = DEFAULT_CEILING,
   ) {}
 
-  /** A message record as JSON text; the costly part of it comes ready from the cache. */
+  /** Returns a message record as JSON; its expensive part comes from the cache. */
   messageJson(folder: Folder, entry: Entry): string {
     const unseen = !entry.flags.includes('\\Seen');
     return `{"uid":${entry.uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(entry.flags)},"unseen":${unseen},${this.#fragment(entry.source)}}`;
   }
 
-  /** `"date":…,"size":…,…`: the members of a message's JSON object that never change, without braces. */
+  /** `"date":…,"size":…,…`: the immutable members of a message's JSON, without braces. */
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
@@ -200,7 +199,7 @@ class RecordCache {
   }
 }
 
-/** Mail that came in from outside or from another mailbox; moves and seeds are none. */
+/** Mail from outside or from another mailbox; not moves or seeds. */
 export interface Arrival {
   readonly mailbox: Mailbox;
   readonly folder: Folder;
@@ -218,30 +217,33 @@ interface Placement {
 }
 
 /**
- * The state of the service: mailboxes, folders, messages, raw sources. Every change goes through it, and
- * into the state file, if there is one, before it returns.
+ * The service's state: mailboxes, folders, messages and sources. Every change is written to the state file, if any,
+ * before the call returns.
  */
 export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
   readonly #sources: Sources;
-  /** Flag sets by their JSON: a mailbox has many messages and few distinct sets. */
+  /** Flag sets by their JSON: many messages share few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
   /** By kind and id. */
   readonly #documents = new Map<string, Map<string, unknown>>();
-  /** How many places a source has, where it is more than one. */
+  /** Number of places of a source, if more than one. */
   readonly #shared = new Map<number, number>();
   #nextFolder = 1;
 
-  /** @param state keeps everything; without it the state dies with the process */
+  /** @param state stores everything; without it the state is lost at exit */
   constructor(private readonly state: StateFile | null = null) {
     this.#sources = state ?? new BlockSources();
     this.records = new RecordCache(this.#sources);
     if (state !== null) this.#open(state);
   }
 
-  /** Adds a mailbox with its standing folders. The resource id follows from seed and address, so a new start is the same origin. */
+  /**
+   * Adds a mailbox with its permanent folders. The resource id follows from seed and address, so that a restart gives
+   * the same service.
+   */
   addMailbox(address: string, orderId: string, seed: number): Mailbox {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
@@ -261,7 +263,7 @@ export class Store implements SourceFacts {
     return null;
   }
 
-  /** Creates a folder; the caller has made sure that the path is free. */
+  /** Creates a folder; the path must be free. */
   createFolder(mailbox: Mailbox, path: string): Folder {
     const folder = new Folder(this.#nextFolder, path, specialUseOf(path));
     this.#nextFolder += 1;
@@ -274,7 +276,7 @@ export class Store implements SourceFacts {
     return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
   }
 
-  /** The folder of a path. One that is not there is created, with the folders above it. */
+  /** Returns the folder of a path; creates it and its parents if missing. */
   folderWithParents(mailbox: Mailbox, path: string): Folder {
     const end = path.lastIndexOf(DELIMITER);
     if (end > 0 && !mailbox.folders.has(path)) {
@@ -283,7 +285,7 @@ export class Store implements SourceFacts {
     return this.folderFor(mailbox, path);
   }
 
-  /** Renames a folder and everything below it; uids stay. The caller has made sure that the new paths are free. */
+  /** Renames a folder and its subfolders; uids stay. The new paths must be free. */
   renameFolder(mailbox: Mailbox, from: string, to: string): void {
     this.atomically(() => {
       for (const folder of withSubfolders(mailbox, from)) {
@@ -295,7 +297,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Deletes a folder, everything below it, and all their messages. */
+  /** Deletes a folder, its subfolders and all their messages. */
   deleteFolder(mailbox: Mailbox, path: string): void {
     this.atomically(() => {
       for (const folder of withSubfolders(mailbox, path)) {
@@ -306,7 +308,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Places messages of a block under the next uids, in the order given. @returns the first source number */
+  /** Adds a block's messages with the next uids, in order. @returns the first source number */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
       const first = this.#sources.add(block);
@@ -317,12 +319,12 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Puts one new message into a folder, silently: a draft, a sent copy. @returns its uid */
+  /** Adds a message to a folder without an event: a draft or sent copy. @returns its uid */
   add(folder: Folder, source: Buffer, received: number, flags: Iterable<string>): number {
     return this.addEverywhere([{ folder, flags }], source, received)[0] ?? 0;
   }
 
-  /** One new message in several places, its bytes kept once. @returns its uids, in the order of the places */
+  /** Adds a message to several folders, storing its bytes once. @returns its uids, in the order of the places */
   addEverywhere(
     places: readonly { readonly folder: Folder; readonly flags: Iterable<string> }[],
     source: Buffer,
@@ -335,12 +337,12 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Tells everybody that asked to know that this message is new mail. */
+  /** Emits the arrival of new mail. */
   announce(mailbox: Mailbox, folder: Folder, uid: number): void {
     this.events.emit('arrived', { mailbox, folder, uid });
   }
 
-  /** @returns the new flags, or null when there is no such message */
+  /** @returns the new flags, or null if the message does not exist */
   changeFlags(
     folder: Folder,
     uid: number,
@@ -356,7 +358,7 @@ export class Store implements SourceFacts {
     return flags;
   }
 
-  /** Removes a message for good. @returns false when there is none */
+  /** Permanently removes a message. @returns false if it does not exist */
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;
@@ -375,7 +377,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Moves a message; it gets a new uid in the target. @returns that uid, or null when there is no such message */
+  /** Moves a message. @returns its new uid in the target, or null if it does not exist */
   move(from: Folder, uid: number, to: Folder): number | null {
     const entry = from.get(uid);
     if (entry === null) return null;
@@ -386,7 +388,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Copies a message, its bytes kept once. @returns the uid in the target, or null when there is no such message */
+  /** Copies a message without duplicating its bytes. @returns the uid in the target, or null if it does not exist */
   copy(from: Folder, uid: number, to: Folder): number | null {
     const entry = from.get(uid);
     if (entry === null) return null;
@@ -397,7 +399,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** The same messages under new uids from `firstUid` on, as after a folder was deleted and made again. */
+  /** Gives the messages new uids from `firstUid` on, as if the folder was recreated. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
       const entries = folder.renumber(firstUid);
@@ -406,7 +408,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** What a mailbox holds, counted when it is asked for. */
+  /** Counts a mailbox's bytes and messages. */
   usage(mailbox: Mailbox): { readonly bytes: number; readonly messages: number } {
     let bytes = 0;
     let messages = 0;
@@ -433,7 +435,7 @@ export class Store implements SourceFacts {
     return this.#sources.file(source);
   }
 
-  /** Records of another concern (tokens, webhooks, deliveries …), kept as JSON, by their ids. */
+  /** Returns other records (tokens, webhooks, deliveries …) of a kind by id, stored as JSON. */
   documents(kind: string): ReadonlyMap<string, unknown> {
     return this.#documents.get(kind) ?? new Map<string, unknown>();
   }
@@ -453,7 +455,7 @@ export class Store implements SourceFacts {
     this.#documents.set(kind, documents.set(id, body));
   }
 
-  /** All of `act` is kept in the state file, or nothing. `act` must not fail half way for reasons of its own. */
+  /** Runs `act` in a transaction of the state file. The memory is not rolled back, so `act` must not fail midway. */
   atomically<T>(act: () => T): T {
     return this.state === null ? act() : this.state.atomically(act);
   }
@@ -527,7 +529,7 @@ function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {
   };
 }
 
-/** A stable identifier in the service's style: a prefix and 24 characters that follow from `name`. */
+/** Returns a stable identifier in the service's style: a prefix and 24 characters derived from `name`. */
 export function resourceIdOf(prefix: string, name: string): string {
   return prefix + createHash('sha256').update(name).digest('hex').slice(0, 24).toUpperCase();
 }

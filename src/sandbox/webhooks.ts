@@ -9,7 +9,7 @@ import type { Refusal, Reply } from '../service/surface.ts';
 import type { ServiceSettings, ServiceState } from './sandbox.ts';
 import type { Arrival, Mailbox, Store } from './store.ts';
 
-/** A UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
+/** Returns a version 7 UUID (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
 function uuidV7(nowMs: number): string {
   const bytes = randomBytes(16);
   bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
@@ -20,7 +20,7 @@ function uuidV7(nowMs: number): string {
 
 const webhookState = z.object({
   id: z.string(),
-  /** Resource id of the mailbox it is attached to. */
+  /** Resource id of its mailbox. */
   mailbox: z.string(),
   name: z.string(),
   description: z.string().nullable(),
@@ -34,10 +34,10 @@ const webhookState = z.object({
 });
 export type Webhook = z.infer<typeof webhookState>;
 
-/** The fields a client sets. */
+/** The fields set by a client. */
 type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
-/** Called after the store has the change. */
+/** Emitted after the change is stored. */
 interface WebhookEvents {
   changed: [Webhook];
   removed: [Webhook];
@@ -45,7 +45,7 @@ interface WebhookEvents {
 
 const KIND = 'webhook';
 
-/** The webhooks of all mailboxes; both surfaces manage the same ones. */
+/** The webhooks of all mailboxes, shared by both APIs. */
 export class Webhooks {
   readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
@@ -61,7 +61,7 @@ export class Webhooks {
     return this.#byId.get(id.toLowerCase()) ?? null;
   }
 
-  /** Of some mailboxes, in order of creation. */
+  /** Returns the webhooks of some mailboxes, in order of creation. */
   of(mailboxes: ReadonlySet<string>): Webhook[] {
     return [...this.#byId.values()].filter((webhook) => mailboxes.has(webhook.mailbox));
   }
@@ -82,7 +82,7 @@ export class Webhooks {
     return this.#change({ ...webhook, ...change, updatedAt: this.now() });
   }
 
-  /** A new secret; the old one is dead at once. */
+  /** Replaces the secret; the old one is invalid at once. */
   regenerateSecret(webhook: Webhook): Webhook {
     return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
   }
@@ -110,29 +110,28 @@ function newSecret(): string {
   return `whsec_${randomBytes(32).toString('base64url')}`;
 }
 
-/** Where a delivery goes, and the secret that authenticates the sender. */
+/** A delivery's URL and secret. */
 type DeliveryTarget = Pick<Webhook, 'url' | 'secret'>;
 
-/** What one POST to a webhook's URL came to. */
+/** The result of one POST to a webhook's URL. */
 interface DeliveryOutcome {
-  /** Null when no answer came. */
+  /** Null without a response. */
   readonly httpStatus: number | null;
   /** True for any 2xx. */
   readonly success: boolean;
-  /** Why not: what the endpoint said, else what happened to the connection. Never the secret. */
+  /** The failure: the endpoint's text or the connection error, never the secret. */
   readonly error: string | null;
   readonly durationMs: number;
 }
 
-/** More of an answer is not read: the status says enough. */
+/** Maximum bytes read of a response: the status is sufficient. */
 const MOST_ANSWER_BYTES = 64 * 1024;
-/** Of an endpoint's own words this much is kept. */
+/** Maximum characters kept of the endpoint's text. */
 const MOST_ERROR_CHARACTERS = 1000;
 
 /**
- * Sends over connections of its own, one for each delivery: receivers come and go, and a connection that was
- * kept open would fail a delivery to one that only restarted. Redirects are not followed, since the secret
- * would go along.
+ * Sends deliveries, each over a new connection: a kept one would fail after the receiver restarts. Redirects are not
+ * followed, because they would receive the secret.
  */
 export class Sender {
   #agent: Promise<Agent> | null = null;
@@ -140,9 +139,9 @@ export class Sender {
   /** @param timeoutMs for the whole exchange */
   constructor(private readonly timeoutMs: number) {}
 
-  /** POSTs a JSON text once. Never rejects for what the receiver does. */
+  /** POSTs a JSON text once. Failures of the receiver never reject. */
   async send(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<DeliveryOutcome> {
-    // Loaded with the first delivery: undici takes longer to load than the rest of the service.
+    // Loaded at the first delivery: undici takes longer to load than the rest of the service.
     this.#agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
       sendingAgent(this.timeoutMs, MOST_ANSWER_BYTES),
     );
@@ -152,7 +151,7 @@ export class Sender {
       httpStatus,
       success: error === null,
       error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
-      // Clients take an entry of no duration for one that was never tried.
+      // Clients treat a zero duration as not attempted.
       durationMs: Math.max(1, Math.round(performance.now() - started)),
     });
     const timeout = AbortSignal.timeout(this.timeoutMs);
@@ -184,13 +183,13 @@ export class Sender {
     }
   }
 
-  /** Breaks what is open. */
+  /** Closes open connections. */
   async close(): Promise<void> {
     if (this.#agent !== null) await (await this.#agent).destroy();
   }
 }
 
-/** The beginning of an answer as one line. The status is known by now: a body that breaks off changes nothing. */
+/** Returns the start of a response as one line. The status is already known, so a truncated body is fine. */
 async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -201,7 +200,7 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
       if (length >= MOST_ANSWER_BYTES) break;
     }
   } catch {
-    // What came is what there is.
+    // Use what arrived.
   }
   return Buffer.concat(chunks)
     .toString('utf8', 0, MOST_ANSWER_BYTES)
@@ -213,52 +212,52 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
-  // Where several addresses were tried there is a code and no message.
+  // With several addresses tried, the error has a code but no message.
   return error.message === '' ? code : error.message;
 }
 
-/** One event on its way to one webhook, or what became of it. */
+/** An event for one webhook, with the delivery's state. */
 const deliveryState = z.object({
-  /** A UUID of version 7, so that ids sort by age. */
+  /** A version 7 UUID, so that ids sort by age. */
   id: z.string(),
-  /** Id of the webhook, which may have been deleted since. */
+  /** The webhook's id; it may have been deleted since. */
   webhook: z.string(),
-  /** Resource id of the mailbox. */
+  /** The mailbox's resource id. */
   mailbox: z.string(),
-  /** Where the last attempt went. */
+  /** URL of the last attempt. */
   url: z.string(),
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
   state: z.enum(['queued', 'delivered', 'failed']),
   attempts: z.number(),
   maxAttempts: z.number(),
-  /** Of the last attempt. */
+  /** Duration of the last attempt. */
   durationMs: z.number(),
-  /** When the next attempt is due, in milliseconds since the epoch; null once there is none. */
+  /** Time of the next attempt, milliseconds since the epoch; null for none. */
   nextAt: z.number().nullable(),
-  /** The JSON text to send; null once it was. */
+  /** The JSON text to send; null afterwards. */
   body: z.string().nullable(),
 });
 export type Delivery = z.infer<typeof deliveryState>;
 
-/** Newest first. */
+/** Sorts newest first. */
 function byAge(a: Delivery, b: Delivery): number {
   return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
 }
 
-/** Milliseconds before the attempt that follows `attempts` failed ones: doubling, up to a longest. */
+/** Returns the delay after `attempts` failed attempts: doubling up to the maximum. */
 function backoff(attempts: number, firstMs: number, longestMs: number): number {
   return Math.min(longestMs, firstMs * 2 ** Math.min(attempts - 1, 30));
 }
 
-/** Finished deliveries that are remembered; the oldest go first. */
+/** Finished deliveries kept; the oldest are dropped first. */
 const DEFAULT_KEPT = 10_000;
 const DELIVERY_KIND = 'delivery';
 
-/** Deliveries as the store keeps them: the ones under way, which a restart takes up again, and the finished ones. */
+/** The stored deliveries: queued ones, which a restart resumes, and finished ones. */
 export class DeliveryLog {
   readonly #queued = new Map<string, Delivery>();
-  /** In the order in which they ended. */
+  /** In order of completion. */
   readonly #finished = new Map<string, Delivery>();
 
   constructor(
@@ -273,7 +272,6 @@ export class DeliveryLog {
     return this.#queued.size;
   }
 
-  /** A delivery that is still under way. */
   getQueued(id: string): Delivery | null {
     return this.#queued.get(id) ?? null;
   }
@@ -308,7 +306,7 @@ export class DeliveryLog {
   }
 }
 
-/** The body of a delivery about new mail: the event, the mailbox and the message as a listing shows it. */
+/** Returns the body of a delivery about new mail: the event, the mailbox and the listed message. */
 function arrivalPayload(
   store: Store,
   { mailbox, folder, uid }: Arrival,
@@ -318,7 +316,7 @@ function arrivalPayload(
   return { event: 'message.received', mailbox: mailbox.address, data };
 }
 
-/** The body of a test delivery: the same shape about a message that is nowhere. */
+/** Returns the body of a test delivery, about a non-existent message. */
 function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
   return {
     event: 'message.received',
@@ -342,7 +340,7 @@ function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
   };
 }
 
-/** Calls `act` after so many milliseconds, unless it is cancelled. */
+/** Calls `act` after `ms`; the returned function cancels it. */
 export type Timer = (ms: number, act: () => void) => () => void;
 
 export const realTimer: Timer = (ms, act) => {
@@ -366,12 +364,12 @@ interface DeliveryPorts {
   readonly report: (error: unknown) => void;
 }
 
-/** Deliveries under way to one webhook at once; the others wait, so that one receiver holds up no other. */
+/** Concurrent deliveries per webhook, so that one receiver does not delay others. */
 const WIDTH = 4;
-/** Deliveries that may wait in all; what comes on top is logged as failed without an attempt. */
+/** Maximum queued deliveries; further ones are logged as failed without an attempt. */
 const MOST_QUEUED = 10_000;
 
-/** Where a queued delivery is: until when its timer runs, in line, being sent, or held while its webhook is paused. */
+/** State of a queued delivery: timed, waiting, sending, or held while its webhook is paused. */
 type Phase =
   | { readonly kind: 'timed'; readonly cancel: () => void }
   | { readonly kind: 'waiting' }
@@ -379,17 +377,16 @@ type Phase =
   | { readonly kind: 'held' };
 
 /**
- * Delivers arriving mail to the webhooks of its mailbox, at least once: a delivery is kept until the receiver
- * took it or the attempts ran out, over restarts as well. Every attempt goes to the URL and with the secret
- * the webhook has by then.
+ * Delivers arriving mail to the webhooks of its mailbox, at least once. Keeps a delivery, even across restarts, until
+ * it is accepted or its attempts run out. Every attempt uses the webhook's current URL and secret.
  */
 export class Deliveries {
   readonly #log: DeliveryLog;
   readonly #phases = new Map<string, Phase>();
-  /** By webhook: deliveries that are due, and how many are being sent. */
+  /** Due deliveries and the number being sent, by webhook. */
   readonly #lanes = new Map<string, { readonly waiting: string[]; sending: number }>();
   readonly #running = new Set<Promise<void>>();
-  /** Test deliveries being sent, with the id of their webhook. */
+  /** Test deliveries being sent, with their webhook's id. */
   readonly #tests = new Map<AbortController, string>();
   #closed = false;
 
@@ -400,7 +397,7 @@ export class Deliveries {
     ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
   }
 
-  /** Takes up what was queued when the service stopped. */
+  /** Resumes the queued deliveries. */
   start(): void {
     for (const delivery of this.#log.queued()) {
       if (this.ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
@@ -408,7 +405,7 @@ export class Deliveries {
     }
   }
 
-  /** What became of deliveries, and what is being tried again, newest first. */
+  /** Returns finished and retried deliveries, newest first. */
   list(mailboxes: ReadonlySet<string>): Delivery[] {
     return [...this.#log.queued(), ...this.#log.finished()]
       .filter(({ mailbox, state, attempts }) => {
@@ -417,7 +414,7 @@ export class Deliveries {
       .sort(byAge);
   }
 
-  /** One delivery of a sample, now, whatever the webhook's status. It is not retried; the log records it. */
+  /** Sends one sample delivery at once, whatever the webhook's status. Logged, not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { send, now } = this.ports;
     const createdAt = now();
@@ -444,12 +441,12 @@ export class Deliveries {
     return outcome;
   }
 
-  /** Resolves once nothing is being sent. Retries may still be due later. */
+  /** Resolves once nothing is being sent. Retries may still be due. */
   async idle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Breaks off what is being sent; it stays queued, and a restart sends it again. */
+  /** Aborts running deliveries; they stay queued, and a restart sends them again. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const phase of this.#phases.values()) stop(phase);
@@ -464,7 +461,7 @@ export class Deliveries {
       .of(new Set([resourceId]))
       .filter(({ status, events }) => status === 'active' && events.includes('message.received'));
     if (targets.length === 0) return;
-    // Nothing that goes wrong here may reach whoever brought the mail.
+    // An error here must not affect the delivery of the mail.
     try {
       const body = JSON.stringify(arrivalPayload(store, arrival));
       const createdAt = this.ports.now();
@@ -516,7 +513,7 @@ export class Deliveries {
       const id = lane.waiting.shift();
       if (id === undefined) break;
       const delivery = this.#log.getQueued(id);
-      // Given up in the meantime, or held and put in line again: only one of its places counts.
+      // It was given up meanwhile, or held and queued again: only one position counts.
       if (delivery === null || this.#phases.get(id)?.kind !== 'waiting') continue;
       this.#begin(delivery, lane);
     }
@@ -573,7 +570,7 @@ export class Deliveries {
     }
   }
 
-  /** Ends a queued delivery without another attempt. One that was never tried leaves nothing in the log. */
+  /** Ends a queued delivery without another attempt. One that was never attempted is not logged. */
   #giveUp(delivery: Delivery): void {
     this.#phases.delete(delivery.id);
     if (delivery.attempts === 0) this.#log.remove(delivery.id);
@@ -591,13 +588,13 @@ export class Deliveries {
     }
   }
 
-  /** After this nothing goes out: timers are cancelled and what is being sent is broken off. */
+  /** Cancels timers and aborts running deliveries, so that nothing more is sent. */
   #removed(webhook: Webhook): void {
     for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
     for (const delivery of this.#queuedOf(webhook)) {
       const phase = this.#phases.get(delivery.id);
       if (phase !== undefined) stop(phase);
-      // What is being sent counts as an attempt: #attempted logs it once it is broken off.
+      // A running delivery counts as an attempt: #attempted logs it once aborted.
       if (phase?.kind !== 'sending') this.#giveUp(delivery);
     }
   }
@@ -612,7 +609,7 @@ function stop(phase: Phase): void {
   if (phase.kind === 'sending') phase.abort.abort();
 }
 
-/** Addresses that lead back into one's own machine or network (RFC 6890). */
+/** Addresses of the local machine or network (RFC 6890). */
 const INSIDE = new BlockList();
 for (const [network, bits] of [
   ['0.0.0.0', 8],
@@ -634,10 +631,10 @@ for (const [network, bits] of [
 }
 
 /**
- * What is wrong with a URL as the target of a webhook; null when nothing is.
+ * Returns the problem of a URL as a webhook target; null for none.
  *
  * @param url an http or https URL
- * @param local plain http and targets inside of one's own network are fine
+ * @param local allows plain http and local targets
  */
 export function targetProblem(url: string, local: boolean): string | null {
   const { protocol, hostname, username, password } = new URL(url);
@@ -653,30 +650,30 @@ function leadsInside(hostname: string): boolean {
     case 4:
       return INSIDE.check(host, 'ipv4');
     case 6:
-      // BlockList knows an IPv4 address in IPv6 notation (::ffff:0:0/96) for what it is.
+      // BlockList handles IPv4 addresses in IPv6 notation (::ffff:0:0/96).
       return INSIDE.check(host, 'ipv6');
     default:
       return host === 'localhost' || host.endsWith('.localhost');
   }
 }
 
-/** How a surface reads a call about webhooks, and how it answers one. */
+/** How an API reads requests about webhooks and responds to them. */
 interface WebhookSurface<Call> {
-  /** A body by its schema. @throws Refusal */
+  /** Parses a body by its schema. @throws Refusal */
   body<T extends z.ZodType>(call: Call, schema: T): z.output<T>;
-  /** The mailbox of the path. @throws Refusal */
+  /** Returns the mailbox of the path. @throws Refusal */
   mailboxOf(call: Call): Mailbox;
-  /** The webhook of the path, with its mailbox. @throws Refusal */
+  /** Returns the webhook of the path, with its mailbox. @throws Refusal */
   webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook };
   /** Refuses a new webhook for a mailbox that may have none. @throws Refusal */
   checkCreate(call: Call, mailbox: Mailbox): void;
-  /** The refusal of a target, `must be an https URL` for example. */
+  /** Returns the refusal of a URL, such as `must be an https URL`. */
   urlRefusal(problem: string): Refusal;
   recordOf(mailbox: Mailbox, webhook: Webhook): object;
   reply(record: object, status?: number): Reply;
 }
 
-/** What both surfaces do alike: they manage the same webhooks, from the same fields. */
+/** The operations shared by both APIs, on the same webhooks and fields. */
 export function webhookOperations<Call extends { readonly service: ServiceState }>(
   surface: WebhookSurface<Call>,
 ) {
@@ -689,7 +686,7 @@ export function webhookOperations<Call extends { readonly service: ServiceState 
     secret: webhook.secret,
   });
   return {
-    /** Creates a webhook. Its secret is returned here and never again. */
+    /** Creates a webhook. Only this response contains its secret. */
     createWebhook(call: Call): Reply {
       const mailbox = surface.mailboxOf(call);
       const { name, description, events, status, url } = surface.body(call, createWebhookRequest);
