@@ -60,7 +60,7 @@ export const restoreError = defineErrors({
     /** `waitMs` is null if the server does not say how long to wait. */
     'restore-throttled': ({ text }: { text: string; waitMs: number | null }) =>
       `The server asks to wait: ${terminalLine(text)}.`,
-    /** The connection broke; the result of the command in progress is unknown. */
+    /** The result of the command in progress is unknown. */
     'restore-connection-lost': ({ host, reason }: { host: string; reason: string }) => [
       `The connection to ${host} broke: ${reasonText(reason)}.`,
       CONTINUE,

@@ -88,7 +88,6 @@ export interface MissingPlace {
   readonly id: string | null;
   readonly mailbox: string;
   readonly folder: string;
-  /** See `ManifestEntry`. */
   readonly namesake?: number;
   readonly generation: number;
   readonly uid: number;
@@ -314,7 +313,6 @@ function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
   return [...places.values()];
 }
 
-/** Returns a message's sidecar as text. */
 export function sidecarText(sidecar: Sidecar): string {
   return `${JSON.stringify(sidecar, null, 2)}\n`;
 }

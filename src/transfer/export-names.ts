@@ -79,7 +79,6 @@ class NameSpace {
   }
 }
 
-/** A folder with its catalog fields. */
 export interface NamedFolder extends MailboxKey {
   readonly address: string;
   readonly path: string;

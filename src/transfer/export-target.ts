@@ -457,7 +457,6 @@ class MboxWriter implements FormatWriter {
   }
 }
 
-/** Returns the line end of a source, for the lines added before it. */
 async function lineEndOf(source: Source): Promise<string> {
   for await (const piece of source.pieces()) {
     const lf = piece.indexOf(0x0a);
@@ -488,7 +487,6 @@ async function writeFolderSidecars(
         next = entries.next();
       }
     };
-    // Remove leftovers of a killed run.
     await folder.sweep(path.split('/').slice(0, -1).join('/'));
     const digest = createHash('sha256');
     let size = 0;
@@ -504,7 +502,6 @@ async function writeFolderSidecars(
   }
 }
 
-/** Opens an export into a folder: .eml files, mboxes or Maildirs. */
 export function openFolderTarget(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -703,7 +700,6 @@ export class ZipWriter implements FormatWriter {
     return true;
   }
 
-  /** Finishes the zip with the manifest as its last entry. */
   async finishWith(head: ManifestHead): Promise<void> {
     const { plan } = this.deps;
     const parts = { head, entries: plan.entries(), files: [], missing: plan.missing() };

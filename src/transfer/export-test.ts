@@ -194,7 +194,6 @@ export interface DrillOptions {
   readonly catalog: Catalog;
   readonly stored: Pick<ComparedCatalog, 'segments' | 'messagesIn'>;
   readonly sources: LogReader;
-  /** Number of messages. */
   readonly wanted: number;
   /** Returns a number in [0, 1). The same numbers and archive select the same messages. */
   readonly random: () => number;

@@ -108,7 +108,6 @@ export interface MailFile {
   readonly path: FilePath;
   readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
   readonly folder: string;
-  /** Hierarchy delimiter of `folder`. */
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
   readonly flags?: readonly string[];

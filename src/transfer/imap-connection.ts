@@ -12,11 +12,7 @@ export interface ImapAddress {
 
 const PORTS = { 'imaps:': 993, 'imap:': 143 } as const;
 
-/**
- * Parses `--to` (RFC 5092, the server part).
- *
- * @throws restore-target-invalid, restore-needs-tls
- */
+/** Parses `--to` (RFC 5092, the server part). @throws restore-target-invalid, restore-needs-tls */
 export function imapAddress(text: string): ImapAddress {
   const url = URL.canParse(text) ? new URL(text) : null;
   const found = withoutSecret(text);
@@ -79,7 +75,6 @@ class StreamedLiteral {
   #sending: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
 
-  /** @param size total bytes */
   constructor(
     private readonly pieces: () => AsyncIterable<Buffer>,
     private readonly size: number,
@@ -110,11 +105,7 @@ class StreamedLiteral {
     return true;
   }
 
-  /**
-   * Resolves once the literal is sent or the connection is closed.
-   *
-   * @throws errors of reading the pieces
-   */
+  /** Resolves once the literal is sent or the connection is closed. @throws errors of reading the pieces */
   async done(): Promise<void> {
     await this.#sending;
     if (this.#failure !== undefined) throw this.#failure.error;
@@ -158,7 +149,6 @@ function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
   });
 }
 
-/** Maximum messages per APPEND. */
 const MOST_AT_ONCE = 32;
 
 /** An element of a command, as imapflow compiles it. */
@@ -198,7 +188,6 @@ class Commands {
   #asks = true;
   /** The uids in APPENDUID (RFC 4315), if several messages were sent. */
   #uids: readonly number[] | null = null;
-  /** The message being sent in pieces. */
   #streamed: StreamedLiteral | undefined;
 
   constructor(client: ImapFlow) {
@@ -599,7 +588,6 @@ function reasonOf(error: unknown): string {
   return errnoOf(error) ?? fieldsOf(error).text;
 }
 
-/** Reads the fields that imapflow adds to errors. */
 function fieldsOf(error: unknown) {
   const field = (name: string): unknown =>
     typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined;

@@ -118,7 +118,6 @@ export class ExportPlan {
     this.#addMissing.run(keyOfMissing(place), JSON.stringify(place));
   }
 
-  /** Returns whether an earlier export has this place. */
   has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
     return this.#isKnown.get(keyOfPlanned(place)) !== undefined;
   }
@@ -193,7 +192,6 @@ export class ExportPlan {
       .run(rank);
   }
 
-  /** Counts places by outcome. */
   tally(): Readonly<Record<Outcome, number>> {
     const tally = { due: 0, done: 0, earlier: 0, failed: 0 };
     const rows = this.#db
@@ -209,7 +207,6 @@ export class ExportPlan {
     return this.#db.prepare<[], { n: number }>('SELECT count(*) AS n FROM places').get()?.n ?? 0;
   }
 
-  /** Yields the entries of the manifest. */
   *entries(): Generator<ManifestEntry> {
     for (const row of this.#rows()) {
       if (row.outcome === 'done' || row.outcome === 'earlier') yield JSON.parse(row.entry);
@@ -428,7 +425,6 @@ export interface FormatWriter {
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
   /** Gives unfinished files their final names; only the manifest follows. */
   finish(): Promise<void>;
-  /** Removes everything unfinished. */
   discard(): Promise<void>;
 }
 
@@ -491,15 +487,10 @@ export type ExportFailure = MissingPlace;
 export interface ExportTarget {
   /** Adds the places of an earlier export to the plan. */
   recall(plan: ExportPlan): Promise<void>;
-  /**
-   * Starts writing; from here on, a kill may leave unfinished files.
-   *
-   * @param commit number of the exported commit
-   */
+  /** Starts writing; from here on, a kill may leave unfinished files. @param commit number of the exported commit */
   begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
   /** Writes manifest and sidecars, and gives all files their final names. */
   finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
-  /** Removes everything unfinished. */
   discard(writer: FormatWriter): Promise<void>;
   readonly manifest: string;
 }
@@ -514,7 +505,6 @@ export interface Source {
 
 /** Reads sources from a local log or another machine. Both methods throw the errors of `LogReader`. */
 export interface SourceReader {
-  /** @param size bytes of the source */
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
   /** Downloads and proves a large source, to avoid a second download. */

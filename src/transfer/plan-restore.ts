@@ -30,7 +30,6 @@ interface RestoreCounts {
   readonly bytes: number;
 }
 
-/** A message that belongs in a folder on the server. */
 export interface PlannedMessage {
   readonly seq: number;
   readonly folder: number;
@@ -177,7 +176,6 @@ export class RestorePlan {
     );
   }
 
-  /** Returns the folders by number, in insertion order. */
   folders(): ReadonlyMap<number, SourceFolder> {
     return this.#folders;
   }

@@ -262,7 +262,6 @@ export type FailureReason =
 /** Sources up to this size are handled in memory. */
 const WHOLE_BYTES = 8 * 1024 * 1024;
 
-/** A message's bytes, and their start. */
 interface Read {
   readonly id: MessageId;
   readonly source: FetchedSource;

@@ -77,11 +77,7 @@ export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buf
   return Buffer.isBuffer(content) ? [content] : content();
 }
 
-/**
- * Returns a message's SHA-256 in lower-case hexadecimal.
- *
- * @param most maximum bytes; returns undefined for more
- */
+/** Returns a message's SHA-256 in lower-case hexadecimal. @param most maximum bytes; returns undefined for more */
 async function sha256Of(
   pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
   most: number,
@@ -134,7 +130,6 @@ class Comparison {
   /** Compared bytes of the sent message. */
   #at = 0;
 
-  /** @param header bytes of the sent header */
   constructor(private readonly header: number) {}
 
   /**

@@ -43,7 +43,6 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
   };
 }
 
-/** A target folder at the time of an APPEND. */
 interface JournalFolder {
   readonly path: string;
   /** If it changed, the folder was recreated and contains nothing that is journaled. */

@@ -10,7 +10,6 @@ import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-compari
 /** An ended place, with the data that selects which one to restore. */
 interface EndedPlace {
   readonly docid: number;
-  /** Identifies the mailbox. */
   readonly address: string;
   /** ISO 8601 in UTC. */
   readonly endedAt: string;
@@ -224,7 +223,6 @@ async function* inCrlf(
   }
 }
 
-/** Collects a message's header from its pieces. */
 class Header {
   readonly #kept: Buffer[] = [];
   #keptBytes = 0;
@@ -265,7 +263,6 @@ export interface SourceFolder {
   readonly specialUse: string | null;
 }
 
-/** The target server's naming rules. */
 export interface NameRules {
   /** The hierarchy delimiter; empty on a server without levels. */
   readonly delimiter: string;

@@ -246,7 +246,6 @@ function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
 }
 
-/** Receives an export as it is written. */
 export interface ExportSink {
   /** Called once before the first byte, with the number of the exported commit. */
   begin(commit: number): void;

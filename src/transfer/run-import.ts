@@ -450,7 +450,6 @@ function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number
   };
 }
 
-/** Returns null if there is no archive yet. */
 function readerOf(dataDir: string): Reader | null {
   try {
     return openReaderOf(dataDir);

@@ -197,7 +197,6 @@ interface ReadMessage {
 }
 
 interface Batch {
-  /** Total bytes of the batch. */
   readonly size: number;
   readonly read: () => Promise<ReadMessage[]>;
 }
@@ -326,7 +325,6 @@ interface SharedRun {
   readonly quota: { floor: number };
 }
 
-/** The folder, selected on a connection. */
 interface Opened {
   readonly connection: ServerConnection;
   readonly selected: SelectedFolder;
@@ -585,7 +583,6 @@ class FolderRun {
     });
   }
 
-  /** Selects the folder on the current connection. */
   async #open(): Promise<Opened> {
     const connection = await this.line.open();
     if (this.#opened?.connection === connection) return this.#opened;
@@ -665,7 +662,6 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   const there = new Map(listed.map((folder) => [folder.path, folder]));
   /** The server's text for folders that it refuses under every name. */
   const failed = new Map<number, string>();
-  /** Paths of newly created folders. */
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
@@ -1048,7 +1044,6 @@ class Restore {
       altered: plan.alterations(),
       alterations: plan.altered(MOST_NAMED),
       leftOut: this.#leftOut,
-      /** Verified messages. */
       looked: {
         compared: sumOf(this.#looks, ({ compared }) => compared),
         fetched: sumOf(this.#looks, ({ fetched }) => fetched),
