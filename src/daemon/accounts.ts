@@ -15,7 +15,6 @@ const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
 /** Retry delays for a lost network, which is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
-/** A waiting account, and its failed tries. */
 interface Waiting {
   readonly trouble: AccountTrouble;
   readonly tries: number;
@@ -90,7 +89,6 @@ interface Account {
   owesSweep: boolean;
 }
 
-/** The configured accounts: which ones wait, and how fresh they are. */
 export class Accounts {
   readonly #accounts = new Map<string, Account>();
 

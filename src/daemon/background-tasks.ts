@@ -92,7 +92,6 @@ async function runChild(
   }
 }
 
-/** Lowers a process's priority. */
 function giveWay(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
@@ -308,7 +307,6 @@ export class ScheduledCopies {
     });
   }
 
-  /** Returns the next due task, if any. */
   #due(): ((signal: AbortSignal) => Promise<void>) | undefined {
     const { clock, reached } = this.#options;
     const now = clock.now();
@@ -493,7 +491,6 @@ export function scheduledPruning(
 ): (signal: AbortSignal) => Promise<void> {
   const { context, writer, retention, log, onRun } = options;
 
-  /** Prunes, and returns the number of removed messages. */
   const prune = async (signal: AbortSignal): Promise<number> => {
     const startedAt = context.now();
     const before = await finishPurge(writer, signal);

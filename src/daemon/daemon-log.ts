@@ -64,7 +64,6 @@ export function daemonLog(log: Logger) {
     /** Logs a failure that needs attention: its code, and facts without names. */
     fail: (level: 'error' | 'fatal', text: string, error: unknown) =>
       log[level](errorFacts(error), text),
-    /** Lines below this level are omitted. */
     setLevel: (level: Settings['log']['level']) => {
       log.level = level;
     },

@@ -441,7 +441,6 @@ export class Daemon {
     if (failure === undefined) return false;
     this.#accounts.failed(account, failure, this.options.runner.tokenMark(account));
     this.#dispatcher.fail(account, result);
-    // Starts watching the token.
     this.#wake();
     return true;
   }

@@ -283,7 +283,6 @@ function entryOf(record: DeliveryLogRecord) {
   if (Number.isNaN(at)) return null;
   return {
     at,
-    /** The mailbox's address. */
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,

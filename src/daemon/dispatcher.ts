@@ -148,7 +148,6 @@ export class Dispatcher {
   #waiting: Task[] = [];
   readonly #underway = new Map<string, Pass>();
   #cancelTimer: (() => void) | undefined;
-  /** Number of callers that have paused it. */
   #paused = 0;
   #closing = false;
 
@@ -231,7 +230,6 @@ export class Dispatcher {
     this.#waiting = this.#waiting.filter(({ mailbox }) => wanted(mailbox));
   }
 
-  /** Counts waiting syncs by purpose. */
   waiting(account?: string): Readonly<Record<RunKind, number>> {
     const counts = { hint: 0, hand: 0, sync: 0, backlog: 0, sweep: 0 };
     for (const { rank, mailbox } of this.#waiting) {

@@ -3,7 +3,6 @@ import { defineErrors, reasonText } from '../core/errors.ts';
 /** What a quota counts, by the service's name for it. */
 const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE: 'messages' };
 
-/** Errors between a command and a running daemon. */
 export const daemonError = defineErrors({
   interrupted: {
     'daemon-stopped': () => [

@@ -179,7 +179,6 @@ interface UsageWatchOptions extends WatchTiming {
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
-  /** Syncs these mailboxes before other waiting ones. */
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -647,7 +646,6 @@ export async function openIntegrations(options: {
     },
     /** Returns a sign-in link of the web interface; null if it is not served. */
     link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
-    /** Marks the daemon as failed: only a restart can help. */
     failed(error: unknown) {
       state.enter('failed');
       if (error instanceof MailkeepError) notifying.archiveFailed(error);

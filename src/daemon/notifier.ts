@@ -227,7 +227,6 @@ function names(troubles: readonly Trouble[]): string {
 
 export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
 
-/** The content of one notification. */
 export interface Notice {
   readonly failing: readonly Trouble[];
   /** Reported before and still failing a day later. */

@@ -62,11 +62,7 @@ function nameAmong(
   return `${address} (${others.some((other) => other.host === host) ? mailbox : host})`;
 }
 
-/**
- * Returns which mailboxes are nearly full, for notifications.
- *
- * @param warnPercent null clears all warnings
- */
+/** Returns which mailboxes are nearly full, for notifications. @param warnPercent null clears all warnings */
 export function quotaObservations(
   mailboxes: readonly MailboxQuota[],
   warnPercent: number | null,
@@ -89,7 +85,6 @@ export function quotaObservations(
   });
 }
 
-/** Returns the observations for webhook findings. */
 export function webhookObservations(findings: readonly WebhookFinding[]): Observation[] {
   return findings.map((finding) => {
     const error = errorOf(finding);
@@ -158,7 +153,6 @@ interface NotifyingOptions {
   readonly warnPercent: () => number | null;
 }
 
-/** The daemon's notifications, with the current configuration. */
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];

@@ -15,7 +15,6 @@ export interface DaemonClock {
   after(ms: number, call: () => void): () => void;
 }
 
-/** A mailbox selected by a configured account. */
 export interface WatchedMailbox extends OriginMailbox {
   readonly account: string;
   readonly host: string;
@@ -74,7 +73,6 @@ export interface PassRunner {
   tokenMark(account: string): string | null;
 }
 
-/** Purpose of a run. */
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
 
 /** A run: one or more syncs started for one reason. */
@@ -87,7 +85,6 @@ export interface RunInfo {
   readonly startedAt: number;
 }
 
-/** Why an account's syncs wait. */
 export interface AccountTrouble {
   /** `refused`: the token was refused. `away`: the host is unreachable or asked to wait. */
   readonly state: 'refused' | 'away';
@@ -171,7 +168,6 @@ export const daemonStatus = z.object({
   startedAt: z.string(),
   now: z.string(),
   schedule: z.array(z.object({ name: z.string(), lastAt: time, nextAt: time })),
-  /** Waiting syncs, by purpose. */
   waiting: z.object({ hint: count, hand: count, sync: count, backlog: count, sweep: count }),
   underway: z.array(
     z.object({ account: z.string(), mailbox: z.string(), kind: z.string(), forMs: count }),

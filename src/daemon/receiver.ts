@@ -10,7 +10,6 @@ export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
   readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
 };
 
-/** A webhook with the digest of its secret. */
 interface Entry {
   readonly webhook: KnownWebhook;
   readonly digest: Buffer;
@@ -109,11 +108,7 @@ export interface Secrets<Sender extends { readonly id: string }> {
   readonly learnsCheaply: boolean;
 }
 
-/**
- * Returns a request's body, or null if it exceeds `most`: the rest is not read.
- *
- * @throws errors of the connection
- */
+/** Returns a request's body, or null if it exceeds `most`: the rest is not read. @throws errors of the connection */
 async function readAtMost(request: Request, most: number): Promise<Buffer | null> {
   if (Number(request.headers.get('content-length') ?? 0) > most) return null;
   const chunks: Uint8Array[] = [];
@@ -126,7 +121,6 @@ async function readAtMost(request: Request, most: number): Promise<Buffer | null
   return Buffer.concat(chunks);
 }
 
-/** Why a request was refused. */
 type RefusalReason =
   | 'path'
   | 'method'
@@ -156,7 +150,6 @@ class RefusalTally {
 }
 
 interface Rate {
-  /** Maximum burst. */
   readonly burst: number;
   readonly perSecond: number;
 }
@@ -413,11 +406,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   return receiveFor(known, { ...rest, onDelivery });
 }
 
-/**
- * Receives deliveries for the senders of `secrets`, by the same rules.
- *
- * @throws cannot-listen
- */
+/** Receives deliveries for the senders of `secrets`, by the same rules. @throws cannot-listen */
 export async function receiveFor<Sender extends { readonly id: string }>(
   secrets: Secrets<Sender>,
   options: ReceptionPorts<Sender> & Listening,

@@ -505,7 +505,6 @@ export function lineOptions(timestamp: () => string) {
   };
 }
 
-/** Opens a log of JSON Lines; `silent` costs nothing. */
 export async function openLog(
   stream: Writable,
   level: Settings['log']['level'],

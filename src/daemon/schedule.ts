@@ -92,7 +92,6 @@ export class Timers {
   }
 }
 
-/** The daemon's scheduled tasks. */
 export const SCHEDULED = ['sync', 'sweep', 'verify', 'prune'] as const;
 export type Scheduled = (typeof SCHEDULED)[number];
 
@@ -187,11 +186,7 @@ const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/**
- * Returns a configuration's timetable, continued from the archive's state.
- *
- * @param names the tasks to include
- */
+/** Returns a configuration's timetable, continued from the archive's state. @param names the tasks to include */
 export function rememberedTimetable(
   { schedule }: Pick<Settings, 'schedule'>,
   memory: Memory,
