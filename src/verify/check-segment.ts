@@ -130,7 +130,6 @@ function blobsOf(part: Part): readonly string[] {
   return part[5] ?? [part[4]];
 }
 
-/** Returns the total bytes of a part's blobs. */
 function blobBytesOf(part: Part): number {
   if (part[0] === 'raw') return 0;
   return part[0] === 'blob' ? part[1] : part[3];

@@ -125,7 +125,6 @@ export interface Known {
   readonly copies: readonly CopyStatus[];
 }
 
-/** The daemon's status while it runs. */
 export class DaemonState {
   readonly #runs = new Map<string, RunReport>();
   #phase: Phase = 'starting';
@@ -145,7 +144,6 @@ export class DaemonState {
     this.#runs.set(report.kind, report);
   }
 
-  /** Returns the last run of each kind. */
   runs() {
     return [...this.#runs.values()]
       .sort((a, b) => (a.kind < b.kind ? -1 : 1))

@@ -226,7 +226,6 @@ export async function verifySample(options: {
   readonly checkups: Checkups;
   /** Called with the id of every intact message. */
   readonly sound?: (id: MessageId) => void;
-  /** Number of messages. */
   readonly wanted: number;
   /** Milliseconds since the epoch. */
   readonly now: number;

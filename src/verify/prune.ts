@@ -354,7 +354,6 @@ export interface Compacted {
 /** Segments rewritten before their old files are removed: the disk needs room for this many. */
 const DROP_EVERY = 4;
 
-/** Dependencies for writing a purge. */
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;

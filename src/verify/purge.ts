@@ -70,11 +70,7 @@ export interface ForgetPlan {
   readonly survey: Survey;
 }
 
-/**
- * Finds the records to forget in the log; skips messages no longer in the archive.
- *
- * @throws log-damaged
- */
+/** Finds the records to forget in the log; skips messages no longer in the archive. @throws log-damaged */
 export async function planForget(
   { catalog, dataDir, segments }: Writer,
   chosen: readonly Forgetting[],

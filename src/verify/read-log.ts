@@ -30,11 +30,9 @@ export type Meaning =
  * folding them.
  */
 export class PackedBatches {
-  /** Number of records so far. */
   records = 0;
   #text = '';
 
-  /** Characters so far. */
   get length(): number {
     return this.#text.length;
   }
@@ -115,7 +113,6 @@ export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly archiveId?: string;
 }
 
-/** Receives the results of reading the log, in log order. */
 interface LogListener {
   batches(batches: readonly ComparedBatch[]): void;
   damage(damage: SegmentDamage): void;
@@ -199,7 +196,6 @@ export async function readLog(options: LogReading) {
   return reading.finish();
 }
 
-/** Follows the chain from segment to segment. */
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };

@@ -268,7 +268,6 @@ export function readDamage(dataDir: string): KnownDamage | null {
   }
 }
 
-/** Returns the error for an archive with known damage. */
 export function damageError({ found, findings }: KnownDamage) {
   return verifyError('archive-damaged', { found, findings: findings.map(({ text }) => text) });
 }

@@ -114,7 +114,6 @@ class Beyond {
   }
 }
 
-/** Maximum messages per rebuild job. */
 const MOST_REBUILT = 1_000;
 
 /** Messages that need bytes from elsewhere in the log, with the blobs they need. */
@@ -232,7 +231,6 @@ class Verifying {
   readonly #beyond = new Beyond();
   readonly #upTo: number;
   readonly #witness: Witness | undefined;
-  /** Why the catalog is unreadable. */
   #unread: string | null;
   #acrossGap = false;
   /** The catalog has all rows, although `implied` has only the unsettled ones. */

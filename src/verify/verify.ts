@@ -196,11 +196,7 @@ function holds({ findings }: Verification): boolean {
 
 type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
-/**
- * Reads an archive's complete log and its state.
- *
- * @param checker closed at the end; default: separate worker threads
- */
+/** Reads an archive's complete log and its state. @param checker closed at the end; default: separate worker threads */
 export async function readArchive(
   dir: string,
   options: ReadArchive,
