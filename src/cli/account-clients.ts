@@ -32,7 +32,6 @@ const NO_HINT: ReadonlySet<string> = new Set([
   'origin.cut-short',
 ]);
 
-/** Returns an error's hint for a manually called operation. */
 function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
   if (code === 'origin.unreachable')
     return 'Check the network, and the address in the configuration.';
@@ -155,11 +154,7 @@ export async function withEachClients(
   return codes;
 }
 
-/**
- * Returns the account of `--account`, or the only one.
- *
- * @throws usage-unknown-account, operation-needs-account
- */
+/** Returns the account of `--account`, or the only one. @throws usage-unknown-account, operation-needs-account */
 export function oneAccount(settings: Settings, name: string | undefined): AccountSettings {
   const [account, ...others] = chosenAccounts(settings, name);
   if (account === undefined || others.length > 0) {
@@ -179,11 +174,7 @@ export interface NamedMailbox {
   readonly address: string;
 }
 
-/**
- * Finds a mailbox of the Mailbox API token by address or resource id.
- *
- * @throws operation-mailbox-unknown
- */
+/** Finds a mailbox of the Mailbox API token by address or resource id. @throws operation-mailbox-unknown */
 export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
   const { mailboxes } = await clients.reach();
   const found = mailboxCalled(mailboxes, name);

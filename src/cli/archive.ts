@@ -148,11 +148,7 @@ export function refusal(
   }
 }
 
-/**
- * Returns the message with an id or id prefix.
- *
- * @throws usage-unknown-message, usage-ambiguous-id, message-purged
- */
+/** Returns the message with an id or id prefix. @throws usage-unknown-message, usage-ambiguous-id, message-purged */
 export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
   const found = catalog.messages.byPrefix(typed);
   switch (found.match) {

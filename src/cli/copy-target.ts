@@ -22,7 +22,6 @@ import { parseTarget } from '../core/s3-target.ts';
 import { terminalAsker } from './ask.ts';
 import { type CommandContext, invalidUsage, subCommand, type Values } from './context.ts';
 
-/** Files with a secret that opens a copy. */
 export type KeyLine = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
 };

@@ -34,7 +34,6 @@ const STOPPED: Meanings = {
   130: 'ended at once by a second SIGTERM or SIGINT',
 };
 
-/** Meanings of exit codes by command. */
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
@@ -226,7 +225,6 @@ const OPTIONS: Readonly<Record<string, string>> = {
   '--debug': 'Did you mean --verbose? MAILKEEP_DEBUG=1 prints stack traces.',
 };
 
-/** Operators with an example. */
 const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ folder: 'in:INBOX', mailbox: 'mailbox:anna@example.org', has: 'has:attachment' },
   ...{ before: 'before:2026-03-01', after: 'after:2026-03-01', since: 'after:2026-03-01' },

@@ -51,7 +51,6 @@ const VERIFY = z.strictObject({
   signal: z.instanceof(AbortSignal).optional(),
 });
 
-/** See `Archive`. */
 export class ReadOnlyArchive implements Archive {
   private constructor(private readonly reader: Reader) {}
 

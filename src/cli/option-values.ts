@@ -130,7 +130,6 @@ export const FOLDERS = [
   collected,
 ] as const;
 
-/** Returns an option that conflicts with others. */
 export function exclusive(flags: string, description: string, ...others: string[]): Option {
   return new Option(flags, description).conflicts(others);
 }

@@ -107,7 +107,6 @@ export function streamOutput(
     line: print,
     /** Prints text without a JSON form; adds a line break. */
     text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
-    /** Writes exact bytes. */
     bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
     /** Resolves once everything is written. @throws the error of a failed write */
     async written(): Promise<void> {
@@ -123,7 +122,6 @@ export type Output = Readonly<ReturnType<typeof streamOutput>>;
 
 export interface ColourWish {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** `--no-color` was given. */
   readonly noColour?: boolean;
 }
 
@@ -290,11 +288,7 @@ export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
-/**
- * Returns a command for the user that works on the same archive.
- *
- * @param data the folder of `--data`, if any
- */
+/** Returns a command for the user that works on the same archive. @param data the folder of `--data`, if any */
 export function commandLine(command: string, data: string | undefined): string {
   if (data === undefined) return `mailkeep ${command}`;
   const word = /^[\w@%+=:,./-]+$/.test(data) ? data : `'${data.replaceAll("'", "'\\''")}'`;

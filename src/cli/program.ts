@@ -174,11 +174,7 @@ function commandsBelow(command: Command, words: string, above: readonly Command[
 const PATH_OPTION = /<(?:dir|file|path)>$/;
 const FOLDER_OPTION = '--folder';
 
-/**
- * Refuses mail addresses as paths: they would create new folders.
- *
- * @throws usage-invalid
- */
+/** Refuses mail addresses as paths: they would create new folders. @throws usage-invalid */
 function refuseAddresses(acting: Command): void {
   for (let command: Command | null = acting; command !== null; command = command.parent) {
     const values = command.opts<Record<string, unknown>>();

@@ -194,7 +194,6 @@ export function timeText({
   return `${sum}: about ${span(hours * 3_600_000)} at ${count(Math.floor(requestsPerMinute))} a minute.`;
 }
 
-/** Returns whether a first sync is long enough to suggest a faster rate. */
 export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }

@@ -145,7 +145,6 @@ class FileOutput extends Writable {
   }
 }
 
-/** Runs this process's command line, and sets its exit code. */
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
   // The first signal stops the command at the next safe point; the second one at once.

@@ -109,7 +109,7 @@ async function saveAttachments(
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
   try {
-    // Mail is private, whatever the umask: files get mode 0600.
+    // Mail is private, regardless of the umask; so is each file.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
@@ -154,7 +154,6 @@ async function saveAttachments(
 
 class SavedFile {
   path = '';
-  /** Bytes written. */
   size = 0;
   isComplete = false;
   failure: unknown = null;

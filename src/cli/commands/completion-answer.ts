@@ -11,7 +11,6 @@ import { printed, SHELLS } from './completion.ts';
 /** An option for completion; `values` if it takes one. */
 interface KnownOption {
   readonly name: string;
-  /** Short form, if any. */
   readonly short?: string | undefined;
   readonly description: string;
   readonly values?: () => readonly Completion[];
@@ -30,11 +29,9 @@ export interface KnownCommand {
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
-/** Names from the archive, for completion. */
 interface ArchiveValues {
   mailboxes(): Completion[];
   folders(): Completion[];
-  /** Parts of a query. */
   query(): Completion[];
 }
 
@@ -148,7 +145,6 @@ function positionals(command: Command, archive: ArchiveValues): KnownCommand['va
   return () => below;
 }
 
-/** Returns an option's value in the line so far. */
 function typedValue(words: readonly string[], option: string): string | undefined {
   const at = words.lastIndexOf(option);
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];

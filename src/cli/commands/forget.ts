@@ -200,7 +200,6 @@ function sharedText({ shared }: Survey): string[] {
   });
 }
 
-/** The selection of a `forget` line. */
 interface ForgetChoice extends QuarantineChoice {
   /** Message ids or prefixes. */
   readonly ids: readonly string[];

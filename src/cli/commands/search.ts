@@ -143,11 +143,7 @@ function* searchPages(
   }
 }
 
-/**
- * Prints search results.
- *
- * @throws usage-unknown-name, before anything is printed
- */
+/** Prints search results. @throws usage-unknown-name, before anything is printed */
 async function printFound(
   context: CommandContext,
   reader: Reader,
@@ -265,7 +261,6 @@ const PAGE = 20;
 /** Output for programs is unlimited by default. */
 const EVERYTHING = 1_000_000_000;
 
-/** `-word` excludes. */
 export const takesMinusWords = true;
 
 export const define: Define = (command, chosen) => {

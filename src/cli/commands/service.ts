@@ -202,7 +202,6 @@ interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
   readonly cache: string;
 }
 
-/** Returns the unit of a fleet node's worker, as a system service. */
 export function workerUnit({ program, config, cache }: WorkerFacts): string {
   const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
   const command = [...program.map(quoted), 'fleet worker --config', quoted(config)].join(' ');

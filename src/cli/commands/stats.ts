@@ -75,7 +75,6 @@ function whole<Row extends { readonly query: string | null }>(
     : { ...row, query: `${within} ${row.query}` };
 }
 
-/** Returns a column with numbers of messages. */
 const counting = <Name extends 'messages' | 'deleted' | 'contents'>(
   name: Name,
 ): Column<{ readonly [N in Name]?: number | null }> => ({

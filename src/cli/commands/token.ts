@@ -173,7 +173,6 @@ function textOf(token: ApiToken, now: number): string {
   return terminalLine(`${id}  ${name}: ${reach}, ${used}${until}`);
 }
 
-/** Returns the resource id in a mailbox key. */
 function mailboxIn(key: string): string {
   const parts: unknown = JSON.parse(key);
   return Array.isArray(parts) && typeof parts[1] === 'string' ? parts[1] : key;

@@ -196,7 +196,6 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
   }
 }
 
-/** Options for announcing a server. */
 interface Announced {
   /** The folder of the remembered browsers, through which `--link` finds the server. */
   readonly dataDir: string;
@@ -265,11 +264,7 @@ async function askForLink(
   return printLink(context, { dataDir, sockets, mailboxes, open });
 }
 
-/**
- * Prints a link of the first server that responds.
- *
- * @throws web-not-running
- */
+/** Prints a link of the first server that responds. @throws web-not-running */
 export async function printLink(
   context: CommandContext,
   {

@@ -195,7 +195,6 @@ interface Hook
   /** The mailbox's address. */
   readonly mailbox: string;
   readonly mailboxId: string | null;
-  /** The account's name in the configuration. */
   readonly account: string;
 }
 
@@ -731,7 +730,6 @@ function about({ id, name, mailbox, url }: Hook): string {
   return `${terminalLine(id)} "${terminalLine(name)}" (${terminalLine(mailbox)} -> ${terminalLine(url)})`;
 }
 
-/** Removes a deleted webhook's secret. */
 async function forget(context: CommandContext, dataDir: string, { id }: Hook): Promise<void> {
   try {
     await forgetSecret(dataDir, id);

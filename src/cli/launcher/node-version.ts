@@ -1,7 +1,6 @@
 /** The oldest version in package.json's `engines`, such as `22.15`; set by the build. */
 declare const NEEDED_NODE: string;
 
-/** Returns whether the program runs on a version such as `22.15.0`. */
 export function isNewEnough(version: string): boolean {
   const found = version.split('.').map(Number);
   const needed = NEEDED_NODE.split('.').map(Number);
