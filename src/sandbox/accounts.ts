@@ -5,7 +5,6 @@ import type { Mailbox, Store } from './store.ts';
 const orderRecord = z.object({ id: z.string(), userId: z.string() });
 export type Order = z.infer<typeof orderRecord>;
 
-/** Mail orders and their users. */
 export class Orders {
   readonly #byId = new Map<string, Order>();
 

@@ -15,7 +15,6 @@ const SHOWN = 400;
 const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 
-/** User, folder and environment of the programs. */
 interface RunOptions {
   readonly uid?: number;
   readonly gid?: number;
@@ -74,7 +73,6 @@ export class Children {
     throw demoError('demo-server-late', { program, log: this.#endOfLog(program) });
   }
 
-  /** Waits until a program listens on a local port. */
   listening(program: string, port: number): Promise<void> {
     return this.until(program, () => isListening(port));
   }

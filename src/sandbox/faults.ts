@@ -90,7 +90,6 @@ type MailboxFault = Extract<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'r
 /** Faults of the response itself. */
 export type ReplyFault = Exclude<FaultRule, MailboxFault>;
 
-/** The faults of one request, by target. */
 interface StruckFaults {
   readonly ofReply: readonly ReplyFault[];
   readonly ofMailbox: readonly MailboxFault[];
@@ -124,11 +123,7 @@ export class Faults {
     this.#active.length = 0;
   }
 
-  /**
-   * Returns the faults of a request, oldest rule first.
-   *
-   * @throws Refusal for a status rule
-   */
+  /** Returns the faults of a request, oldest rule first. @throws Refusal for a status rule */
   strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
     const struck: FaultRule[] = [];
@@ -337,7 +332,6 @@ export class RateWindow {
   }
 }
 
-/** The rate limit data of a response. */
 export interface RateAnswer {
   readonly allowed: boolean;
   /** The address is blocked for a while because it ignored the limit. */

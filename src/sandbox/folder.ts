@@ -75,7 +75,6 @@ export class Folder {
     return entry.source;
   }
 
-  /** Removes and returns all messages. */
   clear(): readonly Entry[] {
     const entries = this.#entries;
     this.#entries = [];

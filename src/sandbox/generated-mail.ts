@@ -70,7 +70,6 @@ function randomAt(seed: number, index: number, salt: number): Random {
   );
 }
 
-/** Fills a template's slots. */
 function filled(template: string, language: Language, random: Random): string {
   return template.replace(/\{(thing|day|place|number)\}/g, (_, slot: string) => {
     switch (slot) {
@@ -220,7 +219,6 @@ function table(random: Random, number: number): Document {
   };
 }
 
-/** Returns a one-page PDF with readable text lines. */
 function pdf(random: Random, number: number): Document {
   const lines = Array.from(
     { length: 3 + random.below(30) },
@@ -385,13 +383,11 @@ function quotedPrintable(bytes: Buffer): string {
   return out;
 }
 
-/** Inputs of generated mail. */
 export interface MailSeed {
   readonly seed: number;
   /** Seed of the attachments; mailboxes with the same one share attachments. */
   readonly documentSeed: number;
   readonly count: number;
-  /** The mailbox's address. */
   readonly owner: string;
   /** Received date of the newest message, milliseconds since the epoch. */
   readonly newest: number;

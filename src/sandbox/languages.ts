@@ -11,7 +11,6 @@ export interface Language {
   readonly things: Words;
   readonly days: Words;
   readonly places: Words;
-  /** First and last names. */
   readonly first: Words;
   readonly last: Words;
   readonly wrote: string;

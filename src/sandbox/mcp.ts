@@ -16,7 +16,6 @@ type Forward = ReturnType<typeof openForward>['forward'];
 /** A client must hold a response as one JSON text: larger ones are refused. */
 const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** Thrown for a response over `MOST_ANSWER_BYTES`. */
 class AnswerTooLarge extends Error {}
 
 /**
@@ -80,7 +79,6 @@ function bodyFields({ body }: Operation): Readonly<Record<string, z.core.$ZodTyp
   return body instanceof z.ZodObject ? body.shape : {};
 }
 
-/** A request to the Mailbox API. */
 interface ToolRequest {
   readonly method: string;
   /** Path and query, percent-encoded. */
@@ -89,7 +87,6 @@ interface ToolRequest {
   readonly body: string | null;
 }
 
-/** Builds the request from a tool's arguments. */
 function toolRequest(operation: Operation, input: Readonly<Record<string, unknown>>): ToolRequest {
   let { path } = operation;
   const query = new URLSearchParams();

@@ -58,7 +58,6 @@ import { sendEmail } from './send-email.ts';
 import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
-/** Returns the token's order and its mailboxes. */
 function getCurrentAccount({ service, token }: Call): Reply {
   const mailboxes = [...service.store.mailboxes.values()]
     .filter((mailbox) => reaches(token, mailbox))
@@ -178,7 +177,6 @@ function createFolder(call: Call): Reply {
   return dataReply(folderRecordOf(folder), 201);
 }
 
-/** Renames a folder and its subfolders to a new full path. */
 function updateFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const path = newPath(bodyOf(call, folderRequest).name);

@@ -140,7 +140,6 @@ function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   );
 }
 
-/** Returns one page of a complete collection. */
 function collection<T>(
   call: PlatformCall,
   all: readonly T[],

@@ -16,7 +16,6 @@ export interface RateBlock {
 
 const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 
-/** Default behaviour of the service. */
 const defaultSettings = {
   /** Mailbox API requests per minute and token; null for no limit. */
   requestsPerMinute: null as number | null,
@@ -24,19 +23,15 @@ const defaultSettings = {
   block: BLOCK as RateBlock | null,
   /** Delay of every response in milliseconds. */
   latencyMs: 0,
-  /** Largest request body, in bytes. */
   maxBodyBytes: 35 * 1024 * 1024,
   /** Allowed recipients: addresses (`a@example.org`) and domains (`@example.org`); null for all. */
   outgoingAllowList: null as readonly string[] | null,
-  /** Storage quota of a mailbox in bytes. */
   storageQuotaBytes: 10 * 1024 ** 3,
-  /** Message quota of a mailbox. */
   messageQuota: 2_000_000,
   /** Minimum interval between a customer's feedback submissions. */
   feedbackIntervalMs: 10_000,
   /** Allows http and local addresses in webhook URLs. */
   localWebhooks: true,
-  /** Timeout of a webhook delivery. */
   webhookTimeoutMs: 10_000,
   /** Attempts per delivery, including the first. */
   webhookAttempts: 6,
@@ -67,7 +62,6 @@ export interface SandboxOptions {
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
   readonly now?: () => number;
-  /** Timer for webhook retries. */
   readonly timer?: Timer;
   /** Receives failures of the sandbox itself; default: prints to stderr. */
   readonly report?: (error: unknown) => void;
@@ -116,7 +110,6 @@ export async function startSandbox(options: SandboxOptions = {}) {
         resourceId,
         address,
       })),
-      /** The control endpoint and its token. */
       control: { url: `${listener.url}/control`, token: secrets.control },
       /** Returns the counts of answered requests. */
       requests: () => log.counts(),

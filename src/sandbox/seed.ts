@@ -56,7 +56,6 @@ export class GeneratedBlock implements SourceBlock {
     return null;
   }
 
-  /** Returns a message's folder path and flags. */
   place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
     return planAt(this.mail, number);
   }
@@ -195,7 +194,6 @@ export function readRange(range: FileRange, ceiling: number, whole: boolean): Bu
   return bytes;
 }
 
-/** Returns true for a folder with `cur/` and `new/`. */
 function isMaildir(path: string): boolean {
   return ['cur', 'new'].every(
     (name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() ?? false,

@@ -115,7 +115,6 @@ class BlockSources implements Sources {
   }
 }
 
-/** A mailbox of an order, with its folders by path. */
 export interface Mailbox {
   readonly resourceId: string;
   readonly address: string;
@@ -408,7 +407,6 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Counts a mailbox's bytes and messages. */
   usage(mailbox: Mailbox): { readonly bytes: number; readonly messages: number } {
     let bytes = 0;
     let messages = 0;

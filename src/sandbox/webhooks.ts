@@ -34,7 +34,6 @@ const webhookState = z.object({
 });
 export type Webhook = z.infer<typeof webhookState>;
 
-/** The fields set by a client. */
 type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
 /** Emitted after the change is stored. */
@@ -110,7 +109,6 @@ function newSecret(): string {
   return `whsec_${randomBytes(32).toString('base64url')}`;
 }
 
-/** A delivery's URL and secret. */
 type DeliveryTarget = Pick<Webhook, 'url' | 'secret'>;
 
 /** The result of one POST to a webhook's URL. */
