@@ -98,10 +98,7 @@ export interface VerifyOptions {
  */
 export interface Archive {
   readonly dataDir: string;
-  /**
-   * Returns the number of commits that the catalog is behind the log: lists and searches lack them. 0 in an idle
-   * archive.
-   */
+  /** Returns how many commits the catalog is behind the log; lists and searches lack them. 0 in an idle archive. */
   commitsBehind(): number;
   mailboxes(): readonly ArchivedMailbox[];
   /**

@@ -52,7 +52,7 @@ export function moment(option: string, text: string, now: number): number {
 }
 
 /**
- * Parses a time of `--after` or `--before`, as for `after:` and `before:` in a query: a date means its first moment in
+ * Parses a time of `--after` or `--before`, as for `after:` and `before:` in a query. A date means its first moment in
  * the user's time zone.
  *
  * @returns milliseconds since the epoch

@@ -281,8 +281,7 @@ export function csvField(value: string | number | null): string {
 const MOST = 200;
 
 /**
- * Returns an address, a folder path or both for a report: terminal-safe, and cut to 200 columns, because names may have
- * any length. JSON has the full names.
+ * Returns names for a report: terminal-safe, and cut to 200 columns (names may have any length; JSON has them in full).
  */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');

@@ -129,10 +129,7 @@ export function speedOf(tally: Tally, now: number): number | null {
   return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
 }
 
-/**
- * Returns the milliseconds left, at the speed of the last minute and within each account's rate limit. Null until there
- * is a speed.
- */
+/** Returns the milliseconds left, at the last minute's speed and within the rate limits; null without a speed. */
 export function timeLeft(tally: Tally, now: number): number | null {
   const speed = speedOf(tally, now);
   if (speed === null) return null;
@@ -425,8 +422,8 @@ const ACTIVITY_LINE_EVERY_MS = 5_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * Shows that work is running: after a second, as a redrawn line on a terminal; otherwise a line every five seconds if
- * there is news. Silent with `--quiet` and `--json`.
+ * Shows that work is running, after a second. On a terminal it redraws a line; otherwise it prints a line every five
+ * seconds if there is news. Silent with `--quiet` and `--json`.
  *
  * @param first initial text
  */

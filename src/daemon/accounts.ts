@@ -58,10 +58,7 @@ export function isOfTheDisk(error: unknown): error is MailkeepError {
   );
 }
 
-/**
- * Returns an error that ended a sync for the whole archive as a failure. Details of internal errors stay in the
- * daemon's log.
- */
+/** Returns an error that ended a sync for the whole archive as a failure, without details of internal errors. */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   return failureOfAccount(account, known);
@@ -144,10 +141,7 @@ export class Accounts {
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /**
-   * Returns accounts to retry now: their time has come, or their token has changed. Each is returned once, until
-   * `probed`.
-   */
+  /** Returns accounts to retry now: they are due, or their token has changed. Each is returned once, until `probed`. */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
     const names: string[] = [];

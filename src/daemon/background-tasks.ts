@@ -168,10 +168,7 @@ export function checkDueAt(
   return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
 }
 
-/**
- * Returns whether an up-to-date copy must run to extend its locks: it extends locks with less than half of their period
- * left.
- */
+/** Returns whether an up-to-date copy must run to extend its locks: those with less than half their period left. */
 export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
@@ -411,10 +408,7 @@ export class ScheduledCopies {
     onRun(copyReport('copy-check', to, startedAt, at, failure));
   }
 
-  /**
-   * Returns an error if a folder with a readable copy has disappeared: its disk is not mounted, and copying would fill
-   * ours.
-   */
+  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, and ours would be filled. */
   #isGone(to: string): ChildEnded | undefined {
     const { made } = recalledCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;

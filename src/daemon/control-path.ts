@@ -50,8 +50,8 @@ export function socketFailed(file: string, error: unknown): unknown {
 }
 
 /**
- * Returns an archive's control socket, or null if there is none. Does not trust an archive packed by someone else: the
- * socket must belong to the user and, outside the archive, be in a private folder.
+ * Returns an archive's control socket, or null if there is none. Someone else may have packed the archive: the socket
+ * must belong to the user. Outside the archive, it must be in a private folder.
  *
  * @throws daemon-socket-foreign
  */

@@ -9,10 +9,7 @@ import type { DaemonEvent } from './ports.ts';
 import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';
 
-/**
- * The daemon's log. Lines contain counts, codes, durations and resource ids, but no addresses, subjects, folder paths
- * or secrets.
- */
+/** The daemon's log: counts, codes, durations and resource ids; no addresses, subjects, folder paths or secrets. */
 export type DaemonLog = Readonly<ReturnType<typeof daemonLog>>;
 
 /** Opens the log on standard output: JSON Lines, or readable lines if `pretty`. */

@@ -35,10 +35,7 @@ const STANDARD_OUTPUT = 1;
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
-/**
- * Handles signals to the daemon's process, and exits with an error on uncaught exceptions, until the returned function
- * is called.
- */
+/** Handles the process's signals and uncaught exceptions until the returned function is called. */
 function watchProcess(options: {
   /** SIGHUP sent by a user. */
   readonly hangup: () => void;

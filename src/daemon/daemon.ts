@@ -219,10 +219,7 @@ export class Daemon {
     await Promise.all([...this.#errands, this.#chores]);
   }
 
-  /**
-   * Applies another configuration between two syncs. `change` replaces the sync settings; if it throws, the old ones
-   * stay.
-   */
+  /** Applies another configuration between two syncs. If `change` throws, the old sync settings stay. */
   async reload(
     accounts: readonly string[],
     timetable: Timetable,

@@ -148,8 +148,8 @@ export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
-   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive: the
-   * webhook may have been created or resumed since.
+   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive. It may
+   * have been created or resumed since.
    *
    * @param own ids of the expected webhooks
    * @param now milliseconds since the epoch

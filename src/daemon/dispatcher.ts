@@ -251,10 +251,7 @@ export class Dispatcher {
     }));
   }
 
-  /**
-   * Interrupts all syncs and resolves when they have ended. Nothing starts until every pause is resumed; interrupted
-   * syncs stay in the queue.
-   */
+  /** Interrupts all syncs, requeues them, and resolves at their end. Nothing starts until every pause is resumed. */
   async pause(): Promise<void> {
     this.#paused += 1;
     this.#cancelTimer?.();

@@ -190,8 +190,8 @@ export type ReceiverEvent =
 interface ReceptionLimits {
   readonly bodyBytes: number;
   /**
-   * Limit per webhook. The burst allows for mailing lists: notifications are merged per mailbox, and a refused delivery
-   * may not be repeated, because retries are not documented.
+   * Limit per webhook. The burst allows for mailing lists: notifications are merged per mailbox. A refused delivery may
+   * not be repeated, because retries are not documented.
    */
   readonly deliveries: Rate;
   /** Limit for all unauthenticated clients together. */
@@ -373,10 +373,7 @@ export interface ReceiverOptions
     Listening {
   /** Must return quickly: the response waits for it. */
   readonly onHint: (hint: Hint) => void;
-  /**
-   * Returns the accepted webhooks (`storedWebhooks` of the archive). Called at the start, and when a delivery matches
-   * none of them.
-   */
+  /** Returns the accepted webhooks (`storedWebhooks`); called at the start and if a delivery matches none. */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
   /** URL at which the service reaches this receiver, if configured. */
   readonly publicUrl?: string | null;

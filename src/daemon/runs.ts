@@ -595,10 +595,7 @@ export function syncRunReport(
   };
 }
 
-/**
- * Returns failures for pending deletions, which need attention although no request failed. Incomplete messages are only
- * counted, for `status`.
- */
+/** Returns failures for pending deletions, which need attention. Incomplete messages are only shown by `status`. */
 function heldFailures(mailboxes: SyncResult['mailboxes']): RunReport['failures'] {
   return mailboxes
     .filter(({ held }) => held > 0)

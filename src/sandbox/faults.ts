@@ -28,9 +28,9 @@ const mailboxChange = {
 };
 
 /**
- * A fault rule. Without probability, schedule or every it affects all requests of its operation. The kinds `arrive`,
- * `move`, `vanish` and `renumber` change the mailbox right after a response was created, so that the next page shows a
- * different folder.
+ * A fault rule. Without probability, schedule or every it affects all requests of its operation. `arrive`, `move`,
+ * `vanish` and `renumber` change the mailbox right after a response was created: the next page shows a different
+ * folder.
  */
 const faultRule = z.discriminatedUnion('kind', [
   /** An error in the API's envelope; `retryAfter` in seconds. */

@@ -99,8 +99,7 @@ export class Folder {
   }
 
   /**
-   * Returns a page in sort order. Sorting by date or size needs facts of every source, once until the folder changes;
-   * ties go by uid.
+   * Returns a page in sort order; ties go by uid. Sorting by date or size reads every source's facts once per change.
    */
   page(
     sort: SortField,

@@ -28,10 +28,7 @@ export interface Operation extends Routed {
   readonly handle: Handler;
 }
 
-/**
- * Returns the mailbox of the path. Missing and inaccessible mailboxes give the same error: 404 if declared, otherwise
- * 403.
- */
+/** Returns the mailbox of the path; missing and inaccessible ones give the same error: 404 if declared, else 403. */
 export function mailboxOf(call: Call): Mailbox {
   const resourceId = call.params.mailboxResourceId ?? '';
   const params = { mailboxResourceId: resourceId };

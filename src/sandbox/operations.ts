@@ -361,8 +361,7 @@ const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
 /**
- * Returns the flags to add and remove, with system flags in their usual spelling. @throws Refusal 422 for an invalid
- * flag
+ * Returns the flags to add and remove, system flags in their usual spelling. @throws Refusal 422 for an invalid flag
  */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;

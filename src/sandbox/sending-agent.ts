@@ -1,9 +1,6 @@
 import { Agent } from 'undici';
 
-/**
- * A separate file for lazy loading of undici: as a direct lazy import, a bundled CommonJS package would have no named
- * exports.
- */
+/** A separate file, to load undici lazily: a bundled CommonJS package that is imported lazily has no named exports. */
 export function sendingAgent(timeoutMs: number, maxHeaderSize: number): Agent {
   return new Agent({
     pipelining: 0,

@@ -150,10 +150,7 @@ export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
 /** Maximum cached characters of JSON: some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
-/**
- * Caches listing records as JSON text, which is several times smaller than objects and needs no serialising. The oldest
- * are dropped first.
- */
+/** Caches listing records as JSON text: smaller than objects, and needs no serialising. Oldest dropped first. */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
   #characters = 0;
@@ -215,10 +212,7 @@ interface Placement {
   readonly flags: Iterable<string>;
 }
 
-/**
- * The service's state: mailboxes, folders, messages and sources. Every change is written to the state file, if any,
- * before the call returns.
- */
+/** The service's state. Every change is written to the state file, if any, before the call returns. */
 export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
@@ -239,10 +233,7 @@ export class Store implements SourceFacts {
     if (state !== null) this.#open(state);
   }
 
-  /**
-   * Adds a mailbox with its permanent folders. The resource id follows from seed and address, so that a restart gives
-   * the same service.
-   */
+  /** Adds a mailbox with its permanent folders. Its id follows from seed and address, so a restart keeps it. */
   addMailbox(address: string, orderId: string, seed: number): Mailbox {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };

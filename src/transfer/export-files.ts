@@ -115,10 +115,7 @@ export class NewFile {
     if (this.#pendingBytes >= BUFFERED_BYTES) await this.#flush();
   }
 
-  /**
-   * Makes the bytes durable and renames the file, replacing an existing one. The name is durable once its folder is
-   * synced.
-   */
+  /** Makes the bytes durable and renames the file, replacing any other. The name is durable after a folder sync. */
   async finish(final: string, modified?: number): Promise<void> {
     await this.#flush();
     if (modified !== undefined) await this.files.setModified(this.temporary, modified);

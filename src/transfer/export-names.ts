@@ -93,10 +93,7 @@ const MOST_LEVELS = 8;
 /** Maximum bytes of a Maildir++ folder name, including the dot. */
 const MAILDIR_BYTES = 200;
 
-/**
- * Assigns each folder a path in the export. Given all folders in the order of discovery, it assigns the same paths in
- * every export, whatever the selection.
- */
+/** Assigns export paths. Given all folders in discovery order, paths are the same in every export. */
 export class FolderPaths {
   readonly #mailboxes = new NameSpace();
   readonly #inside = new Map<string, NameSpace>();

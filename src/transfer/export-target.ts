@@ -93,10 +93,7 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   }
 }
 
-/**
- * Yields the events of a manifest; trust them only after it ends. @throws export-manifest-damaged,
- * export-format-differs
- */
+/** Yields a manifest's events; trust them only at the end. @throws export-manifest-damaged, export-format-differs */
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,
@@ -283,9 +280,7 @@ function sidecarPath(path: string): string {
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/**
- * Returns the "From " line of a message: the sender if it is a single word, and the received time in asctime form, UTC.
- */
+/** Returns the "From " line of a message: its sender if a single word, and the received time (asctime, UTC). */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
   const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
@@ -781,8 +776,7 @@ export class ZipWriter implements FormatWriter {
 }
 
 /**
- * Opens an export into a zip file. The file replaces the earlier one only when complete. With `incremental`, the
- * messages of the earlier zip come first.
+ * Opens an export into a zip, which replaces the earlier file once complete. `incremental` puts earlier messages first.
  */
 export function openZipTarget(
   origin: ExportOrigin,

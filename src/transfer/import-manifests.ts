@@ -124,10 +124,7 @@ export class ExportIndex {
     yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
   }
 
-  /**
-   * Returns the target folder of a message. In an export of several mailboxes, each has a parent folder with its
-   * address.
-   */
+  /** Returns a message's target folder, below one with its mailbox's address if the export has several mailboxes. */
   folderOf(entry: ManifestEntry): TargetFolder {
     const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
     const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');

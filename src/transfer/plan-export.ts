@@ -48,10 +48,7 @@ interface Row {
   readonly entry: string;
 }
 
-/**
- * The places of an export, in a temporary SQLite database that disappears with the process. Neither a mailbox nor an
- * earlier manifest has to fit in memory.
- */
+/** The places of an export, in a temporary SQLite database: neither mailbox nor manifest has to fit in memory. */
 export class ExportPlan {
   readonly #db = scratchDatabase(`
     CREATE TABLE places (

@@ -102,10 +102,7 @@ export function messageIdOf(bytes: Buffer): string | null {
   return line === undefined ? null : plainMessageId(line.slice(line.indexOf(':') + 1));
 }
 
-/**
- * Returns a Message-ID without angle brackets, surrounding text and white space, because programs unfold it
- * differently; null if empty.
- */
+/** Returns a Message-ID without brackets, surrounding text and white space (programs unfold differently), or null. */
 function plainMessageId(text: string | null): string | null {
   if (text === null) return null;
   const open = text.indexOf('<');
@@ -176,10 +173,7 @@ class Comparison {
   }
 }
 
-/**
- * Returns the known server changes that explain how a message differs from the sent one; undefined for an unexplained
- * difference.
- */
+/** Returns the known server changes that explain a difference from the sent message; undefined if unexplained. */
 export async function changesIn(
   { header, content }: Pick<SentForm, 'header' | 'content'>,
   there: Iterable<Buffer> | AsyncIterable<Buffer>,

@@ -274,10 +274,7 @@ export interface NameRules {
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
-/**
- * Target of restored folders: below a separate path, or their original paths. In place, only one mailbox is possible,
- * because folders of two could not be told apart.
- */
+/** Target of restored folders: below a separate path, or their original paths (in place, for one mailbox only). */
 export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
   | { readonly kind: 'in-place' };

@@ -251,10 +251,7 @@ class Batches {
   }
 }
 
-/**
- * Returns the uids of messages with these bytes, allowing for server changes, among higher uids of the selected folder.
- * Each uid occurs once.
- */
+/** Returns the uids above `after` of messages with these bytes, allowing for server changes; each uid once. */
 async function lastOnes(
   connection: ServerConnection,
   after: number,
@@ -564,10 +561,7 @@ class FolderRun {
     this.shared.plan.refuseFolder(this.folder, text);
   }
 
-  /**
-   * Returns the uids of messages that arrived although their APPEND broke the connection; undefined if the run must
-   * stop.
-   */
+  /** Returns the uids of messages that arrived although the connection broke; undefined if the run must stop. */
   async #afterLoss(
     error: unknown,
     ready: readonly Ready[],

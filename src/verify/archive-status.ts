@@ -31,10 +31,7 @@ export interface Quota {
   readonly resources: readonly QuotaUse[];
 }
 
-/**
- * Returns the data for `mailkeep status`. Sizes in bytes, times in ISO 8601 UTC. Reads only the archive: no network, no
- * configuration.
- */
+/** Returns the data for `status`: sizes in bytes, times in ISO 8601 UTC. No network, no configuration. */
 export function archiveStatus(
   { catalog, dataDir }: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,
@@ -195,10 +192,7 @@ function folderStatus(
 export type ArchiveFacts = ReturnType<typeof archiveFacts>;
 export type MailboxFacts = ArchiveFacts['mailboxes'][number];
 
-/**
- * Returns the archive's data for monitoring: as in `status`, with times in milliseconds since the epoch. Costs several
- * queries per folder.
- */
+/** Returns the data of `status` for monitoring, with times in milliseconds. Costs several queries per folder. */
 export function archiveFacts(
   archive: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,
@@ -267,10 +261,7 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
       unwatched:
         isUnwatchedMailbox(state, { host, mailbox }) ||
         isUnwatchedFolder(state, { host, mailbox, folder }),
-      /**
-       * Milliseconds since the epoch: from the state, or from the last reconciliation if the state is lost; null for
-       * never.
-       */
+      /** Milliseconds since the epoch, from the state or else the last reconciliation; null for never. */
       at: at ?? null,
       /** Whether the comparison was consistent; null if unknown. */
       complete: proof?.complete ?? null,

@@ -157,10 +157,7 @@ export class DaemonState {
   }
 }
 
-/**
- * Returns liveness: the process responds and needs no restart. Known damage is reported only, because a restart does
- * not repair it.
- */
+/** Returns liveness: the process responds. Damage is only reported, because a restart does not repair it. */
 export function liveness(state: DaemonState, known: Known, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }

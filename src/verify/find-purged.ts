@@ -112,10 +112,7 @@ interface StorySplit {
   readonly stillKept: ReadonlySet<BlobHash>;
 }
 
-/**
- * The facts about one place, in log order, by message. A uid whose message was replaced has several messages; facts
- * about the others stay.
- */
+/** The facts about one place by message, in log order: a uid whose message was replaced has several. */
 class PlaceStory {
   readonly #episodes: Episode[] = [];
   readonly #attempts = new Map<string, Attempts>();
@@ -238,8 +235,8 @@ interface Shared {
 export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
 
 /**
- * Finds all records about these messages, in two readings of the log: every copy of their sources, blobs that no other
- * message uses, and every fact about them.
+ * Finds all records about these messages in two readings of the log. These are every copy of their sources, blobs that
+ * no other message uses, and every fact about them.
  *
  * The caller holds the lock: the result is valid until the next append.
  *

@@ -25,10 +25,7 @@ export type Meaning =
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
   | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
 
-/**
- * Batches for another thread, as one JSON text. Facts are copied as text: copying them as objects costs more than
- * folding them.
- */
+/** Batches for another thread, as JSON text: copying facts as objects costs more than folding them. */
 export class PackedBatches {
   records = 0;
   #text = '';

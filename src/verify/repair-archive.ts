@@ -117,8 +117,7 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
 const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
 
 /**
- * @param follows accept data found only in copies if it continues the local chain; otherwise if it leads to a known
- * commit
+ * @param follows accept data found only in copies if it continues the local chain, else if it leads to a known commit
  */
 async function mendOne(
   options: MendLogOptions,
@@ -215,10 +214,7 @@ function sourcesOf(
   );
 }
 
-/**
- * Returns whether a segment belongs to an archive. An unknown id means that there are no copies, and local files are
- * its own.
- */
+/** Returns whether a segment belongs to an archive. An unknown id means no copies: local files are its own. */
 function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
   return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
 }
@@ -697,10 +693,7 @@ class Purges {
   };
 }
 
-/**
- * Yields the readable batches and skips damage. Reads nothing if FORMAT is damaged: purge marks in the files are known
- * without it.
- */
+/** Yields the readable batches, skipping damage; none if FORMAT is damaged (purge marks are known without it). */
 async function* batchesIn(
   files: FileLayer,
   dir: string,

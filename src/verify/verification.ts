@@ -31,10 +31,7 @@ interface DamageOutcome {
   /** Number of findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly FoundFinding[];
-  /**
-   * Returns whether the run read the subject of an earlier finding again. Only such findings can be cleared, and only
-   * if found before the run started.
-   */
+  /** Returns whether the run read a finding's subject again; only then can it be cleared, if found before the start. */
   readonly covers: (finding: RememberedFinding) => boolean;
 }
 
@@ -213,10 +210,7 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
   counts.set(what, (counts.get(what) ?? 0) + by);
 }
 
-/**
- * Returns the findings not known before. Several may look alike, because their details are not stored; as many as are
- * known count as the same.
- */
+/** Returns the findings not known before. Several may look alike: as many as are known count as the same. */
 function newAmong(
   findings: readonly FoundFinding[],
   known: readonly KnownFinding[],

@@ -171,10 +171,7 @@ export interface VerifyOptions {
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
-  /**
-   * Hashes every byte and rebuilds every message; otherwise checks structure, chain, CRCs, and the catalog against the
-   * log.
-   */
+  /** Hashes every byte and rebuilds every message; otherwise checks structure, chain, CRCs and catalog. */
   readonly full: boolean;
   /** Commits that the log must contain, from checkpoints. */
   readonly vouched?: readonly VouchedCommit[];
@@ -448,10 +445,7 @@ class Verifying {
     return 'unreadable';
   }
 
-  /**
-   * Returns the catalog's state; damage of the file outranks differing rows. Called last, because looking up names may
-   * find more damage.
-   */
+  /** Returns the catalog's state; file damage outranks differing rows. Called last: name lookups may find more. */
   async #judged(
     compared: CatalogState,
     rows: Findings,

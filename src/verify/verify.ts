@@ -142,7 +142,7 @@ export function isOfCatalog({ what }: KnownFinding): boolean {
 
 /**
  * Records the result of reading the whole archive. A run that could not read the catalog and found nothing is not
- * recorded; one that could not read the log clears no earlier findings.
+ * recorded. One that could not read the log clears no earlier findings.
  *
  * @param holdsLock whether the caller holds the archive's lock
  * @returns whether it was recorded

@@ -686,10 +686,7 @@ async function keepingSecret(
 
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
-/**
- * Returns the secret: wrapped in `data` by the Mailbox API, bare from the Platform API; null for a later response
- * (202).
- */
+/** Returns the secret: in `data` of the Mailbox API, bare in the Platform API; null if it comes later (202). */
 function secretIn(answer: RawAnswer): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;

@@ -68,10 +68,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
 
 const MOST_OF_A_NAME = 40;
 
-/**
- * Returns the snippet with matches in bold, fitted to a terminal after `taken` columns. Each piece is made
- * terminal-safe before it is marked.
- */
+/** Returns the snippet with matches in bold, fitted after `taken` columns. Pieces are made safe before marking. */
 function snippetText(
   text: string,
   matches: SearchHit['matches'],

@@ -56,10 +56,7 @@ interface Account {
   readonly gids: readonly number[];
 }
 
-/**
- * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
- * parent.
- */
+/** Returns the paths a user cannot access, checking permissions along each path; a missing path by its parent. */
 function withoutAccess(
   user: string,
   paths: readonly { readonly path: string; readonly need: Need }[],

@@ -115,10 +115,7 @@ export function wantedPager(env: Readonly<Record<string, string | undefined>>): 
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
-/**
- * Prints a terminal-safe text, through the pager if standard output is a terminal. Prints directly if the pager cannot
- * start.
- */
+/** Prints a terminal-safe text, through the pager on a terminal; directly if the pager cannot start. */
 export async function printPaged(
   { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
   text: string,
@@ -154,10 +151,7 @@ async function paged(
 const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;
 
-/**
- * Shows all messages of a thread, oldest first, in the format of `show`; on a terminal in one pager. In JSON, one line
- * per message.
- */
+/** Shows a thread's messages like `show`, oldest first; on a terminal in one pager. In JSON, one line each. */
 async function showThread(
   context: CommandContext,
   reader: Reader,

@@ -119,7 +119,7 @@ export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer
 
 /**
  * Creates a missing folder and its parent. Returns false on failure, or if the nearest existing folder belongs to
- * another user, who could not remove what we create there.
+ * another user: that user could not remove what we create there.
  */
 function makeFolders(folder: string): boolean {
   const missing: string[] = [];

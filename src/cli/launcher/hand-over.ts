@@ -40,7 +40,7 @@ const KEYBOARD: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 const OTHERS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'];
 
 /**
- * Runs the program with the Node.js in .runtime/, installed by the npm scripts of a clone if the one on the PATH is too
+ * Runs the program with the Node.js in .runtime/. The npm scripts of a clone install it if the one on the PATH is too
  * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits like its child. Without such a
  * Node.js it reports the required version.
  */

@@ -9,8 +9,8 @@ export function isNewEnough(version: string): boolean {
 }
 
 /**
- * Reports on standard error, in the usual format, why the program cannot run on this Node.js, and sets the exit code
- * for wrong usage. Searches the raw arguments for `--json`, because they are not parsed yet.
+ * Reports, in the usual format, that the program cannot run on this Node.js, and sets the exit code for wrong usage.
+ * Searches the raw arguments for `--json`, because they are not parsed yet.
  */
 export function reportOldNode(code: string, problem: string, hint: string): void {
   const message = `mailkeep needs Node.js ${NEEDED_NODE} or newer; this is ${process.versions.node}${problem}.`;
