@@ -100,9 +100,7 @@ export function tryWriting(dataDir: string): {
   return { folder, error };
 }
 
-/**
- * A file system such as /proc may report write access but refuse folders; a control group accepts folders but no files.
- */
+/** A file system such as /proc may allow writing but refuse folders; a control group accepts folders but no files. */
 function writeBelow(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
   try {

@@ -280,9 +280,7 @@ export function csvField(value: string | number | null): string {
 
 const MOST = 200;
 
-/**
- * Returns names for a report: terminal-safe, and cut to 200 columns (names may have any length; JSON has them in full).
- */
+/** Returns names for a report: terminal-safe, and cut to 200 columns. Names may have any length; JSON has all of it. */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }

@@ -23,7 +23,7 @@ export interface Surface {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** The only archive that the command may read, whatever its line and the environment specify. */
+  /** The only archive that the command may read, regardless of its line and the environment. */
   readonly only?: EngineContext['only'];
 }
 
@@ -76,7 +76,7 @@ export async function run(
   }
 }
 
-/** Wider lines are hard to read, whatever the terminal. */
+/** Wider lines are hard to read on any terminal. */
 const MOST_HELP_COLUMNS = 100;
 
 /** Returns the help width: the terminal's, otherwise COLUMNS. */

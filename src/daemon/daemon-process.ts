@@ -156,9 +156,7 @@ export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise
   return result.value;
 }
 
-/**
- * Reports damage found while sealing once, although every round finds it again. Clears it after a round without damage.
- */
+/** Reports damage found while sealing once, although every round finds it. A round without damage clears it. */
 function watchSealing(options: {
   readonly now: () => number;
   readonly log: DaemonLog;

@@ -279,9 +279,7 @@ export class Daemon {
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
   }
 
-  /**
-   * Syncs mailboxes before other scheduled ones, but after notifications and requests: the information may be wrong.
-   */
+  /** Syncs mailboxes before other scheduled ones, but after notifications and requests: it is only a guess. */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
     const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
@@ -366,9 +364,7 @@ export class Daemon {
     this.#accounts.retryNow();
   }
 
-  /**
-   * Starts a scheduled run over all mailboxes of an account, unless the last one is unfinished or the account waits.
-   */
+  /** Starts a scheduled run over an account's mailboxes, unless the last one is unfinished or the account waits. */
   async #round(kind: 'sync' | 'sweep', account: string, aim: Aim): Promise<void> {
     if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;

@@ -6,7 +6,7 @@ import type { DaemonOptions } from './daemon.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** Priorities by purpose. A long sync becomes backlog, whatever its purpose. */
+/** Priorities by purpose. Any long sync becomes backlog. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
@@ -212,9 +212,7 @@ export class Dispatcher {
     }
   }
 
-  /**
-   * Ends all runs that wait for an account's syncs, including running ones, with the failure; the syncs are done later.
-   */
+  /** Ends all runs that wait for an account's syncs, even running ones, with the failure; the syncs follow later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);

@@ -128,10 +128,10 @@ function copyObservations(copies: readonly CopyFacts[], now: number): Observatio
 
 /** Interval of checks for due notifications. */
 const TICK_MS = 60_000;
-/** All syncs use one archive: a failed write has one subject, whatever the run. */
+/** All syncs use one archive: a failed write has one subject for all runs. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
-/** Damage counts as a failure of verification, whatever found it. */
+/** Damage counts as a failure of verification, even if something else found it. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
@@ -249,10 +249,7 @@ export class Notifying {
     this.#notifier.observe(copyObservations(copies(), clock.now()));
   }
 
-  /**
-   * Observes the known damage, and returns it as a failure; null for none. Other processes verify and repair too: the
-   * archive's state has their results.
-   */
+  /** Returns the known damage as a failure; null for none. Read from the state: other processes verify too. */
   #observeDamage(): Failure | null {
     const damage = recalledVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {

@@ -12,9 +12,7 @@ const ZONE_STEP_MINUTES = 15;
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
 
 interface CronTimes {
-  /**
-   * Returns the first time after `after` (milliseconds since the epoch), or null if there is none within four years.
-   */
+  /** Returns the first time after `after` (milliseconds since the epoch); null for none within four years. */
   next(after: number): number | null;
 }
 
@@ -100,7 +98,7 @@ interface Entry {
   readonly times: CronTimes;
   /** Last start, milliseconds since the epoch; null if unknown. */
   readonly lastAt: number | null;
-  /** Due immediately, whatever the last start. */
+  /** Due immediately, regardless of the last start. */
   readonly atStart: boolean;
 }
 

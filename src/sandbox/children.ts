@@ -110,9 +110,7 @@ export async function killed(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/**
- * Returns a free port that the system does not use for outgoing connections, so that a restarted server finds it free.
- */
+/** Returns a free port not used for outgoing connections, so that a restarted server finds it free. */
 export async function lastingPort(): Promise<number> {
   for (;;) {
     const port = randomInt(LASTING.from, LASTING.below);

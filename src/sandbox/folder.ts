@@ -98,9 +98,7 @@ export class Folder {
     return this.clear();
   }
 
-  /**
-   * Returns a page in sort order; ties go by uid. Sorting by date or size reads every source's facts once per change.
-   */
+  /** Returns a page in sort order, ties by uid. Sorting by date or size reads every source's facts after a change. */
   page(
     sort: SortField,
     descending: boolean,

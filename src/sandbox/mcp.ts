@@ -109,10 +109,7 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
   };
 }
 
-/**
- * Strict schemas of tool results, for clients that check them. The lenient schemas of `wire/` describe responses too
- * loosely.
- */
+/** Strict schemas of tool results, for clients that check them. The schemas of `wire/` are too lenient. */
 
 const time = z.iso.datetime();
 const count = z.int().min(0);

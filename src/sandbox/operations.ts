@@ -360,9 +360,7 @@ const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft
 /** The syntax of a keyword: an IMAP atom (RFC 3501, section 9). */
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/**
- * Returns the flags to add and remove, system flags in their usual spelling. @throws Refusal 422 for an invalid flag
- */
+/** Returns the flags to add and remove, with system flags normalised. @throws Refusal 422 for an invalid flag */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;
@@ -447,9 +445,7 @@ function deleteWebhook(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/**
- * Sends one test delivery at once, whatever the webhook's status, without retries. The Mailbox API declares no limit.
- */
+/** Sends one test delivery at once, for any status of the webhook, without retries. This API declares no limit. */
 async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const outcome = await call.service.deliveries.test(mailbox, webhook);

@@ -127,9 +127,7 @@ function webhookOf(call: PlatformCall): {
   return { mailbox, webhook };
 }
 
-/**
- * Returns the resource ids of an order's mailboxes; with `mailbox_id` only that one, or none if it is not in the order.
- */
+/** Returns an order's mailbox ids; with `mailbox_id` only that one, or none if it is not in the order. */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   const only = call.query.get('mailbox_id');
   return new Set(
@@ -224,7 +222,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** Sends one test delivery at once, whatever the webhook's status; rate limited, without retries. */
+/** Sends one test delivery at once, for any status of the webhook; rate limited, without retries. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;

@@ -412,7 +412,7 @@ export class Deliveries {
       .sort(byAge);
   }
 
-  /** Sends one sample delivery at once, whatever the webhook's status. Logged, not retried. */
+  /** Sends one sample delivery at once, for any status of the webhook. Logged, not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { send, now } = this.ports;
     const createdAt = now();

@@ -503,10 +503,7 @@ function* listed(
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/**
- * Yields the last ended place of each deleted message, or several if they ended together. Places of one message must be
- * adjacent.
- */
+/** Yields each deleted message's last place, or several that ended together. Its places must be adjacent. */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
   isGone: (docid: number) => boolean,

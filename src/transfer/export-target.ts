@@ -236,9 +236,7 @@ class FileWriter implements FormatWriter {
     if (temporaryIn !== undefined) await folder.sweep(temporaryIn(`${path}/x`));
   }
 
-  /**
-   * Returns whether the file exists with its final name and bytes. Renames a file that has an earlier export's name.
-   */
+  /** Returns whether the file exists with its name and bytes. Renames one that has an earlier export's name. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
     const { files } = folder;
@@ -775,9 +773,7 @@ export class ZipWriter implements FormatWriter {
   }
 }
 
-/**
- * Opens an export into a zip, which replaces the earlier file once complete. `incremental` puts earlier messages first.
- */
+/** Opens an export into a zip, which replaces the earlier file once complete (`incremental`: its messages first). */
 export function openZipTarget(
   origin: ExportOrigin,
   options: WritingOptions,

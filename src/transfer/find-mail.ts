@@ -281,10 +281,7 @@ function maildirFolder(below: string, name: string): ArchiveFolder {
   return { folder: `${root}${levels}`, delimiter: '/' };
 }
 
-/**
- * Returns the subfolders that hold a Maildir's mail; empty if it is not a Maildir. In an export, the format decides,
- * because a mailbox folder may be called `cur`.
- */
+/** Returns a Maildir's subfolders with mail, or none. In exports the format decides: a folder may be called `cur`. */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
   // Do not follow links: they may lead out of the given folder.
   const there = (part: string): boolean =>
@@ -483,7 +480,7 @@ const MOST_ENTRIES = 2_000_000;
 const MOST_ZIP_LEVELS = 64;
 const MOST_NAME_BYTES = 255;
 
-/** Returns whether a file has a zip directory, whatever its entries. @throws system errors */
+/** Returns whether a file has a zip directory; its entries do not matter. @throws system errors */
 export async function isZip(file: string): Promise<boolean> {
   try {
     (await yauzl.openPromise(file, { lazyEntries: true, decodeStrings: false })).close();

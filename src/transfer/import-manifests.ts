@@ -102,7 +102,7 @@ export class ExportIndex {
     return usable ? entry : undefined;
   }
 
-  /** Marks an entry's message as found, whatever its bytes. */
+  /** Marks an entry's message as found, even if its bytes differ. */
   meet({ path, inMbox }: ManifestEntry): void {
     this.#meet.run(keyOf(path), inMbox?.offset ?? 0);
   }

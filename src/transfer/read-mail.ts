@@ -183,8 +183,8 @@ function labelsIn(text: string): string[] {
 }
 
 /**
- * Gmail labels that are flags or special-use folders, as in Takeout in English, German, French, Spanish, Italian, Dutch
- * and Portuguese.
+ * Gmail labels for flags and special-use folders, as in Takeout in English, German, French, Spanish, Italian, Dutch and
+ * Portuguese.
  */
 const SYSTEM_LABELS: readonly (readonly [label: string, names: string])[] = [
   ['read', 'opened|geöffnet|ouvert|abierto|abiertos|aperto|geopend|aberto|aberta|abertas'],
@@ -540,8 +540,7 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
 ];
 
 /**
- * Returns the message range of an .emlx file, whether the file is truncated (`isCut`), and its property list; undefined
- * for other files.
+ * Returns the message range of an .emlx file, whether it is truncated (`isCut`), and its property list, or undefined.
  */
 function emlxLayout(fd: number) {
   const textAt = (offset: number, length: number): string => {

@@ -184,9 +184,7 @@ export class RestoreJournal {
   }
 }
 
-/**
- * The messages that one plan appended to one target. Each APPEND has an entry, so a message may occur several times.
- */
+/** The messages that one plan appended to one target: one entry per APPEND, so a message may occur several times. */
 export class PlanJournal {
   readonly #begin: Database.Statement<unknown[]>;
   readonly #settle: Database.Statement<unknown[]>;

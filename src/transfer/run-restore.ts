@@ -704,10 +704,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
 /** Letters, digits, spaces and other characters that every server accepts. */
 const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
 
-/**
- * Returns sets of characters to replace, likeliest first: the one the server mentions, each other one, all, and all
- * non-ASCII characters.
- */
+/** Returns sets of characters to replace, likeliest first: the one mentioned, each other one, all, all non-ASCII. */
 function trials(path: string, words: string, delimiter: string): string[] {
   const odd = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
   const [, named] = /'(.)'/u.exec(words) ?? [];

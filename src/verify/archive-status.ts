@@ -290,9 +290,7 @@ export function quarantinedMessages(
   return { all: open.length, messages };
 }
 
-/**
- * Returns when the deletion guard started to hold a folder's deletions, milliseconds since the epoch; null if unknown.
- */
+/** Returns when the deletion guard started to hold a folder, milliseconds since the epoch; null if unknown. */
 export function heldSince(state: Pick<StateFile, 'get'> | undefined, at: FolderKey): number | null {
   return state?.get('held', folderKey(at))?.since ?? null;
 }

@@ -116,9 +116,7 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
 
 const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
 
-/**
- * @param follows accept data found only in copies if it continues the local chain, else if it leads to a known commit
- */
+/** @param follows accept data only in copies if it continues the local chain, else if it leads to a known commit */
 async function mendOne(
   options: MendLogOptions,
   segment: number,

@@ -209,7 +209,7 @@ function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
   return copyToFolder(context, to, options);
 }
 
-/** Default number of copy states kept whatever their age. */
+/** Default number of copy states kept regardless of age. */
 const KEPT = 1;
 
 const FINDINGS_SHOWN = 5;

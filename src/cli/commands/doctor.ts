@@ -333,9 +333,7 @@ async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Find
     : well(message);
 }
 
-/**
- * Opens the files that a sync reads (FORMAT, segments) and tests those it writes: the last segment, catalog and state.
- */
+/** Opens the files that a sync reads (FORMAT, segments) and tests those it writes (last segment, catalog, state). */
 function logFinding(dataDir: string): Finding {
   const folder = logFolder(dataDir);
   let names: string[] = [];

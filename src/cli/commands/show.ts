@@ -21,7 +21,7 @@ function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
 
 type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
-/** Wider lines are hard to read, whatever the terminal. */
+/** Wider lines are hard to read on any terminal. */
 const MOST_COLUMNS = 100;
 /** Maximum characters of a header field: hundreds of recipients would hide the message. */
 const FIELD_CHARS = 1000;

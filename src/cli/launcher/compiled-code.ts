@@ -17,9 +17,7 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
-/**
- * Two checksums of 4 bytes: the source's, and that of source and code. V8 copies code that is not aligned to 8 bytes.
- */
+/** Two checksums of 4 bytes: source, and source with code. V8 copies code that is not aligned to 8 bytes. */
 const CHECKSUM_BYTES = 8;
 
 /** Returns a script's CRC-32: compiled code belongs to exactly one source. */
