@@ -6,7 +6,7 @@ import type { DaemonOptions } from './daemon.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** Priorities by purpose. Any long sync becomes backlog. */
+/** Priorities by purpose. A long sync of a higher rank becomes backlog. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
@@ -30,7 +30,7 @@ export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
   return `${host}/${resourceId}`;
 }
 
-/** Age at which any sync becomes backlog. */
+/** Age at which a sync of a higher rank becomes backlog. */
 export const SLICE_MS = 30_000;
 /** Age at which a sync yields to a waiting one of its class. */
 export const ROTATE_MS = 600_000;

@@ -47,7 +47,7 @@ export interface Candidate {
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
-/** Why a message is kept; the most basic reason if several apply. */
+/** Why a message is kept; the reason to resolve first if several apply. */
 export type KeepReason =
   | 'hold'
   | 'no-rule'
