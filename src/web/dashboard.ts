@@ -37,12 +37,12 @@ import type { ArchiveParts, Parameter } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
-/** Mailboxes that have a colour of their own; the others are shown together. */
+/** Maximum mailboxes with their own colour; the others are combined. */
 const MOST_SERIES = 4;
-/** Rows of a list of bars; the others are shown together. */
+/** Maximum rows of a bar list; the others are combined. */
 const MOST_ROWS = 7;
 
-/** A mailbox that a dashboard shows, by its address: several hosts may have one of the same. */
+/** A mailbox of a dashboard, by address: several hosts may have the same one. */
 interface ShownMailbox {
   readonly address: string;
   readonly ids: ReadonlySet<number>;
@@ -148,19 +148,19 @@ function seriesOf(
   return [...series, others];
 }
 
-/** Messages by period: the query of a series and the term of a period find exactly as many. */
+/** Returns messages by period. The query of a series with the term of a period finds exactly as many. */
 function oneSeries(received: Received, name: string, fits: Fits, query: string) {
   return {
     name,
     query,
     count: received.all(fits).messages,
-    /** Before the first period. */
+    /** Messages before the first period. */
     before: received.before(fits).messages,
     counts: received.of(fits).map(({ messages }) => messages),
   };
 }
 
-/** The first rows, and the rest in one. */
+/** Returns the first rows, and the rest combined into one. */
 function gathered(rows: readonly StoredBytes[]): StoredBytes[] {
   if (rows.length <= MOST_ROWS) return [...rows];
   const rest = rows.slice(MOST_ROWS - 1);
@@ -183,8 +183,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 /**
- * Returns how many messages came in each hour of the week: seven weekdays from Monday, 24 hours each, as clocks of a
- * zone show them.
+ * Returns messages received per hour of the week, in local time of a zone: seven days from Monday, 24 hours each.
  *
  * @param zone IANA name; absent: this machine's
  */
@@ -203,8 +202,8 @@ function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefi
 }
 
 /**
- * Returns a function from a time to what clocks of a zone are ahead of UTC, in milliseconds. Asking the calendar takes
- * microseconds, so it is asked for the ends of a UTC day, and within the day only where they differ.
+ * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds,
+ * so it is made for the ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();
@@ -224,7 +223,7 @@ function offsets(zone: string | undefined): (time: number) => number {
   };
 }
 
-/** What was verified so long ago at most counts as recent: a day, and the time that a verification takes. */
+/** Maximum age of a recent verification: a day, plus the time that it takes. */
 const RECENT_MS = 26 * HOUR_MS;
 const MOST_ENTRIES = 8;
 
@@ -269,19 +268,19 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   const first = days.reduce((least, { day }) => (day < least ? day : least), '9999');
   const since = days.length === 0 ? null : Date.parse(`${first}T00:00:00Z`);
   const latest = [...gates.values()].reduce((day, gate) => (gate.day > day ? gate.day : day), '');
-  // A gate of an account that has gone has no budget any more.
+  // Gates of removed accounts have no current budget.
   const budgets = [...gates.values()].filter(({ day }) => day >= dayBefore(latest));
   return {
     unit,
-    /** When the first day that is remembered begins; null for none. */
+    /** Start of the first day on record; null for none. */
     since,
-    /** Requests a minute that all gates together may make; null where none is known. */
+    /** Requests per minute that all gates together may make; null if unknown. */
     perMinute:
       budgets.length === 0 ? null : budgets.reduce((sum, { perMinute }) => sum + perMinute, 0),
     periods: list.map((period, at) => {
       const { requests, refused, failed } = counts[at] ?? { requests: 0, refused: 0, failed: 0 };
       const isKnown = since !== null && period.to > since;
-      // Null where nothing is remembered. `refused` for their rate (429), `failed` in another way.
+      // Null without a record. `refused`: rate limit (429). `failed`: any other failure.
       return { ...period, requests: isKnown ? requests : null, refused, failed };
     }),
     gates: [...gates]
@@ -316,7 +315,7 @@ function verifiedSegments(
   const files = new Map<number, number>();
   for (const name of readdirSync(folder)) {
     const file = parseSegmentName(name);
-    // Of several generations the newest holds; where a file is just being replaced, either.
+    // The newest revision counts; while a file is being replaced, either.
     if (file !== undefined) files.set(file.segment, bytesOf(path.join(folder, name)));
   }
   const checkups = new Map(
@@ -332,7 +331,7 @@ function verifiedSegments(
   const bricks = segments.map(([segment, bytes]) => {
     const checkup = checkups.get(segment);
     const isWhole = checkup !== undefined && checkup.covered > 0 && checkup.covered >= checkup.end;
-    // When all of it was last read back; null where it never was.
+    // When the whole segment was last read back; null if it never was.
     const at = isWhole ? checkup.at : null;
     return { segment, bytes, at, state: stateOf() };
 
@@ -371,7 +370,7 @@ function quarantinedNow(
 interface Group {
   readonly name: string;
   readonly has: (type: string) => boolean;
-  /** What finds messages with such attachments; null where no filter covers the group. */
+  /** Term that finds messages with such attachments; null if no filter covers the group. */
   readonly term: string | null;
 }
 
@@ -422,7 +421,7 @@ function anyOf(types: readonly string[]): string {
   return `(${types.map((type) => `mime:${type}`).join(' OR ')})`;
 }
 
-/** Returns the bytes of attachments by groups of types; the largest first. */
+/** Returns the bytes of attachments by group of types, largest first. */
 function typeGroups(
   types: readonly TypeBytes[],
 ): { readonly name: string; readonly bytes: number; readonly term: string | null }[] {
@@ -440,20 +439,20 @@ function typeGroups(
 
 const MOST_PEOPLE = 8;
 const HOURS = 48;
-/** Folders whose proofs are shown: those that wait longest. */
+/** Maximum folders whose proofs are shown: the least recently compared. */
 const MOST_PROOFS = 2_000;
 
 type Archive = ServedReader;
 
-/** Which part of the archive a dashboard shows, and how its queries are narrowed to it. */
+/** The part of the archive that a dashboard shows, and how to limit queries to it. */
 interface DashboardView {
-  /** Null: each chart shows the time that suits it. */
+  /** Null: each chart shows a suitable range. */
   readonly range: Range | null;
-  /** IANA name; null for the zone of this machine. */
+  /** IANA name; null for this machine's zone. */
   readonly zone: string | null;
   readonly filter: ChartFilter;
   readonly narrow: Narrow;
-  /** The closing sum of all that the reader may know. */
+  /** The closing sum of everything that the reader may see. */
   readonly whole: FolderSums;
 }
 
@@ -466,7 +465,10 @@ export function dashboardData(
   return archive.catalog.snapshot(() => made(archive, state, view, now));
 }
 
-/** The numbers of a dashboard as plain data. Times are milliseconds since the epoch; queries are what finds a number. */
+/**
+ * The numbers of a dashboard as plain data. Times are milliseconds since the epoch; each query finds what its number
+ * counts.
+ */
 export type DashboardData = ReturnType<typeof made>;
 
 function made(archive: Archive, state: StateFile | undefined, view: DashboardView, now: number) {
@@ -489,7 +491,7 @@ function made(archive: Archive, state: StateFile | undefined, view: DashboardVie
     kept,
     gigabytes: {
       ...gigabytes,
-      // One sample a day. The disk is that of all mailboxes: of some, nothing is said.
+      // One sample per day. Disk use covers all mailboxes, so a limited view has none.
       disk: isWhole ? diskSamples(state, periods) : [],
       diskNow: isWhole ? diskBytes(archive) : null,
     },
@@ -509,7 +511,7 @@ function made(archive: Archive, state: StateFile | undefined, view: DashboardVie
   };
 }
 
-/** The mailboxes of a view by their addresses, and the keys of all of them. */
+/** Returns the mailboxes of a view by address, and the keys of all of them. */
 function shownMailboxes(
   { catalog }: Archive,
   { scope, fits }: ChartFilter,
@@ -549,14 +551,14 @@ function closing(
     endedQuery: ended.query,
     mailboxes: numbers.size,
     folders: folders.length,
-    /** Folders that were not complete when they were last compared. */
+    /** Folders that were incomplete when last compared. */
     incomplete: watched.filter(({ complete }) => complete === false).length,
-    /** When the folder that waits longest was compared; null where one never was, or there is none. */
+    /** When the least recently compared folder was compared; null if one never was, or there is none. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,
   };
 }
 
-/** Folders that are compared with a service. */
+/** Returns the folders that are compared with a service. */
 function watchedOf(folders: readonly FolderProof[]): FolderProof[] {
   return folders.filter((folder) => !folder.unwatched && !isImported(folder));
 }
@@ -578,7 +580,7 @@ function changes({ catalog }: Archive, view: DashboardView, now: number) {
   return {
     unit: periods.unit,
     periods: periods.list,
-    // Null where it was not counted: before the first commit, and where there is more than one chart reads.
+    // Null if not counted: before the first commit, or beyond what one chart reads.
     stored: known('stored'),
     ended: known('ended'),
     found: periods.list.map(changed),
@@ -605,7 +607,7 @@ function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narro
     .slice(0, MOST_PROOFS);
 }
 
-/** Attachments by what people call their types; each content counts once. */
+/** Returns the bytes of attachments by common type names; each content counts once. */
 function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredBytes[] | null {
   const counted = catalog.charts.types(filter);
   if (counted === undefined) return null;
@@ -660,8 +662,8 @@ function timeOf(docid: number | undefined): number | undefined {
 const MOST_MAILBOXES = 8;
 
 /**
- * Makes the page of charts. It shows what a query finds that names mailboxes and accounts only: the sums that are kept
- * know no other filter, and no past.
+ * Makes the page of charts. It accepts only queries for mailboxes and accounts, as of now: the cached sums have no
+ * other filters and no past.
  */
 export function dashboardPage(
   reader: ServedReader,

@@ -39,15 +39,15 @@ import type { ArchiveParts, Parameter } from './request-context.ts';
 import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
-/** Attachments of one message that are held in memory; larger ones are read again for each. Bytes. */
+/** Maximum bytes of a message's attachments in memory; beyond that, the message is read again for each. */
 const MOST_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
 /**
- * Returns attachments as one zip; undefined where there are none, or more than one file takes. What cannot be read is
- * named in a text at its end.
+ * Returns attachments as one zip; undefined if there are none, or too many for one file. A text file at its end lists
+ * the unreadable ones.
  *
- * @param called what the zip is called, without an ending
+ * @param called name of the zip without extension
  */
 export function attachmentsTogether(
   reader: Pick<Reader, 'sources'>,
@@ -58,7 +58,7 @@ export function attachmentsTogether(
   if (files.length === 0 || isTooMuch(files)) return undefined;
   const bytes = zipOfFiles(zipped(reader, files, how));
   return {
-    // A slash does not make a path of it.
+    // A slash must not make a path.
     name: called.trim() === '' ? null : `${called.replaceAll(/[/\\]/g, ' ')}.zip`,
     fallback: 'attachments.zip',
     size: null,
@@ -67,7 +67,7 @@ export function attachmentsTogether(
   };
 }
 
-/** The files of a zip: one message is read after the other. */
+/** Yields the files of a zip, message by message. */
 async function* zipped(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
@@ -121,10 +121,10 @@ async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8Array> 
   }
 }
 
-/** Reads all attachments of a message, and the message to its end: only then its hash is compared. */
+/** Reads all attachments of a message, and the message to its end so that its hash is checked. */
 async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
   const sources = reader.sources();
-  // By the numbers of the attachments. Of a message that is damaged or cannot be parsed, none is to be used.
+  // By attachment number. Unusable if the message is damaged or cannot be parsed.
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
   let isWhole = false;
@@ -157,10 +157,10 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how:
 }
 
 const TILES = 60;
-/** For the tiles of a page, and for their texts, in milliseconds: what is not there by then is left out. */
+/** Time limits for the tiles of a page and for their texts, in milliseconds; the rest is left out. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
-/** For all numbers of a page, in milliseconds. */
+/** Time limit for all counts of a page, in milliseconds. */
 const COUNTING_MS = 150;
 const MOST_HOLDERS = 50;
 const MOST_SUMS = 200;
@@ -170,7 +170,7 @@ type Sheet =
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
   | { readonly kind: 'none'; readonly why: NoText };
 
-/** Lists attachments, and keeps their sums until the archive has another commit. */
+/** Lists attachments, and caches their sums until the next commit. */
 class FilesLists {
   #version = -1;
   readonly #sums = new Map<string, FilesSums>();
@@ -187,7 +187,7 @@ class FilesLists {
       const { months, ...rest } = sums;
       return {
         tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-        /** What `after` is for the next page; null on the last. */
+        /** `after` for the next page; null on the last. */
         next: next === null ? null : nextPosition(catalog, next),
         sums: rest,
         months: months.map(({ key: month, from, count }) => ({
@@ -204,7 +204,7 @@ class FilesLists {
     if (version !== this.#version) this.#sums.clear();
     this.#version = version;
     const { group = '', inlinePictures = false, asOf = null, node } = request;
-    // What was understood, not the text: the days that words such as `yesterday` mean are others tomorrow.
+    // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
     const name = JSON.stringify([group, inlinePictures, asOf, node]);
     const known = this.#sums.get(name);
     if (known !== undefined) return known;
@@ -217,7 +217,7 @@ class FilesLists {
 
 export type FilesList = ReturnType<FilesLists['of']>;
 
-/** Returns one content with what a page shows of it; null where no message that the request may see has it. */
+/** Returns one attachment with its details; null if no message visible to the request has it. */
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
@@ -231,12 +231,12 @@ async function fileDetail(
   const read = await readContent(reader, { ...found, message: message.id }, how);
   return {
     ...factsOf(found),
-    /** The newest message of the result that has it. */
+    /** The newest matching message that has it. */
     message: message.id,
     number,
     isCutOff,
     isPicture: isPicture(found),
-    /** When the first message that has it was received, in milliseconds since the epoch. */
+    /** When the first message with it was received, in milliseconds since the epoch. */
     first,
     holders: newest,
     text: textOf(catalog, found, request.node),
@@ -251,7 +251,7 @@ export function nextPosition(
   { positions }: Pick<Catalog, 'positions'>,
   { docid, number }: FilePosition,
 ): string {
-  // Attachments of the message at the docid may remain: `oldest` gives the rank of that message itself.
+  // More attachments of the message at the docid may follow: `oldest` gives the rank of that message itself.
   return positionText({ docid: positions.shown(docid, 'oldest'), number });
 }
 
@@ -259,7 +259,7 @@ function positionText({ docid, number }: FilePosition): string {
   return `${docid}-${number}`;
 }
 
-/** Returns where a list continues; undefined for what no address of ours has. */
+/** Returns where a list continues; undefined for an invalid text. */
 export function positionOf(
   { positions }: Pick<Catalog, 'positions'>,
   text: string,
@@ -274,7 +274,7 @@ function tileOf(file: ListedFile, sheet: Sheet) {
   const { year, month } = wallTime(received);
   return {
     ...factsOf(file),
-    /** Of its newest message, such as `2026-03`. */
+    /** Month of its newest message, for example `2026-03`. */
     month: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
     sheet,
   };
@@ -287,12 +287,12 @@ function factsOf({ hash, filename, type, size, group, message, messages }: Liste
   return { hash, filename, type, size, group, from, date, endedAt, messages };
 }
 
-/** Types that browsers show; of a type that says nothing the name does. */
+/** Types that browsers show; for a generic type, the file extension decides. */
 const SHOWN = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
 const UNTOLD = /^(?:$|application\/|text\/plain$)/;
 const SHOWN_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
-/** Whether it may be a picture that a page shows; its bytes decide when they are asked for. */
+/** Whether a page may show it as a picture; its bytes decide once they are read. */
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
   if (group !== 'pictures' || size > MOST_PICTURE_BYTES || size === 0 || isCutOff) return false;
   return SHOWN.test(type) || (UNTOLD.test(type) && SHOWN_ENDING.test(filename ?? ''));
@@ -325,8 +325,8 @@ function textOf(
 const MOST_COUNTS = 64;
 const ATTACHED = 'has:attachment';
 /**
- * PDFs and the like that a mail program shows in the text are listed; pictures there are not. What a term says of a type,
- * it says of the message: one with a PDF and a logo in its text has both.
+ * Files that mail programs show inline are listed, except pictures. A type term applies to the whole message: one with
+ * a PDF and an inline logo matches both types.
  */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
   .map((type) => `mime:${type}/*`)
@@ -334,15 +334,15 @@ const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
 const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
-/** Counts the messages that have what is listed, and keeps the numbers until the archive has another commit. */
+/** Counts the messages that have the listed attachments, and caches the counts until the next commit. */
 export class FilesMessagesCounts {
   #version = -1;
   readonly #counts = new Map<string, HitCount>();
 
   /**
-   * Returns a query for the messages that have what is listed for another one, and counts what it finds.
+   * Returns a query for the messages that have the attachments listed for another query, and its count.
    *
-   * @param understand returns the request of a query; null for one that cannot be understood
+   * @param understand returns the request of a query; null for an invalid one
    */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
@@ -360,7 +360,7 @@ export class FilesMessagesCounts {
     const version = catalog.version();
     if (version !== this.#version) this.#counts.clear();
     this.#version = version;
-    // What was understood, not the text: the days that words such as `yesterday` mean are others tomorrow.
+    // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
     const name = JSON.stringify([request.node, request.asOf]);
     const known = this.#counts.get(name);
     if (known !== undefined) return known;
@@ -377,7 +377,7 @@ function queryFor(
   query: string,
   { group, inlinePictures }: { group: FileGroup | null; inlinePictures: boolean },
 ) {
-  // No term tells a picture that is attached from one that stands in the text.
+  // No term distinguishes attached from inline pictures.
   const isNamed = group !== null && (group !== 'pictures' || inlinePictures);
   const ofGroup = isNamed ? groupFilter(group) : null;
   const filter = ofGroup ?? (inlinePictures ? ANY_WITH_PICTURES : ANY);
@@ -385,16 +385,16 @@ function queryFor(
     findTerm(query, filter) !== undefined ||
     (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
   const text = isFiltered ? query : withTerm(query, filter);
-  // No query can name some groups: then the messages have attachments of any type.
+  // Some groups cannot be written in a query: then the messages have attachments of any type.
   return { text, isOfGroup: group === null || ofGroup !== null };
 }
 
-/** For the list of all, in milliseconds: whoever saves them waits once. */
+/** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
 const LISTING_MS = 1_000;
 
 /**
- * Returns the attachments of a list, each content once, with the newest message that has it; undefined where they are more
- * than one file takes, or were not listed in time.
+ * Returns the attachments of a list, each content once, with its newest message; undefined if there are too many for
+ * one file, or listing took too long.
  */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -409,10 +409,10 @@ function listedFiles(
   return next !== null || isTooMuch(listed) ? undefined : listed;
 }
 
-/** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
+/** Maximum attachments read at a time, each in its own thread; messages that users open have their own limit. */
 const READINGS = 2;
 const readings = new Semaphore(READINGS);
-/** For the message that a picture is read from, in milliseconds. */
+/** Time limit for finding the message of a picture, in milliseconds. */
 const FINDING_MS = 400;
 
 export class FilesPages {
@@ -462,7 +462,7 @@ export class FilesPages {
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
-  /** Returns what is listed, on all its pages, as one zip; undefined for nothing, or more than one file takes. */
+  /** Returns the listed attachments of all pages as one zip; undefined if there are none, or too many for one file. */
   together(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Download | undefined {
     const { archive, accounts, now } = this.parts;
     const query = parameter('q') ?? '';
@@ -475,7 +475,7 @@ export class FilesPages {
     return attachmentsTogether(reader, files ?? [], attachmentsName(query, now()), how);
   }
 
-  /** Reads a picture whose bytes are what was stored; undefined for what no page shows. */
+  /** Reads a picture and checks its hash; undefined if no page shows it. */
   async picture(
     reader: ServedReader,
     hash: string,

@@ -16,11 +16,11 @@ import { storedAfterText, within } from './mail-list.ts';
 import type { ServedReader } from './served-archive.ts';
 import type { SideTag } from './side-tree.ts';
 
-/** From this age on a comparison is late: a day, and the time that a nightly run may take. */
+/** Age from which a comparison is late: a day, plus the time of a nightly run. */
 export const LATE_HOURS = 26;
 export const LATE_MS = LATE_HOURS * 3_600_000;
 
-/** Returns what about the copies of the archive needs a person: damage, then age, then failures that may pass. */
+/** Lists issues of the archive's copies: damage, then age, then failures that may pass. */
 export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Matter[] {
   return copies.flatMap((copy): Matter[] => {
     const { to, damage, stale, failure } = copy;
@@ -53,21 +53,21 @@ function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
   return `It was last made ${age} ago, and lacks ${countedNoun(behind ?? 0, 'commit')}.`;
 }
 
-/** From here on a mailbox counts as full, in per cent of its quota. */
+/** Percentage of its quota from which a mailbox counts as full. */
 const FULL_PERCENT = 95;
 
 interface Surroundings {
   readonly behind: CatalogLag | null;
-  /** False where the status is that of some mailboxes. */
+  /** False if the status covers only some mailboxes. */
   readonly whole: boolean;
-  /** Empty where the status is that of some mailboxes. */
+  /** Empty if the status covers only some mailboxes. */
   readonly copies: readonly CopyStatus[];
   readonly runs: readonly KeptRun[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** Returns what needs a person, the worst first. Everything is known offline: nothing is asked of the service. */
+/** Lists issues, worst first, without connecting to the service. */
 export function mattersOf(
   status: ArchiveStatus,
   { behind, whole, copies, runs, now }: Surroundings,
@@ -78,7 +78,7 @@ export function mattersOf(
   if (verification?.ok === false) {
     const isOnlyIndex =
       found === verification.findings.length && verification.findings.every(isOfCatalog);
-    // Findings of one kind read the same once their names are left out.
+    // Findings of one kind have the same text without names.
     const texts = new Set(verification.findings.map(({ text }) => text));
     matters.push({
       level: 'bad',
@@ -173,7 +173,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
       command: null,
       link: null,
     });
-  // A folder with pending deletions has more than the service: the card about these says so.
+  // A folder with pending deletions has more than the service, and has its own issue.
   const late = folders.filter(
     ({ complete, unwatched: left, held: pending }) => complete === false && !left && pending === 0,
   );
@@ -191,18 +191,21 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   return matters;
 }
 
-/** Accounts, or the archive, whose last pass failed as a whole: a refused token, a service that is away, a full disk. */
+/**
+ * Lists accounts, or the archive, whose last sync run failed as a whole: a rejected token, an unreachable service, a
+ * full disk.
+ */
 function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
   const last = new Map<string | null, KeptRun>();
   for (const run of runs) {
     if (run.sum === null && run.outcome !== 'failed') continue;
-    // One over several accounts says nothing any more when one of them had a later pass.
+    // A run over several accounts is outdated once one of them has had a later run.
     const isLater = run.account === null ? last.size > 0 : last.has(run.account);
     if (!isLater) last.set(run.account, run);
   }
   return [...last.values()].flatMap(({ account, outcome, kind, troubles }): Matter[] => {
     const [trouble] = troubles;
-    // What a verification found is a matter by itself.
+    // Findings of a verification are a separate issue.
     if (outcome !== 'failed' || kind === 'verify' || trouble === undefined) return [];
     return [
       {
@@ -216,15 +219,15 @@ function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
   });
 }
 
-/** The daemon counts as silent after so many times the usual wait between its passes, and not before so long. */
+/** The daemon counts as silent after this many times its usual interval, but not before this time in milliseconds. */
 const MISSED_PASSES = 3;
 const SILENT_MS = 900_000;
 
 /**
- * Returns since when the daemon has made no pass although it should have, and how far they usually are apart: by its own
- * rhythm, since nothing here asks it. Null where it makes them, and where it has never made any.
+ * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from past runs, since
+ * the configuration is unknown here. Returns null if no run is overdue, or there were none.
  *
- * @param runs the last passes, newest first
+ * @param runs latest runs, newest first
  */
 function silentSince(
   runs: readonly KeptRun[],
@@ -256,33 +259,33 @@ export interface Matter {
   readonly level: 'bad' | 'warn';
   readonly title: string;
   readonly text: string;
-  /** What may be done about it on the command line, without the program's name; null where time alone helps. */
+  /** Suggested command, without the program's name; null if only time helps. */
   readonly command: string | null;
   readonly link: { readonly href: string; readonly text: string } | null;
 }
 
-/** How the archive is, for the frame of every page. Times are milliseconds since the epoch. */
+/** The archive's state for the frame of every page. Times are milliseconds since the epoch. */
 export interface ArchiveState {
-  /** `bad`: damage. `warn`: something needs a person. */
+  /** `bad`: damage. `warn`: other issues. */
   readonly level: 'bad' | 'warn' | 'fine';
-  /** When the folder that was compared longest ago was compared; null where one never was, and where none is watched. */
+  /** When the least recently compared folder was compared; null if one never was, or none is watched. */
   readonly provenAt: number | null;
-  /** Folders are compared with a service: not where all mail came from files. */
+  /** Folders are compared with a service; false if all mail came from files. */
   readonly isMirror: boolean;
-  /** When the daemon made its last pass, where it should have made more since; null where it does, or there is none. */
+  /** When the daemon made its last sync run, if later ones are overdue; else null. */
   readonly silentSince: number | null;
-  /** The first sync, until every folder was compared once; null from then on. */
+  /** Progress of the first sync; null once every folder has been compared. */
   readonly first: FirstSync | null;
-  /** The reader may see all mailboxes: only then may it have the daemon look, and save searches. */
+  /** The reader may see all mailboxes. Only then may it make the daemon look for mail, and save searches. */
   readonly whole: boolean;
   readonly now: number;
 }
 
 interface Known {
-  /** Whether `state.sqlite` is there: without it nobody knows what was compared. */
+  /** Whether `state.sqlite` exists: without it, comparisons are unknown. */
   readonly hasState: boolean;
   readonly status: ArchiveStatus;
-  /** The last passes, newest first. */
+  /** Latest sync runs, newest first. */
   readonly runs: readonly KeptRun[];
   readonly matters: readonly Matter[];
   readonly whole: boolean;
@@ -312,7 +315,7 @@ export function archiveStateOf(known: Known): ArchiveState {
 }
 
 function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly MailboxStatus[]) {
-  // A pass that came to an end has compared what there was; folders that are new since are no first sync.
+  // A completed run has compared all folders of its time; a folder added later does not make it a first sync.
   if (!hasState || !whole || runs.some(({ sum }) => sum !== null)) return null;
   const folders = watched.flatMap((mailbox) =>
     mailbox.folders.filter(({ unwatched }) => !unwatched),
@@ -324,10 +327,10 @@ function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly
   return { mailboxes: watched.length, folders: folders.length, done, messages: status.messages };
 }
 
-/** How far the first sync is, in folders that are known so far. What is ahead within a folder is known to the pass alone. */
+/** Progress of the first sync, in folders known so far. Only the sync run itself has progress within a folder. */
 export type FirstSync = NonNullable<ReturnType<typeof firstSyncOf>>;
 
-/** Returns the folders and mailboxes of which something is worth knowing, by `folderKey` and `mailboxKey`. */
+/** Returns the tags of folders and mailboxes, by `folderKey` and `mailboxKey`. */
 export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map<string, SideTag> {
   const tags = new Map<string, SideTag>();
   for (const mailbox of mailboxes) {
@@ -347,16 +350,16 @@ export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map
 }
 
 /**
- * What the archive knows to be at the service, counted once per folder: the closing sentence of a sync over all folders.
- * `open` counts stored, assumed and held messages together.
+ * Messages known to be at the service, counted once per folder: the summary of a sync over all folders. `open` is the
+ * sum of stored, assumed and held messages.
  */
 export interface ClosingSum {
   readonly commit: number;
-  /** When that commit was written, milliseconds since the epoch; null before the first. */
+  /** When that commit was written, in milliseconds since the epoch; null before the first. */
   readonly writtenAt: number | null;
   readonly open: number;
   readonly stored: number;
-  /** Bound by the service's fingerprint to bytes that are here, and not compared yet. */
+  /** Matched without download by the service's fingerprint, and not yet verified. */
   readonly assumed: number;
   readonly held: number;
   readonly quarantined: number;
@@ -366,10 +369,10 @@ export interface ClosingSum {
   readonly equation: Equation;
 }
 
-/** What the folders hold, at whatever commit. */
+/** Sums of the folders at any commit. */
 export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt' | 'equation'>;
 
-/** For each number of the past, in milliseconds. */
+/** Time limit of each past number, in milliseconds. */
 const PAST_MS = 200;
 
 export function closingOf(
@@ -404,7 +407,7 @@ export function closingOf(
   return sum;
 }
 
-/** Sums that are kept until the archive has another commit. */
+/** Caches sums until the next commit. */
 export class ClosingSums {
   #known: { readonly version: number; readonly sum: ClosingSum } | undefined;
   #past: { readonly version: number; readonly sum: PastSum } | undefined;
@@ -446,8 +449,8 @@ export class ClosingSums {
 }
 
 /**
- * How many messages the archive knew at a time, how many of them were deleted at the service by then, and what was
- * stored since; null where there was no time to count them.
+ * Messages known at a time, those deleted at the service by then, and those stored since. A number is null if there was
+ * no time to count it.
  */
 export interface PastSum {
   readonly asOf: number;
@@ -457,15 +460,15 @@ export interface PastSum {
   readonly day: ChangesOfDay | null;
 }
 
-/** Messages as a query counts them today, whatever moment is shown. */
+/** A count as of today, regardless of the moment shown. */
 interface CountedToday {
   readonly count: number;
   readonly query: string;
 }
 
-/** What the archive saw come and go on the day of a moment, in the zone of this machine. */
+/** Messages stored and deleted on the day of a moment, in this machine's zone. */
 interface ChangesOfDay {
-  /** Such as `24 Nov 2026`. */
+  /** For example `24 Nov 2026`. */
   readonly name: string;
   readonly stored: CountedToday;
   readonly deleted: CountedToday;
@@ -489,18 +492,18 @@ function counted(catalog: Reader['catalog'], query: string, now: number): Counte
   return complete ? { count, query } : null;
 }
 
-/** Returns the status of the archive; of a reader's mailboxes alone where it is limited to some. */
+/** Returns the archive's status, limited to the mailboxes of a limited reader. */
 export function statusFor(reader: ServedReader, state: StateFile | undefined): ArchiveStatus {
   const status = archiveStatus(reader, state);
   const { mailboxes: ours } = reader;
   if (ours === null) return status;
   return {
     ...status,
-    // The state also knows mailboxes of which the archive has nothing yet.
+    // The state also knows mailboxes that the archive does not have yet.
     mailboxes: status.mailboxes.filter(({ host, resourceId }) =>
       ours.includes(mailboxKey({ host, mailbox: resourceId })),
     ),
-    // Findings, requests and files are those of all mailboxes.
+    // Findings, requests and files cover all mailboxes.
     ...{ verification: null, budget: [], logBytes: 0, catalogBytes: 0 },
     commit: { ...status.commit, hash: '' },
   };

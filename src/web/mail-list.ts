@@ -8,19 +8,19 @@ import { namedMessage } from './message-view.ts';
 export type ListSort = 'newest' | 'oldest';
 
 export interface ListPlace {
-  /** The page after a message, the one before it, or the one that begins with it. */
+  /** The page after a message, before it, or starting with it. */
   readonly side: 'after' | 'before' | 'at';
   readonly docid: number;
 }
 
-/** A position between messages, for a list that ran out of time there: an id of its own would name a message. */
+/** A position between messages, where a list ran out of time. It is not an id, which would name a message. */
 const POSITION = /^@(\d{1,15})$/;
-/** A moment: `2026-03-01T00:00:00Z`. */
+/** A moment, for example `2026-03-01T00:00:00Z`. */
 const TIME = /^\d{4}-\d\d-\d\dT/;
 
 /**
- * Returns where the page of a list is that an address asks for: `after=`, `before=` or `at=`, each with an id or the
- * beginning of one, `at=` also with a moment in ISO 8601. Undefined where it names none that there is.
+ * Returns the page of a list that an address requests: `after=`, `before=` or `at=`, each with an id or its prefix.
+ * `at=` also takes a moment in ISO 8601. Returns undefined if nothing matches.
  */
 export function listPlace(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -47,7 +47,9 @@ export function listPlace(
   return undefined;
 }
 
-/** Returns what `after=` takes to continue behind a docid in an order, and `before=` in the other one. */
+/**
+ * Returns the `after=` value that continues after a docid in an order, which is the `before=` value of the other order.
+ */
 function positionOf({ catalog }: Pick<Reader, 'catalog'>, docid: number, sort: ListSort): string {
   return `@${catalog.positions.shown(docid, sort)}`;
 }
@@ -57,23 +59,26 @@ function other(sort: ListSort): ListSort {
 }
 
 /**
- * Rows of a page: a tall window is full of them. More would delay the first paint, since the browser lays all of them
- * out; a script asks for what follows.
+ * Rows of a page: they fill a tall window. More would delay the first paint, since the browser lays all of them out. A
+ * script fetches the rest.
  */
 const ROWS = 30;
-/** A page is not worth waiting for longer than this, in milliseconds, to know how many rows there are in all. */
+/** Time limit for counting all rows, in milliseconds. */
 const COUNTING_MS = 150;
-/** A page with fewer rows, and a place to continue from, is better than one that others wait for longer than this. */
+/**
+ * Time limit for listing rows, in milliseconds. Beyond it, a shorter page with a position to continue from is better
+ * than making others wait.
+ */
 const LISTING_MS = 500;
 
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/** What would be found instead of nothing. */
+/** Suggestions for a query that finds nothing. */
 export interface NothingFound {
   readonly notes: readonly string[];
   /** The term without which the query finds something, and the query without it. */
   readonly without: OtherQuery | null;
-  /** A word that other words begin with, such as `invoice*` for `invoices`, and the query with it. */
+  /** A prefix such as `invoice*` for `invoices`, and the query with it. */
   readonly beginning: OtherQuery | null;
 }
 
@@ -84,28 +89,28 @@ export interface OtherQuery {
 }
 
 export interface ListHit extends SearchHit {
-  /** Messages of its conversation, where it has others. */
+  /** Number of messages in its conversation, if there are others. */
   readonly conversation?: number;
-  /** What became of it since the moment that the query names. */
+  /** What has happened to it since the moment of the query. */
   readonly since?: Afterwards;
 }
 
 export interface MailList {
   readonly hits: readonly ListHit[];
-  /** Null while that is not known yet. */
+  /** Null while unknown. */
   readonly all: HitCount | null;
-  /** Of all, how many are deleted at the service; null where that was not counted to the end. */
+  /** How many of all are deleted at the service; null if not counted to the end. */
   readonly ended: number | null;
-  /** What `after=` takes to continue: an id, or a place where time ran out. Null on the last page. */
+  /** `after=` value to continue: an id, or a position where time ran out. Null on the last page. */
   readonly next: string | null;
-  /** What `after=` takes for the page before: an empty text for the first one. Null where this is the first. */
+  /** `after=` value of the previous page: empty for the first page. Null if this is the first. */
   readonly before?: string | null;
-  /** Only where nothing is found. */
+  /** Present only if nothing is found. */
   readonly nothing?: NothingFound | undefined;
 }
 
 export interface MailRows extends Pick<MailList, 'hits' | 'next'> {
-  /** The same for `before=`; null where the page is known to be the first. */
+  /** `before=` value of the previous page; null if this page is known to be the first. */
   readonly previous: string | null;
 }
 
@@ -133,8 +138,8 @@ export function mailList(
 }
 
 /**
- * Finds the page that ends before a row: where there are more rows than it has, it begins behind the last of these.
- * Without the time to find out, the list begins again.
+ * Returns the `after=` value of the page before a row: empty for the first page, also if time runs out. Returns null if
+ * no rows precede it.
  */
 function pageBefore(
   reader: Pick<Reader, 'catalog'>,
@@ -180,7 +185,7 @@ function described(
   hits: readonly SearchHit[],
   request: CountRequest,
 ): ListHit[] {
-  // A limited sign-in is told the second of a message, and not its number.
+  // A limited sign-in gets the second of a message, but not its docid.
   const docids = hits.map(({ line, docid }) => catalog.messages.docidOf(line.id) ?? docid);
   const sizes = catalog.conversationSizes(docids, request);
   const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
@@ -195,19 +200,19 @@ function described(
   });
 }
 
-/** The docid behind which, in the other direction, everything is that a list without a row has passed. */
+/** Returns the docid after which, in the other direction, everything lies that an empty list has passed. */
 function endOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
   if (place?.side !== 'after') return place?.docid;
   return sort === 'newest' ? place.docid - 1 : place.docid + 1;
 }
 
-/** The docid that a search continues after. */
+/** Returns the docid after which a search continues. */
 function startOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
   if (place?.side !== 'at') return place?.docid;
   return sort === 'newest' ? place.docid + 1 : place.docid - 1;
 }
 
-/** Counts the rows before the one at a place, as far as there is time: with it, and in all. */
+/** Counts the rows before a place and in total, within a time limit. */
 export function positionIn(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -237,23 +242,23 @@ function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): M
   return gone.complete ? gone.count : null;
 }
 
-/** Returns a function that says for so many milliseconds that there is time left. */
+/** Returns a function that is true until the given time in milliseconds is over. */
 export function within(ms: number): () => boolean {
   const end = performance.now() + ms;
   return () => performance.now() < end;
 }
 
-/** The second after a moment, in milliseconds since the epoch: received dates have no finer ones. */
+/** Returns the second after a moment, in milliseconds since the epoch: received dates have whole seconds. */
 function nextSecond(moment: number): number {
   return (Math.floor(moment / 1000) + 1) * 1000;
 }
 
-/** Returns a node for what was received after a moment, milliseconds since the epoch. */
+/** Returns a node for messages received after a moment, in milliseconds since the epoch. */
 function receivedAfter(moment: number): SearchNode {
   return { kind: 'received', from: nextSecond(moment), to: null, span: { start: 0, end: 0 } };
 }
 
-/** Returns the query for what the archive stored after a moment of `asof:`, which is the end of a second. */
+/** Returns the query for messages stored after a moment of `asof:`, which is the end of a second. */
 export function storedAfterText(moment: number): string {
   return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
 }
@@ -263,9 +268,9 @@ export function receivedAfterText(moment: number): string {
   return `after:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}`;
 }
 
-/** A bar of the list's spine. In the past, one may have no messages, but some that came since. */
+/** A bar of the list's timeline. In the past, it may have only messages that arrived since. */
 export interface ListBar extends SpineBar {
-  /** Received since the moment that the query names: as many as the query finds today. */
+  /** Messages received since the moment of the query, as the query finds them today. */
   readonly later?: number;
 }
 
@@ -273,7 +278,7 @@ export interface ListSpine extends Omit<Spine, 'bars'> {
   readonly bars: readonly ListBar[];
 }
 
-/** Counts what a query finds by time; as of a moment also what it finds today that was received since. */
+/** Counts results by time; as of a moment, also today's results that were received since. */
 export function listSpine(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -295,7 +300,7 @@ export function listSpine(
   });
 }
 
-/** Bars of one unit of time, in its order. One may have messages of then, and some that came since. */
+/** Merges the bars of a past moment and of later messages, by time. */
 function joined(then: readonly SpineBar[], later: readonly SpineBar[]): ListBar[] {
   const bars = new Map<string, ListBar>(then.map((bar) => [bar.key, bar]));
   for (const { messages, ...bar } of later) {

@@ -70,15 +70,15 @@ import {
   understandQuery,
 } from './understood-query.ts';
 
-/** Attachments of a message whose texts are looked through; each may have 256 Ki characters. */
+/** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
 const MOST_TEXTS = 16;
-/** For the numbers of all attachments together, in milliseconds. */
+/** Time limit for counting all attachments, in milliseconds. */
 const COUNTING_MS = 150;
 
 /**
- * Returns what is known of the attachments of a message.
+ * Returns what the archive knows about the attachments of a message.
  *
- * @param request the query that the message was opened from; null for one that cannot be understood
+ * @param request query from which the message was opened; null for an invalid one
  */
 function attachmentNotes(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -105,13 +105,13 @@ function attachmentNotes(
   );
 }
 
-/** What the archive knows of an attachment besides what its message says. */
+/** Archive data about an attachment that the message itself does not have. */
 export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
 
-/** A page is not worth waiting for longer than this, in milliseconds, for each of the numbers. */
+/** Time limit of each count, in milliseconds. */
 const NEAR_COUNTING_MS = 25;
 
-/** Characters of the longest address that mail can be sent to (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
+/** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
 const MOST_ADDRESS = 320;
 
 function nearTo(
@@ -143,7 +143,7 @@ function nearTo(
   });
 }
 
-/** Strangers choose addresses and people choose folders: not each of them can be written in a query. */
+/** Parses a query; null if it is invalid. Some addresses and folder names cannot be written in a query. */
 function understood(query: string, now: number): SearchNode | null {
   try {
     return parseQuery(query, { now }).node;
@@ -153,32 +153,31 @@ function understood(query: string, now: number): SearchNode | null {
   }
 }
 
-/** The day of a moment in the zone of this machine, in which queries are understood. */
+/** Returns the query for the day of a moment in this machine's zone, which queries use. */
 function dayQuery(ms: number): string {
   const at = new Date(ms);
   const day = new Date(Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()));
   return `on:${day.toISOString().slice(0, 10)}`;
 }
 
-/** Time for all attempts together, in milliseconds. */
+/** Time limit for all attempts together, in milliseconds. */
 const TRYING_MS = 100;
 const MOST_TERMS = 12;
-/** Letters that are cut off the end of a word at most: an ending of a plural, or of a tense. */
+/** Maximum letters to cut off a word: a plural or tense ending. */
 const LONGEST_ENDING = 3;
-/** Letters of the beginning of a word at least: fewer are the beginning of anything. */
+/** Minimum letters of a prefix: shorter ones match almost anything. */
 const SHORTEST_BEGINNING = 4;
-/** What a word is sought in. */
+/** Operators that search for words; null for none. */
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
-/** Counts what another query finds; null for one that cannot be understood. */
+/** Counts the results of another query; null for an invalid one. */
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Finds out what would find something where a query finds nothing: the query without one of its terms, or with the
- * beginning of one of its words. Of several terms in the way, the one without which the fewest messages are found is
- * closest to what was meant.
+ * Suggests what would find something if a query finds nothing: the query without one term, or with the prefix of a
+ * word. If removing any of several terms helps, the one that leaves the fewest results is closest to the intent.
  *
- * @param understand as the query itself was understood
+ * @param understand how the query itself was parsed
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -217,7 +216,7 @@ function oneLess(query: string, terms: readonly Term[], attempt: Attempt): Other
   return best;
 }
 
-/** Seeks each word as the beginning of others, then with fewer letters: the longest beginning that is found counts. */
+/** Searches for each word as a prefix, then with fewer letters: the longest prefix with results counts. */
 function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   for (let cut = 0; cut <= LONGEST_ENDING; cut += 1)
     for (const term of terms) {
@@ -230,7 +229,7 @@ function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): O
   return null;
 }
 
-/** Returns a term that seeks a word with fewer letters as the beginning of others; null where it is no such word. */
+/** Returns a term for a word as a prefix, shortened by `cut` letters; null if the term has no such word. */
 function beginningOf({ negated, operator, value, text }: Term, cut: number): string | null {
   if (negated || value === null || !TEXTS.has(operator) || !text.endsWith(value)) return null;
   const letters = [...value];
@@ -238,18 +237,18 @@ function beginningOf({ negated, operator, value, text }: Term, cut: number): str
   return `${text.slice(0, -value.length)}${letters.slice(0, letters.length - cut).join('')}*`;
 }
 
-/** Bytes of a part before the match for which it is shown. */
+/** Bytes shown before the match. */
 const LEAD_BYTES = 4 * 1024;
 
 interface SourceRequest {
   readonly from: number;
-  /** What is looked for; empty for nothing. */
+  /** Text to find; empty for none. */
   readonly find: string;
-  /** The byte at or after which the wanted match begins. */
+  /** Byte position at or after which the wanted match starts. */
   readonly hit: number;
 }
 
-/** Reads a stretch of a source, and the rest for its hash. @throws message-damaged, blob-damaged */
+/** Reads part of a source, and the rest for its hash. @throws message-damaged, blob-damaged */
 async function sourceWindow(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -268,7 +267,7 @@ async function sourceWindow(
     size,
     text,
     find: found === null ? null : { ...found, text: find, matches: rangesIn(text, find) },
-    // The same letters as in `text`, unless a sender wrote half a letter just there.
+    // The same letters as in `text`, unless the source has half a character there.
     current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
   };
 }
@@ -290,12 +289,12 @@ async function stretch(
   return { bytes: Buffer.concat(pieces), size: at };
 }
 
-/** Messages that are parsed at a time, each in a thread of its own. */
+/** Maximum messages parsed at a time, each in its own thread. */
 const READINGS = 4;
 const readings = new Semaphore(READINGS);
-/** Where the links of framed mail lead first. */
+/** Links of framed mail go through this page. */
 const AWAY = '/away?to=';
-/** Reads messages for a page: each to its last byte, so that their hashes are compared. */
+/** Reads messages for a page, each to its last byte so that its hash is checked. */
 export class Opening {
   readonly #sought: readonly Sought[];
 
@@ -307,12 +306,15 @@ export class Opening {
     this.#sought = request === null ? [] : soughtWords(request.node);
   }
 
-  /** The query, if it has words: only what they find is unfolded, since a folder or a date finds all of a conversation. */
+  /**
+   * The query if it has words. Only matches of words are unfolded, since a folder or a date matches a whole
+   * conversation.
+   */
   get asked(): CountRequest | null {
     return this.#sought.length === 0 ? null : this.request;
   }
 
-  /** Reads a message for the view that is asked for. With `part`, a script unfolds the others of its conversation by itself. */
+  /** Reads a message for the requested view. With `part`, a script loads the other messages of the conversation. */
   async message(
     id: MessageId,
     { found }: Conversation,
@@ -392,7 +394,7 @@ function byteOf(typed: string | undefined): number {
   return Number.isSafeInteger(byte) && byte >= 0 ? byte : 0;
 }
 
-/** What was read of a message whose bytes had their hash. `onlyHtml`: the text is what the HTML says. */
+/** Facts of a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */
 function factsOf(reading: NonNullable<ReadBack['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
@@ -403,9 +405,9 @@ function factsOf(reading: NonNullable<ReadBack['reading']>) {
 export type MessageFacts = ReturnType<typeof factsOf>;
 
 /**
- * The HTML of a message as a page that is framed.
+ * Returns the HTML of a message as a page for a frame.
  *
- * @returns null where it has none, or none that can be read within the limits
+ * @returns null without HTML, or if it cannot be read within the limits
  */
 export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
   try {
@@ -419,10 +421,10 @@ export async function framedOrNull(reader: ServedReader, id: MessageId, how: Rea
   }
 }
 
-/** How old what a page says of the archive's state may be, in milliseconds. */
+/** How long the archive's state is cached for pages, in milliseconds. */
 const STATE_MS = 5_000;
 
-/** A page, and the status of the answer that carries it. */
+/** A page and the HTTP status of its response. */
 export interface Answered {
   readonly page: Page;
   readonly status: 200 | 400 | 404 | 410;
@@ -442,7 +444,7 @@ export class MailPages {
   ) {}
 
   async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
-    // Whoever lists messages is about to open one.
+    // A user who lists messages is about to open one.
     this.parts.archive.spare.prepare();
     const query = parameter('q') ?? '';
     const sort = sortOf(parameter);
@@ -460,7 +462,7 @@ export class MailPages {
       after: afterOf(place, parameter),
       pending: reader.catalog.index.pendingCount(),
     } as const;
-    // Last, since others have their turns while a message is read.
+    // Last, since other requests run while a message is read.
     const message = await this.message(reader, parameter, 'mail', signal);
     const page: Page = { ...around, message: message.kind === 'message' ? message : null };
     return { page, status: understood.problem === null ? 200 : 400 };
@@ -474,7 +476,7 @@ export class MailPages {
     return { ...mailRows(reader, request, sort, place, limit), problem: null };
   }
 
-  /** Where in the list the row is that `at` names, or would be. */
+  /** Returns the position in the list of the row at `at`, or where it would be. */
   position(reader: ServedReader, parameter: Parameter): ReturnType<typeof positionIn> | null {
     const { request } = this.understand(reader, parameter('q') ?? '');
     const sort = sortOf(parameter);
@@ -500,7 +502,7 @@ export class MailPages {
     return this.#sums.past(reader, asOf, this.parts.now());
   }
 
-  /** How many messages a query finds, where the side tree has counted them already. */
+  /** Returns the count of a query if the sidebar has already counted it. */
   knownCount(query: string): number | null {
     return this.#trees.known(query);
   }
@@ -520,7 +522,7 @@ export class MailPages {
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
   }
 
-  /** @param token of the form that has the daemon look; it is not shown to who may not ask for that */
+  /** @param token form token for the request to look for mail; shown only to users who may make it */
   health(
     reader: ServedReader,
     tab: HealthTab,
@@ -529,7 +531,7 @@ export class MailPages {
   ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
     const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
-    // Where nobody knows of a daemon, such as in a fleet, nothing is said of it or asked of it.
+    // If a daemon cannot be known, as in a fleet, the page neither mentions it nor offers to look.
     const mayLook = content.whole && hasDaemon !== null;
     const look = mayLook ? { token, said: lookAnswer(parameter('look')) } : null;
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
@@ -568,7 +570,7 @@ export class MailPages {
     };
   }
 
-  /** The frame of a page by its query alone: what a list does not need with every key. */
+  /** Returns the frame for a query: the part that a list does not need with every key. */
   frameOf(reader: ServedReader, parameter: Parameter): Frame {
     const query = parameter('q') ?? '';
     return this.frame(reader, query, this.understand(reader, query));
@@ -620,7 +622,7 @@ export class MailPages {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }
 
-  /** How the archive is, for every page: it costs some queries a folder. */
+  /** Returns the archive's state for every page; it takes several queries per folder. */
   #stateOf(reader: ServedReader): FrameState {
     const version = reader.catalog.version();
     const at = this.parts.now();
@@ -632,7 +634,7 @@ export class MailPages {
   }
 }
 
-/** The moment of a query as it was typed; where a saved search names it, as a query has it. */
+/** Returns the moment of a query as it was typed; from a saved search, in query syntax. */
 function asOfTextIn(query: string, moment: number): string {
   return asOfWord(query) || asOf('', moment);
 }
@@ -643,7 +645,7 @@ function sortOf(parameter: Parameter): ListSort {
   return parameter('sort') === 'oldest' ? 'oldest' : 'newest';
 }
 
-/** What `after` says, as it stands in addresses. */
+/** Returns `after` as it appears in addresses. */
 function afterOf(place: ListPlace | undefined, parameter: Parameter): string | undefined {
   return place?.side === 'after' ? parameter('after')?.slice(0, 16) : undefined;
 }

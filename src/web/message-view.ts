@@ -27,7 +27,7 @@ type NamedMessage =
     }
   | { readonly kind: 'none' };
 
-/** Returns what an id, or the beginning of one (four digits or more), names. */
+/** Looks up a message by its id or a prefix of at least four digits. */
 export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string): NamedMessage {
   if (!/^[0-9a-f]{4,64}$/i.test(typed)) return { kind: 'none' };
   const found = reader.catalog.messages.byPrefix(typed);
@@ -38,12 +38,12 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string): Na
 }
 
 /**
- * Returns a message with its conversation, as the archive knew them at a time.
+ * Returns a message with its conversation as of a time.
  *
  * @param asOf milliseconds since the epoch; null for now
- * @param asked what the query box asks for; null where it has no words that mail is looked through for
- * @param limit messages of a conversation, at most
- * @returns null where the archive did not have the message then
+ * @param asked the request of the query box; null if it has no words to search mail for
+ * @param limit maximum messages of a conversation
+ * @returns null if the archive did not have the message then
  */
 export function conversationOf(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -64,12 +64,12 @@ export function conversationOf(
       asked === null || both === null
         ? []
         : catalog.search({ ...request, ...asked, node: both }).hits;
-    // With what was found in them, and in their attachments.
+    // With their matches, including those in attachments.
     const byId = new Map(found.map((hit) => [hit.line.id, hit]));
     return {
       all: all.map((hit) => byId.get(hit.line.id) ?? hit),
       at,
-      // One that only its subject finds shows no more when it is unfolded.
+      // A message matched only by its subject shows nothing more when unfolded.
       found: found
         .filter(({ matches, line }) => matches.length + line.matchedAttachments.length > 0)
         .map(({ line }) => line.id)
@@ -80,7 +80,7 @@ export function conversationOf(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** A message that is not indexed yet is in no conversation, nor in one of which only the first part is shown. */
+/** Returns a message by itself: it is not indexed yet, or beyond the shown part of its conversation. */
 function alone(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -98,7 +98,7 @@ function alone(
   return catalog.search(request).hits.find(({ line }) => line.id === id);
 }
 
-/** A message whose bytes were all read, and compared with its hash; or why they are not what was stored. */
+/** A message read in full and checked against its hash, or the reason why it does not match. */
 export type ReadBack =
   | { readonly reading: MessageReading; readonly damage: null }
   | {
@@ -106,9 +106,7 @@ export type ReadBack =
       readonly damage: { readonly message: string; readonly hint: string | null };
     };
 
-/**
- * Reads a message to its last byte, whatever its parser needs of it: only then its hash is compared.
- */
+/** Reads a message to its last byte, even if the parser needs less: the hash is compared only at the end. */
 export async function readBack(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -130,27 +128,27 @@ export async function readBack(
   }
 }
 
-/** A server that a message passed through, as the server itself wrote it down. Any of it may be forged. */
+/** A server that a message passed through, according to the server's own Received line. All of it may be forged. */
 export interface Hop {
-  /** Who handed the message over; empty where the line does not say. */
+  /** The sending server; empty if the line does not name it. */
   readonly from: string;
   readonly by: string;
   readonly with: string;
-  /** Milliseconds since the epoch; null where no plausible time stands there. */
+  /** Milliseconds since the epoch; null without a plausible time. */
   readonly time: number | null;
-  /** Milliseconds since the hop before it; negative where clocks differ, null where a time is missing. */
+  /** Milliseconds since the previous hop; negative if clocks differ, null if a time is missing. */
   readonly delay: number | null;
 }
 
-/** Hops of one message: real mail has some ten. */
+/** Maximum hops of a message: real mail has about ten. */
 const MOST_HOPS = 100;
-/** Characters of a line that are read, from its beginning and for its date from its end: real ones have some 300. */
+/** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
 const MOST_CHARS = 4_000;
 const DATE_CHARS = 200;
-/** Characters of a name that are shown. */
+/** Maximum characters shown of a name. */
 const NAME_CHARS = 200;
 
-/** Returns the way that a message took by its Received lines, first hop first: each server writes its line above the others. */
+/** Returns the hops from the Received lines, first hop first: each server adds its line above the others. */
 export function hopsOf(
   fields: readonly { readonly name: string; readonly value: string }[],
 ): readonly Hop[] {
@@ -169,7 +167,7 @@ export function hopsOf(
 const CLAUSES = ['from', 'by', 'with'] as const;
 type Clause = (typeof CLAUSES)[number];
 
-/** RFC 5321 section 4.4: clauses of a word and its value with comments in brackets, then a semicolon and the date. */
+/** Parses a line (RFC 5321, section 4.4): keyword clauses with comments in brackets, then a semicolon and the date. */
 function hopOf(value: string): Omit<Hop, 'delay'> {
   const found: Record<Clause, string> = { from: '', by: '', with: '' };
   const seen = new Set<Clause>();
@@ -180,7 +178,7 @@ function hopOf(value: string): Omit<Hop, 'delay'> {
       seen.add(next);
       clause = next;
     } else if (comment && clause !== 'from') {
-      // Versions and ciphers; of the sender's side, a comment names what the server looked up.
+      // Skips versions and ciphers. In the `from` clause, a comment holds what the server looked up.
     } else if (!comment && OTHER_CLAUSES.has(text.toLowerCase())) clause = undefined;
     else if (clause !== undefined && found[clause].length < NAME_CHARS) {
       const known = found[clause];
@@ -194,7 +192,7 @@ function hopOf(value: string): Omit<Hop, 'delay'> {
 
 const OTHER_CLAUSES = new Set(['id', 'for', 'via']);
 
-/** The words of a line up to the semicolon outside of comments; a comment is one word, with its brackets. */
+/** Yields the words of a line up to the first semicolon outside comments. A comment with its brackets is one word. */
 function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comment: boolean }> {
   let depth = 0;
   let start = 0;
@@ -226,17 +224,17 @@ function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comm
 
 const BLANK = /\s/;
 
-/** Bytes of an attachment, and of a message around it, that are read for a page. */
+/** Maximum bytes of an attachment, and of the message around it, to read for a page. */
 const MOST_BYTES = 8 * 1024 * 1024;
 const MOST_SOURCE = 24 * 1024 * 1024;
 
 type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
-  /** The message's bytes are not what was stored. */
+  /** The bytes differ from the stored ones. */
   | { readonly state: 'damaged'; readonly message: string; readonly hint: string | null }
-  /** The bytes have another hash: the message ends before the attachment does, or is read otherwise than it was. */
+  /** The bytes have another hash: the message ends within the attachment, or its parsing has changed. */
   | { readonly state: 'other' }
-  /** Too large for a page; of a message that cannot be parsed; or purged after the catalog was asked. */
+  /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
 interface Wanted {
@@ -247,8 +245,8 @@ interface Wanted {
 }
 
 /**
- * Reads an attachment: by its own hash where the archive stores it apart, and else with all of its message. Either hash is
- * compared.
+ * Reads an attachment: directly if the archive stores it separately, else with its whole message. Its hash is checked
+ * either way.
  */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
@@ -268,7 +266,7 @@ export async function readContent(
     try {
       for (let next = await download.bytes.next(); next.done !== true; ) {
         length += next.value.byteLength;
-        // What the catalog says may be of another reading of the message.
+        // The catalog's size may come from an earlier parsing of the message.
         if (length > MOST_BYTES) return { state: 'large' };
         pieces.push(next.value);
         next = await download.bytes.next();
@@ -287,7 +285,7 @@ export async function readContent(
   }
 }
 
-/** Returns bytes that the archive stores apart; undefined for those that stand in the source of a message only. */
+/** Returns bytes that are stored separately; undefined if they exist only in a message's source. */
 function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Buffer | undefined {
   try {
     return sources.readBlob(hash);
@@ -297,7 +295,7 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
   }
 }
 
-/** Why a content shows no text: `picture` and `archive` by its kind, the others by what reading it gave. */
+/** Why no text is shown: `picture` and `archive` follow from the kind, the others from reading the content. */
 export type NoText =
   | 'picture'
   | 'archive'
@@ -326,7 +324,7 @@ export function contentText(
   return { text: known.text, truncated: known.truncated };
 }
 
-/** Returns a text; one that does not unpack is missing, and nothing else is. */
+/** Returns a text, or `damaged` if it cannot be unpacked. */
 export function intactText(
   catalog: Reader['catalog'],
   textId: number,
@@ -365,25 +363,25 @@ function byFailure(reason: string | null): NoText {
   }
 }
 
-/** Bytes of what is looked for in a source; a longer text is cut. */
+/** Maximum bytes of a search text in a source; a longer text is cut. */
 const MOST_SEARCHED_BYTES = 200;
 
-/** Where a text stands in a source. Bytes from its beginning. */
+/** Matches of a text in a source. Positions are bytes from its start. */
 export interface FoundInSource {
   readonly count: number;
-  /** The match at or after the place that was asked about, else the first; null where there is none. */
+  /** The match at or after the requested position, else the first; null if there is none. */
   readonly at: number | null;
-  /** Which of all matches it is, from 1. */
+  /** Number of that match, from 1. */
   readonly number: number;
   readonly next: number | null;
   readonly previous: number | null;
 }
 
 /**
- * Finds a text in the raw bytes of a source, letters of ASCII in either case. Memory stays at one piece of the source,
- * whatever its size.
+ * Finds a text in the raw bytes of a source, ignoring ASCII case. Memory use is one piece of the source, whatever its
+ * size.
  *
- * @param sought the text, and the byte at which the wanted match begins, or which it follows
+ * @param sought the text, and the byte position at or after which the wanted match starts
  * @throws message-damaged, blob-damaged
  */
 export async function findInSource(
@@ -398,10 +396,10 @@ export async function findInSource(
   return finder.found();
 }
 
-/** Looks for a text in bytes that come piece by piece. */
+/** Finds a text in bytes that arrive in pieces. */
 export class SourceFinder {
   readonly #sought: Buffer;
-  /** The end of what was looked through, in which a match may have begun. */
+  /** The end of the searched bytes, in which a match may have started. */
   #rest: Buffer = Buffer.alloc(0);
   /** Bytes before `#rest`. */
   #passed = 0;
@@ -412,7 +410,7 @@ export class SourceFinder {
   #number = 0;
   #next: number | null = null;
   #previous: number | null = null;
-  /** Behind the last match: matches do not overlap. */
+  /** End of the last match: matches do not overlap. */
   #free = 0;
 
   constructor(
@@ -442,7 +440,7 @@ export class SourceFinder {
   }
 
   found(): FoundInSource {
-    // Behind the last match the search begins again.
+    // After the last match, the search starts again.
     const wraps = this.#at === null;
     const at = this.#at ?? this.#first;
     const number = wraps ? Math.min(1, this.#count) : this.#number;
@@ -474,7 +472,7 @@ export class SourceFinder {
   }
 }
 
-/** In lower case, of ASCII only: in bytes of any charset nothing else can be told. */
+/** Converts ASCII letters to lower case; others are unknown, since the bytes may have any charset. */
 function lower(bytes: Buffer): Buffer {
   const out = Buffer.from(bytes);
   for (let i = 0; i < out.length; i += 1) {
@@ -484,10 +482,10 @@ function lower(bytes: Buffer): Buffer {
   return out;
 }
 
-/** Matches that are marked in one part of a source. */
+/** Maximum matches marked in one part of a source. */
 const MOST_MARKED = 2_000;
 
-/** Returns where a text stands in the part of a source that is shown, as `SourceFinder` compares. */
+/** Returns the matches in the shown part of a source, compared as in `SourceFinder`. */
 export function rangesIn(shown: string, text: string): readonly Range[] {
   const plain = (some: string): string => some.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   const sought = plain(Buffer.from(text).subarray(0, MOST_SEARCHED_BYTES).toString('utf8'));

@@ -66,9 +66,9 @@ interface MirrorEntry {
   readonly at: number;
 }
 
-/** The messages of a folder at one commit, in the order of their uids. */
+/** The messages of a folder at one commit, ordered by uid. */
 class FolderUids implements UidOrder<MirrorEntry> {
-  /** Of messages that were asked for, not a number of others; made when the first one is. */
+  /** Sizes and dates by position, NaN until first read. Allocated on first use. */
   #facts: { readonly sizes: Float64Array; readonly dates: Float64Array } | undefined;
 
   constructor(
@@ -88,7 +88,7 @@ class FolderUids implements UidOrder<MirrorEntry> {
     return this.columns.uids.at(-1) ?? 0;
   }
 
-  /** Returns the message of a uid; undefined where there is none. */
+  /** Returns the message with a uid; undefined if there is none. */
   get(uid: number): MirrorEntry | undefined {
     const [found] = this.between(uid, uid, 0, 1);
     return found;
@@ -135,17 +135,17 @@ function unknown(count: number): Float64Array {
   return new Float64Array(count).fill(Number.NaN);
 }
 
-/** Characters of records kept: some 20,000 of them. */
+/** Characters of cached records: about 20,000 records. */
 const CEILING = 16 * 1024 * 1024;
-/** Commits whose listings are kept parsed. Messages of one page mostly came together. */
+/** Commits whose parsed facts are cached. The messages of one page mostly arrived together. */
 const COMMITS = 16;
 
-/** What a listing says of a message and its flags do not change, without uid and flags. */
+/** The parts of a listing that do not depend on uid or flags. */
 type Unchanging = Omit<Listing, 'uid' | 'flags'>;
 
 /**
- * The listing records of messages as the origin showed them, from the facts in the log. A record never changes while its
- * place is there, so that its JSON is kept, up to a limit.
+ * Returns listing records as the origin showed them, from the facts in the log. A record never changes while its place
+ * exists, so its JSON is cached up to a limit.
  */
 class ListingRecords {
   readonly #fragments = new Map<number, string>();
@@ -157,14 +157,14 @@ class ListingRecords {
     private readonly pathAt: OriginQueries['pathAt'],
   ) {}
 
-  /** Lets go of everything: by another commit, rows may be other messages', and messages may be forgotten. */
+  /** Clears the caches: after another commit, rows may be reused and messages may be forgotten. */
   clear(): void {
     this.#fragments.clear();
     this.#commits.clear();
     this.#characters = 0;
   }
 
-  /** Returns a message's record as the wire has it, as JSON; undefined where its place is gone. */
+  /** Returns a message's record as wire JSON; undefined if its place is gone. */
   json(
     mailbox: MailboxKey,
     path: string,
@@ -183,7 +183,7 @@ class ListingRecords {
     return `{"uid":${uid},"path":${JSON.stringify(path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${fragment}}`;
   }
 
-  /** Returns what the origin listed of a message; what the catalog knows of it where the log does not tell any more. */
+  /** Returns the origin's listing of a message, or the catalog's data if the log no longer has the facts. */
   listing(mailbox: MailboxKey, place: OriginPlace): Unchanging {
     return this.#listed(mailbox, place) ?? fromCatalog(place);
   }
@@ -191,7 +191,7 @@ class ListingRecords {
   #record(mailbox: MailboxKey, place: OriginPlace): Record<string, unknown> {
     const { extra, date, ...listing } = this.listing(mailbox, place);
     const received = date === '' ? isoAt(place) : date;
-    // What the wire calls otherwise than we do comes first: what we know by name is as we read it.
+    // Unknown fields of the wire come first, so that the fields we parsed take precedence.
     return { ...extra, date: received, ...listing };
   }
 
@@ -206,7 +206,7 @@ class ListingRecords {
     );
     const then = this.pathAt(place.folder, place.commit);
     const there = found.find((fact) => 'folder' in fact && fact.folder === then);
-    // Folders that were renamed in the same commit have another path in its facts; uids of two folders may be the same.
+    // A folder renamed in the same commit has another path in its facts. Uids of two folders may coincide.
     const fact = there ?? (found.length === 1 ? found[0] : undefined);
     if (fact === undefined || !('listing' in fact)) return undefined;
     const { uid: _uid, flags: _flags, ...listing } = fact.listing;
@@ -227,7 +227,7 @@ class ListingRecords {
     try {
       return this.log().factsOf(commit);
     } catch (error) {
-      // A damaged stretch of the log must not hide the others of a page; verification reports it.
+      // Damage in one part of the log must not hide the other messages of a page. Verification reports it.
       if (error instanceof MailkeepError && error.family === 'damage') return [];
       throw error;
     }
@@ -262,19 +262,19 @@ function fromCatalog(place: OriginPlace): Unchanging {
   };
 }
 
-/** Null for a message without a date: imported mail may have none, which a service never shows. */
+/** Null for a message without a date: imported mail may have none, although a service always shows one. */
 function isoAt({ docid }: OriginPlace): string | null {
   return isDated(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
 
-/** Messages whose uids are kept in memory, with what they are sorted by: 36 bytes each. */
+/** Messages whose uids and sort fields are cached: 36 bytes each. */
 const KEPT_MESSAGES = 1_000_000;
-/** What a folder without messages counts for: there is one for each folder and moment that is asked for. */
+/** Cost of an empty folder, in messages: each folder is cached once per requested moment. */
 const FOLDER_COSTS = 20;
-/** Lists of folders that are kept: one for each mailbox and moment that is asked for. */
+/** Cached folder lists: one per mailbox and requested moment. */
 const KEPT_LISTS = 200;
 
-/** The archive, open. Another one stands for it after a rebuild. */
+/** An open archive. A rebuild replaces it. */
 interface OpenArchive {
   readonly catalog: Catalog;
   sources(): LogReader;
@@ -282,10 +282,7 @@ interface OpenArchive {
 
 type Moment = number | null;
 
-/**
- * An open archive as the service's mailbox surface sees it. Uids of folders and counts are kept until the archive has
- * another commit.
- */
+/** Answers the Mailbox API from an open archive. Uids and counts are cached until the next commit. */
 export class MirrorView {
   readonly #records: ListingRecords;
   readonly #uids = new Map<string, FolderUids>();
@@ -310,7 +307,7 @@ export class MirrorView {
     const records: FolderRecord[] = [];
     for (const folder of origin.folders(mailbox, moment)) {
       records.push(recordOf(folder, this.#counts(folder, moment)));
-      // As of a moment, the uids of a folder are read to be counted: others may ask in between.
+      // Counting as of a moment reads all uids of a folder, so let other requests run in between.
       if (moment !== null) await nextTurn();
     }
     records.sort(byFolderPath);
@@ -337,14 +334,14 @@ export class MirrorView {
     return uids;
   }
 
-  /** Returns the record of a message as JSON; undefined where the message is gone since its uid was read. */
+  /** Returns the record of a message as JSON; undefined if the message has gone since its uid was read. */
   json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
     const flags = this.flags(entry);
     const placeOf = () => this.place(folder, entry);
     return this.#records.json(mailbox, folder.path, entry, flags, placeOf);
   }
 
-  /** Returns what is known of a message; undefined where the message is gone since its uid was read. */
+  /** Returns the place of a message; undefined if the message has gone since its uid was read. */
   place({ id, generation }: OriginFolder, { row, uid }: MirrorEntry): OriginPlace | undefined {
     const place = this.archive.catalog.origin.place(row);
     const isIt = place?.folder === id && place.generation === generation && place.uid === uid;
@@ -398,16 +395,16 @@ interface MirroredMailbox extends KnownMailbox {
 }
 
 /**
- * Returns mailboxes with the resource ids that they are served under: their own, and with the name of their host where
- * another host's mailbox has the same one and was met before.
+ * Returns mailboxes with their resource ids. If two hosts share a mailbox id, the later one gets its host appended.
  *
- * @param mailboxes those that a token reaches, in the order in which they were met: what it does not reach must not show
+ * @param mailboxes all mailboxes that the token may read, in order of discovery: other mailboxes must not affect the
+ *   ids
  */
 export function mirroredMailboxes(mailboxes: readonly KnownMailbox[]): MirroredMailbox[] {
   const taken = new Set<string>();
   return mailboxes.map((mailbox) => {
     let resourceId = mailbox.mailbox;
-    // A host may call its mailbox as if it were another's.
+    // A host may use an id that looks like another host's.
     while (taken.has(resourceId)) resourceId += `~${mailbox.host}`;
     taken.add(resourceId);
     return { ...mailbox, resourceId };
@@ -415,7 +412,7 @@ export function mirroredMailboxes(mailboxes: readonly KnownMailbox[]): MirroredM
 }
 
 const DAY = z.iso.date();
-/** Seconds may be left out. */
+/** Seconds are optional. */
 const INSTANT = z.union([
   z.iso.datetime({ offset: true }),
   z.iso.datetime({ offset: true, precision: -1 }),
@@ -423,7 +420,7 @@ const INSTANT = z.union([
 const DAY_MS = 86_400_000;
 
 /**
- * Reads `asOf`, an extension of the mirror: a day in UTC, which stands for its end, or a time with its zone (RFC 3339).
+ * Reads `asOf`, our extension of the Mailbox API: a UTC day, meaning its end, or an RFC 3339 time with its zone.
  *
  * @throws Refusal 422, also for days that do not exist
  */
@@ -442,7 +439,7 @@ interface InFolder {
   readonly uids: FolderUids;
 }
 
-/** The mailbox of the path. One that is not there and one that the token does not reach are the same. */
+/** Returns the mailbox of the path. A missing mailbox and one outside the token's scope give the same error. */
 function mailboxOf(call: MirrorCall): MirroredMailbox {
   const { mailboxResourceId = '' } = call.params;
   const mailbox = call.mailboxes.find(({ resourceId }) => resourceId === mailboxResourceId);
@@ -469,7 +466,7 @@ function messageOf(call: MirrorCall): InFolder & { readonly entry: MirrorEntry }
   return { ...at, entry };
 }
 
-/** A message whose source is here. @throws Refusal 502 for one in quarantine */
+/** Returns a message whose source is stored. @throws Refusal 502 for an incomplete message */
 function storedOf(
   call: MirrorCall,
 ): ReturnType<typeof messageOf> & { readonly id: MessageId; readonly place: OriginPlace } {
@@ -492,7 +489,7 @@ function messageMissing(call: MirrorCall, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** What is not there: 404 where the operation declares it, else 422. */
+/** Returns a refusal for missing data: 404 if the operation declares it, else 422. */
 function missing(
   { operation }: MirrorCall,
   code: string,
@@ -502,10 +499,10 @@ function missing(
   return new Refusal(operation.errors.includes(404) ? 404 : 422, code, message, params);
 }
 
-/** Messages of a slice: each costs some microseconds of queries. */
+/** Messages per slice: each takes a few microseconds of queries. */
 const SLICE = 500;
 
-/** Does something with each item, and lets other requests in between: a folder may have a million messages. */
+/** Runs `act` on each item and lets other requests run between slices: a folder may have a million messages. */
 async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise<void> {
   for (let start = 0; start < items.length; start += SLICE) {
     if (start > 0) await nextTurn();
@@ -513,7 +510,7 @@ async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise
   }
 }
 
-/** A search may take this long, in milliseconds, with the time that it waits for others. */
+/** Time limit of a search in milliseconds, including its wait for other searches. */
 const SEARCH_MS = 60_000;
 const MOST_NAMED = 100;
 
@@ -527,7 +524,7 @@ async function listMessages(call: MirrorCall): Promise<ReadyReply> {
   return listed(call, at, page, await sorted(at, allWithin(at.uids, everything), page, sort));
 }
 
-/** Answers `searchMessages`: criteria that read sources come last, on a thread. */
+/** Answers `searchMessages`. Criteria that read sources run last, on a worker thread. */
 async function searchMessages(call: MirrorCall): Promise<ReadyReply> {
   const until = call.clock() + SEARCH_MS;
   const at = folderOf(call);
@@ -553,7 +550,7 @@ async function searchMessages(call: MirrorCall): Promise<ReadyReply> {
   return listed(call, at, page, await sorted(at, found, page, sort));
 }
 
-/** Quarantined messages have no source that could match. */
+/** Keeps the entries whose sources match. Incomplete messages have no source, so they never match. */
 async function withMatchingSources(
   { alone, threads, dataDir, view, clock, isGone }: MirrorCall,
   { folder }: InFolder,
@@ -583,7 +580,7 @@ async function withMatchingSources(
   return positions.flatMap((at) => stored[at] ?? []);
 }
 
-/** Whether they match is unknown: a page without them would be a part of one. */
+/** Refuses the search: whether the damaged messages match is unknown, so the page would be incomplete. */
 function damagedSources(folder: string, uids: readonly number[], cause: Error): Refusal {
   return new Refusal(
     502,
@@ -614,7 +611,9 @@ function keyOf(uids: InFolder['uids'], field: SortField): ((entry: MirrorEntry) 
   return field === 'uid' ? null : (entry) => uids.facts(entry)[field];
 }
 
-/** Those that are gone since their uids were read are left out: a page may be short, and `total` tells how many there were. */
+/**
+ * Returns a page. It may be short, as messages gone since their uids were read are left out; `total` still counts them.
+ */
 function listed(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
@@ -628,12 +627,12 @@ function listed(
   );
 }
 
-/** Sources larger than this are sent in pieces, as they are read. */
+/** Sources above this size in bytes are streamed as they are read. */
 const STREAM_FROM_BYTES = 1 << 20;
 
 type Handler = (call: MirrorCall) => MirrorReply | Promise<MirrorReply>;
 
-/** The operations that read, by their names. Whatever is not here would write. */
+/** Read operations by name. Any operation not listed here would write. */
 const READING: Readonly<Record<string, Handler>> = {
   getCurrentAccount: ({ mailboxes, orderId }) =>
     dataReply({
@@ -700,17 +699,17 @@ const READING: Readonly<Record<string, Handler>> = {
   },
 };
 
-/** Answers larger than this are sent in pieces, in bytes. */
+/** Answers above this size in bytes are sent in pieces. */
 const LARGE = 1 << 20;
 const PIECE = 1 << 16;
 
 type Ready = Exclude<MirrorReply, { kind: 'stream' }>;
 
 /**
- * Returns the response of an answer. A large one holds its turn until it is sent: a client that does not read must not
- * pile them up in memory.
+ * Turns a reply into a response. A large reply keeps its turn until it is sent, so that a slow client cannot pile up
+ * replies in memory.
  *
- * @param check throws where no more of the answer may be sent
+ * @param check throws if no more of the reply may be sent
  * @param done ends the turn
  */
 function sending(reply: MirrorReply, check: () => void, done: () => void): Response {
@@ -746,7 +745,7 @@ export function responseOf(reply: Ready): Response {
   }
 }
 
-/** The bytes of a successful answer that is large; null for others. */
+/** Returns the bytes of a large successful reply; null for any other. */
 function largeBytes(reply: Ready): Buffer | null {
   if (reply.kind === 'bytes') return reply.bytes.length > LARGE ? reply.bytes : null;
   if (reply.kind === 'empty' || reply.status !== 200 || reply.text.length <= LARGE) return null;
@@ -757,7 +756,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer, void, undefined>
   for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
 }
 
-/** A source that turns out damaged breaks the connection: its length was promised. */
+/** Streams pieces. Damage found on the way breaks the connection, because the length has already been sent. */
 function streamOf(
   pieces: AsyncIterable<Buffer>,
   check: () => void,
@@ -788,13 +787,13 @@ function streamOf(
   });
 }
 
-/** Bytes of a request's body: criteria of a search. */
+/** Largest request body, in bytes: the criteria of a search. */
 const MOST_BODY_BYTES = 1 << 20;
-/** Stands for the order whose mailboxes these are: the archive knows of none. */
+/** Order id to report: the archive has no orders. */
 const ORDER = 'mirror';
-/** A search ends by itself before, unless one message takes too long; in milliseconds. */
+/** Timeout of a search thread, in milliseconds. A search stops earlier by itself unless one message takes too long. */
 const SEARCHING_MS = 65_000;
-/** One message may take this long to be rendered or taken apart, in milliseconds. */
+/** Timeout for rendering or parsing one message, in milliseconds. */
 const RENDERING_MS = 20_000;
 const SEARCHES = 2;
 
@@ -808,9 +807,9 @@ const ROUTES = new RouteTable(
 
 interface MirrorOptions {
   readonly dataDir: string;
-  /** Where segments are that are not in the folder; without it, all are. */
+  /** Store of segments that are not in the directory; if absent, all of them are. */
   readonly segments?: SegmentStore | undefined;
-  /** Opens the archive for one request; it stays open until it is released. */
+  /** Opens the archive for one request, until `release` is called. */
   readonly hold: () => {
     readonly archive: OpenArchive & { readonly key: object };
     readonly release: () => void;
@@ -819,17 +818,17 @@ interface MirrorOptions {
   readonly keyOf: (mailbox: KnownMailbox) => string;
   readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
   readonly onError: (error: unknown) => void;
-  /** Returns milliseconds of a clock that never jumps. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly clock?: () => number;
 }
 
 /**
- * The mailbox surface of the service, answered from the archive: every operation that reads. Those that would write are
- * refused. It takes bearer tokens and no cookies.
+ * Serves the read operations of the Mailbox API from the archive and refuses writes. It accepts bearer tokens, but no
+ * cookies.
  */
 export class MirrorSurface {
   readonly #views = new WeakMap<object, MirrorView>();
-  /** Apart from each other: however many searches there are, messages are rendered. */
+  /** Separate threads, so that searches never delay rendering. */
   readonly #threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
   readonly #turns = new TokenTurns();
 
@@ -842,9 +841,9 @@ export class MirrorSurface {
   }
 
   /**
-   * Answers a request; never rejects: what goes wrong becomes an answer.
+   * Answers a request; never rejects, because errors become replies.
    *
-   * @param ownOrigin of the pages that this server has; a page of another one may not ask
+   * @param ownOrigin origin of this server's pages; requests from other origins are refused
    */
   async fetch(request: Request, ownOrigin: string): Promise<Response> {
     try {
@@ -907,7 +906,7 @@ export class MirrorSurface {
         clock,
         isGone: () => request.signal.aborted,
       });
-      // It may have waited or searched for a while, and the token may have been revoked meanwhile.
+      // The request may have waited or searched for a while, and the token may have been revoked meanwhile.
       authorize();
       return sending(reply, authorize, done);
     } catch (error) {
@@ -942,7 +941,7 @@ function readOnly({ name }: Operation): Refusal {
   );
 }
 
-/** What is not in the archive as it should be is an upstream that cannot be reached; all else is a failure of ours. */
+/** Maps archive damage to a 502, like an unreachable upstream; returns other errors unchanged. */
 function refusalOf(error: unknown): unknown {
   if (error instanceof MailkeepError && error.family === 'damage')
     return new Refusal(502, 'ERR_DAMAGED', 'This part of the archive is damaged');
@@ -970,7 +969,7 @@ async function jsonBody(request: Request): Promise<unknown> {
   return parseJsonBody(Buffer.concat(chunks), request.headers.get('content-type') ?? undefined);
 }
 
-/** A request to the mirror that was routed and authorized, with its body read. */
+/** A routed and authorised request with its parsed body. */
 interface MirrorCall {
   readonly operation: Operation;
   readonly token: ApiToken;
@@ -983,16 +982,16 @@ interface MirrorCall {
   readonly dataDir: string;
   readonly view: MirrorView;
   readonly threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
-  /** Names the archive in place of an order. */
+  /** Order id to report; it identifies the archive. */
   readonly orderId: string;
   readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
   readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
-  /** Returns milliseconds of a clock that never jumps. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly clock: () => number;
   readonly isGone: () => boolean;
 }
 
-/** An answer; one that is not ready comes in pieces, and is proven only when all of them have come. */
+/** A reply. A stream is verified only after its last piece. */
 type MirrorReply =
   | ReadyReply
   | {

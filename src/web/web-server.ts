@@ -18,7 +18,7 @@ import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
 
 /**
- * Returns the quota of a mailbox as the wire has it, from what the origin last reported. One that it never reported is not
+ * Returns the quota of a mailbox in wire format, as last reported by the origin. A quota that was never reported is not
  * supported.
  */
 function quotaAsReported(known: ScopeValue<'quota'> | undefined): QuotaRecord {
@@ -42,29 +42,29 @@ function mailboxNames({ catalog }: Pick<Reader, 'catalog'>): ReadonlyMap<string,
   return new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address]));
 }
 
-/** Where browsers come in, and what is remembered of them. */
+/** Where the server listens, and its sign-in state. */
 export interface DoorOptions {
   readonly listen: ListenAddress;
-  /** The https address at which a reverse proxy serves it; null where browsers come directly. */
+  /** The https address at a reverse proxy; null if browsers connect directly. */
   readonly publicUrl: string | null;
   readonly sessions: SessionStore;
-  /** What the archive remembers: tokens of the API, quotas. Null where nothing can be read: no token is known then. */
+  /** The archive's state, with API tokens and quotas. Null if it cannot be read: then no token is valid. */
   readonly state: StateFile | null;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;
-  /** Hears of a request that could not be answered, and of connections that the system did not give us. */
+  /** Called for requests that failed, and for connections that the system did not accept. */
   readonly onError: (error: unknown) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
 
 export interface WebServerOptions extends DoorOptions {
   readonly dataDir: string;
-  /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
+  /** Returns the hosts of configured accounts by lower-case name, for `account:` in a query. */
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
-  /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
+  /** Makes the archive's daemon look for new mail; resolves to whether there is a daemon. */
   readonly look: () => Promise<boolean>;
   readonly hasDaemon: () => Promise<boolean>;
-  /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
+  /** Returns the configured policy, for the pages that show it; null if this archive has none. */
   readonly policy?: () => ArchivePolicy | null;
 }
 
@@ -83,25 +83,25 @@ export interface WebServer {
 }
 
 /**
- * Without a byte in either direction, in milliseconds: longer than a message may take that its parser gives up on, of
- * which a page with the rest still follows.
+ * Idle timeout of a connection, in milliseconds. It exceeds the parser's time limit for a message: after that limit, a
+ * page with the rest still follows.
  */
 const IDLE_MS = 90_000;
 /**
- * Of the 256 connections, those without a request: nearly all, because every client has the same address, this machine's
- * or the proxy's. A hundred clients of the API that keep their connections must not lose them between two requests.
+ * Maximum idle connections out of 256. Nearly all may be idle, because all clients share one address, this machine's or
+ * the proxy's. A hundred API clients must not lose their connections between two requests.
  */
 const IDLE_CONNECTIONS = 200;
 
 /**
- * Serves the web interface over an archive, which it only reads.
+ * Serves the web interface of an archive, which it opens read-only.
  *
  * @throws web-not-loopback, cannot-listen, and what opening the archive throws
  */
 export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
   refuseOpenAddress(options);
   const archive = new ServedArchive(options.dataDir);
-  // What cannot be read is found out now, and not by the first visitor.
+  // Fails now if the archive cannot be read, rather than at the first request.
   archive.hold(null).release();
   const { accounts, look, hasDaemon, policy = () => null, now, onError } = options;
   const sessions = new Sessions(options.sessions);
@@ -137,19 +137,15 @@ export function refuseOpenAddress({ listen, publicUrl }: DoorOptions): void {
     throw webError('web-not-loopback', { host: listen.host });
 }
 
-/** What is behind the sign-in, for as long as the server runs. */
+/** The part behind the sign-in, while the server runs. */
 export interface Opened extends Behind {
-  /** Ends what would keep connections open. */
+  /** Ends streams that would keep connections open. */
   beforeClosing(): void;
-  /** It is also called where the server cannot listen. */
+  /** Also called if the server cannot listen. */
   close(): Promise<void>;
 }
 
-/**
- * Listens for browsers, and lets those in that are signed in.
- *
- * @throws cannot-listen
- */
+/** Listens for browsers, and admits signed-in ones. @throws cannot-listen */
 export async function openDoor(
   options: DoorOptions,
   sessions: Sessions,
@@ -213,7 +209,7 @@ export function mirrorOf(
   });
 }
 
-/** The archive for assistants, as a token may read it. */
+/** Serves the archive to assistants, within the scope of a token. */
 export function mcpOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,

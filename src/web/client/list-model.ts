@@ -1,18 +1,18 @@
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { ListPage, Place, RowSource } from './row-source.ts';
 
-/** Rows that are kept, at most: what lies farther from what is shown is asked for again. */
+/** Maximum rows kept; those farther from the view are fetched again. */
 export const MOST_KEPT = 1_200;
 
-/** One page of rows, in the order of the list. */
+/** One page of rows, in list order. */
 export interface RowPage<T> {
   readonly rows: readonly T[];
-  /** What to ask with for the page before this one, and the one behind it; null where there is none. */
+  /** Cursors for the previous and the next page; null if there is none. */
   readonly previous: string | null;
   readonly next: string | null;
 }
 
-/** A stretch of the list without gaps, by the numbers of its rows. It grows at both sides, and forgets the far side. */
+/** A range of rows without gaps, by row number. It grows at both ends, and drops rows at the far end. */
 export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #rows: T[];
   #low = 0;
@@ -21,7 +21,7 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #start: number | null;
   #end: number | null;
 
-  /** @param page its first row has the number 0 */
+  /** @param page its first row gets the number 0 */
   constructor(page: RowPage<T>) {
     this.#rows = [...page.rows];
     this.#previous = page.previous;
@@ -42,7 +42,7 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     return { start: this.#start, end: this.#end };
   }
 
-  /** What to ask with for the rows before the first one that is kept; null where there are none. */
+  /** Cursor for the rows before the first one kept; null if there are none. */
   get previous(): string | null {
     return this.#previous;
   }
@@ -64,7 +64,7 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     this.#rows.push(...rows);
     this.#next = next;
     if (next === null) this.#end = this.high;
-    // More than were counted: the number was of another moment.
+    // There are more rows than counted: the count was of another moment.
     else if (this.#end !== null && this.#end <= this.high) this.#end = null;
   }
 
@@ -76,20 +76,20 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     else if (this.#start !== null && this.#start >= this.#low) this.#start = null;
   }
 
-  /** Takes over how many rows were counted before one, where the first one was not met yet. */
+  /** Applies the number of rows before one, unless the first row is already known. */
   expectBefore(row: number, count: number): void {
     const start = Math.min(row - count, this.#low);
     if (this.#previous !== null) this.#start = start < this.#low ? start : null;
   }
 
-  /** Takes over how many rows were counted in all, where the last one was not met yet. */
+  /** Applies the total number of rows, unless the last row is already known. */
   expectAll(count: number): void {
     if (this.#next === null || this.#start === null) return;
     const end = this.#start + count;
     this.#end = end > this.high ? end : null;
   }
 
-  /** Forgets what is farthest from the rows that are shown, until no more than the most is kept. */
+  /** Drops the rows farthest from the view, until at most `MOST_KEPT` remain. */
   trim({ low, high }: RowRange): void {
     const spare = this.#rows.length - MOST_KEPT;
     if (spare <= 0) return;
@@ -103,9 +103,9 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
 }
 
 /**
- * Where rows are. Each row has a number on a line without ends: the row that the list began with is 0, newer knowledge
- * never renumbers. The scroller holds a stretch of that line around what is shown, because browsers limit the height
- * of an element.
+ * Positions of rows. Rows are numbered on an endless line: the list starts at row 0, and newly loaded rows never change
+ * the numbers. The scroller holds a range of that line around the view, because browsers limit the height of an
+ * element.
  */
 
 /** Rows from `low` (included) to `high` (excluded). */
@@ -116,19 +116,19 @@ export interface RowRange {
 
 interface Edges {
   readonly start: number | null;
-  /** Number behind the last row. */
+  /** Number after the last row. */
   readonly end: number | null;
 }
 
-/** Rows in the document at a time, at most. */
+/** Maximum rows in the document at a time. */
 export const MOST_ROWS = 60;
-/** Rows that the scroller holds on each side of its anchor. */
+/** Rows in the scroller on each side of its anchor. */
 export const REACH = 2_000;
 /** Browsers cut elements at 17 to 33 million pixels. */
 export const MOST_PIXELS = 8_000_000;
-/** With fewer rows than this to an end of the scroller that is no end of the list, it is centred at rest. */
+/** With fewer rows than this to an end of the scroller that is not an end of the list, it is centred at rest. */
 const NEAR = REACH / 2;
-/** Rows in the document before and behind the visible ones. */
+/** Rows in the document before and after the visible ones. */
 const SPARE = 6;
 
 export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: number): RowRange {
@@ -143,16 +143,16 @@ export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: n
 export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: Edges): boolean {
   const isNearTop = shown.low - runway.low < NEAR && runway.low !== start;
   const isNearEnd = runway.high - shown.high < NEAR && runway.high !== end;
-  // Ends that were found meanwhile.
+  // Ends that became known meanwhile.
   const isBeyond =
     (start !== null && runway.low < start) ||
     (end !== null && runway.high > Math.max(end, start ?? end));
   return isNearTop || isNearEnd || isBeyond;
 }
 
-/** Returns how high a row is: so high that few enough of them fill the list, however tall the window is. */
+/** Returns the height of a row, at which at most `MOST_ROWS` rows fill a window of any height. */
 export function rowHeightFor(wanted: number, viewport: number): number {
-  // One row may be cut at the top and one at the bottom.
+  // One row may be cut off at the top and one at the bottom.
   return Math.max(1, wanted, Math.ceil(viewport / (MOST_ROWS - 2)));
 }
 
@@ -173,7 +173,7 @@ export function renderedRows(visible: RowRange, runway: RowRange): RowRange {
   return within({ low: visible.low - spare, high: visible.high + spare }, runway);
 }
 
-/** Returns the scroller's position at which a row stands in view, moved as little as possible. */
+/** Returns the scroll position that brings a row into view with the least movement. */
 export function positionToShow(
   row: number,
   scrollTop: number,
@@ -193,7 +193,7 @@ function within(range: RowRange, { low, high }: RowRange): RowRange {
   return { low: from, high: Math.min(Math.max(range.high, from), high) };
 }
 
-/** Rows that are asked for before they are in view. */
+/** Rows to fetch before they are in view. */
 const AHEAD = 100;
 
 interface Sought {
@@ -212,13 +212,13 @@ export class ListModel {
   readonly #growing = new Set<'after' | 'before'>();
   #wanted: Sought | undefined;
   #isSeeking = false;
-  /** What is shown is about to be replaced: nothing around it is worth asking for. */
+  /** The view is about to be replaced, so rows around it are not fetched. */
   #isGlance = false;
   #listeners = new Set<() => void>();
-  /** While it runs, nothing is asked for that is not in view: another query may be on its way. */
+  /** While this timer runs, only rows in view are fetched: another query may follow. */
   #rest: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param restMs milliseconds before rows are asked for that are not in view */
+  /** @param restMs delay in milliseconds before rows out of view are fetched */
   constructor(
     private readonly source: Pick<RowSource, 'page' | 'position'>,
     seed: ListPage,
@@ -235,13 +235,13 @@ export class ListModel {
     void this.#locate();
   }
 
-  /** Calls a function after each change; returns one that ends that. */
+  /** Calls a function after each change; returns a function to unsubscribe. */
   subscribe(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
   }
 
-  /** Another number means that the rows have other numbers, and that `top` is to be the first one in view. */
+  /** Changes when rows get new numbers; `top` is then the first row to show. */
   get epoch(): number {
     return this.#epoch;
   }
@@ -258,7 +258,7 @@ export class ListModel {
     return this.#cache.edges;
   }
 
-  /** Rows in all; null while that is not known. */
+  /** Total rows; null while unknown. */
   get size(): number | null {
     const { start, end } = this.edges;
     if (start !== null && end !== null) return end - start;
@@ -269,12 +269,12 @@ export class ListModel {
     return this.#cache.at(row);
   }
 
-  /** Returns the number of a message's row; undefined where it is not among those that are kept. */
+  /** Returns the row number of a message; undefined if it is not among the rows kept. */
   find(id: string): number | undefined {
     return this.#cache.find(id);
   }
 
-  /** Returns how many rows come before one; null while that is not known. */
+  /** Returns how many rows come before one; null while unknown. */
   position(row: number): number | null {
     const { start } = this.edges;
     return start === null ? null : row - start;
@@ -288,7 +288,7 @@ export class ListModel {
     this.#changed();
   }
 
-  /** Takes note of the height of rows. Pixels. */
+  /** Sets the row height, in pixels. */
   measure(rowHeight: number): void {
     if (rowHeight === this.rowHeight) return;
     this.rowHeight = rowHeight;
@@ -304,7 +304,7 @@ export class ListModel {
     if (shown.low - AHEAD < this.#cache.low) void this.#grow('before');
   }
 
-  /** Puts the scroller's stretch around what is in view, once that rests. */
+  /** Centres the scroller around the view, once scrolling rests. */
   centre(): void {
     if (!shouldCentre(this.#shown, this.#runway, this.edges)) return;
     this.#runway = this.#around(this.#shown.low);
@@ -312,9 +312,9 @@ export class ListModel {
   }
 
   /**
-   * Shows the list from another place on. Of several that are wanted meanwhile, the last one follows.
+   * Shows the list from another place. Of several requested meanwhile, only the last follows.
    *
-   * @param isGlance whether another place is about to follow, as while the spine is dragged
+   * @param isGlance whether another place is about to follow, as while the timeline is dragged
    */
   async seek(place: Place, isGlance = false): Promise<void> {
     this.#wanted = { place, isGlance };
@@ -350,7 +350,7 @@ export class ListModel {
     const page = await this.source.page(place, signal, isGlance);
     if (page === undefined || signal.aborted) return undefined;
     if (page.rows.length > 0 || place.kind === 'last') return page;
-    // Behind the last message there is nothing: its end is shown.
+    // Nothing follows the last message, so the end of the list is shown.
     return await this.#page({ place: { kind: 'last' }, isGlance });
   }
 
@@ -406,7 +406,7 @@ export class ListModel {
     this.look(this.#shown);
   }
 
-  /** The scroller never holds rows beyond an end that is known. */
+  /** Limits the scroller to the known ends of the list. */
   #clip(): void {
     const { start, end } = this.edges;
     const low = Math.max(this.#runway.low, start ?? -Infinity);
@@ -423,13 +423,13 @@ export class ListModel {
   }
 }
 
-/** The time that the rows in view span: from the first of them to the last. Milliseconds since the epoch. */
+/** Times of the first and last rows in view. Milliseconds since the epoch. */
 export interface Stretch {
   readonly top: number;
   readonly bottom: number;
 }
 
-/** Hands the stretch in view on with every frame of a scroll, past the components: they are made again at rest only. */
+/** Reports the times in view on every frame of a scroll. It bypasses the components, which render only at rest. */
 export class ShownStretch {
   #now: Stretch | null = null;
   readonly #listeners = new Set<(stretch: Stretch) => void>();
@@ -443,7 +443,7 @@ export class ShownStretch {
     for (const changed of this.#listeners) changed(stretch);
   }
 
-  /** Calls a function with each stretch; returns one that ends that. */
+  /** Calls a function with each change; returns a function to unsubscribe. */
   subscribe(changed: (stretch: Stretch) => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);

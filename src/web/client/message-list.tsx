@@ -36,15 +36,11 @@ import {
 import { Spine, stepFrom, useSpine } from './timeline.tsx';
 import { useShown, useViewer, type Viewer } from './viewer.ts';
 
-/** How much of a message a row shows: one line, two, or three with what was found. */
+/** Height of rows: one line, two, or three with matches. */
 const DENSITIES = ['compact', 'standard', 'roomy'] as const;
 type Density = (typeof DENSITIES)[number];
 
-/**
- * Returns how high rows are.
- *
- * @param hasWords whether the query has words, so that there is something found to show
- */
+/** Returns the height of rows. @param hasWords whether the query has words, so that there are matches to show */
 function densityFor(chosen: Density | 'auto', hasWords: boolean): Density {
   return chosen === 'auto' ? (hasWords ? 'roomy' : 'standard') : chosen;
 }
@@ -94,15 +90,15 @@ function ListHead({ of: { query, sort }, list, fresh, density, onNew, onDensity 
 }
 
 interface ListRowProps {
-  /** Undefined while the row is on its way. */
+  /** Undefined while the row is loading. */
   readonly hit: SearchHit | undefined;
   readonly href: string;
   /** Distance from the top of the scroller, in pixels. */
   readonly top: number;
   readonly selected: boolean;
-  /** Place in the list, from 1; undefined while that is not known. */
+  /** Position in the list, from 1; undefined while unknown. */
   readonly place: number | undefined;
-  /** Rows in all; -1 while that is not known. */
+  /** Total rows; -1 while unknown. */
   readonly size: number;
 }
 
@@ -110,7 +106,7 @@ function rowElement(id: string): string {
   return `row-${id.slice(0, 16)}`;
 }
 
-/** A row of the list at its place: made again only where something of it is another. */
+/** A row of the list, rendered again only if one of its properties changes. */
 class ListRow extends Component<ListRowProps> {
   override shouldComponentUpdate(next: ListRowProps): boolean {
     const { hit, href, top, selected, place, size } = this.props;
@@ -135,7 +131,7 @@ class ListRow extends Component<ListRowProps> {
         </div>
       );
     return (
-      // An option that is a link: it opens in another tab as links do. The keys are those of the listbox.
+      // An option that is also a link, so that it can be opened in another tab. The listbox handles the keys.
       <a
         class={rowClasses(hit)}
         role="option"
@@ -154,28 +150,28 @@ class ListRow extends Component<ListRowProps> {
 }
 
 interface RowsViewProps {
-  /** Is given the view while it is there. */
+  /** Set to the view while it exists. */
   readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
   readonly selected: string | null;
-  /** What is shown is not what was asked for. */
+  /** The rows are those of an earlier request. */
   readonly isOld: boolean;
   readonly hrefOf: (id: string) => string;
   readonly onOpen: (id: string) => void;
   readonly onKey: (event: KeyboardEvent) => void;
-  /** Hears with every frame of a scroll which rows are in view. */
+  /** Called on every frame of a scroll with the rows in view. */
   readonly onShown: (visible: RowRange) => void;
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** A scroll rests once it has not moved for so long. Milliseconds. */
+/** A scroll rests after this time without movement. Milliseconds. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
 /**
- * The rows in view, of a list of any length. While it scrolls, its position is read once a frame; sizes come from an
- * observer, and nothing else of the layout is asked for.
+ * Shows the rows in view, of a list of any length. A scroll reads its position once per frame. Sizes come from an
+ * observer, so that nothing else forces a layout.
  */
 class RowsView extends Component<RowsViewProps> {
   readonly #scroller = createRef<HTMLDivElement>();
@@ -184,14 +180,14 @@ class RowsView extends Component<RowsViewProps> {
   #model: ListModel | undefined;
   #leave: (() => void) | undefined;
   #rest: number | undefined;
-  /** The scroll has come to rest, and nobody has heard of it yet. */
+  /** The scroll has come to rest, which is not reported yet. */
   #isResting = false;
   /** Pixels. */
   #top = 0;
   #height = 0;
   #rowHeight = 54;
   #wantedHeight = 54;
-  /** What the position is of: another stretch of the list, or another height of rows, moves it. */
+  /** State that the position refers to: new row numbers or another row height change the position. */
   #epoch = -1;
   #low = 0;
   #mustScroll = true;
@@ -211,7 +207,7 @@ class RowsView extends Component<RowsViewProps> {
     this.#scroller.current?.focus({ preventScroll: true });
   }
 
-  /** Scrolls as little as it takes for a row to be in view. */
+  /** Scrolls as little as needed to bring a row into view. */
   show(row: number): void {
     const { runway } = this.props.model;
     const top = positionToShow(row, this.#top, this.#height, this.#rowHeight, runway);
@@ -254,7 +250,7 @@ class RowsView extends Component<RowsViewProps> {
       const position = model.position(row);
       rows.push(
         <ListRow
-          // Elements are used again for the rows that come into view.
+          // Elements are reused for the rows that come into view.
           key={((row % MOST_ROWS) + MOST_ROWS) % MOST_ROWS}
           hit={hit}
           href={hit === undefined ? '' : hrefOf(hit.line.id)}
@@ -289,7 +285,7 @@ class RowsView extends Component<RowsViewProps> {
     );
   }
 
-  /** Finds out which rows are in view, where the list or its numbers have changed. */
+  /** Updates which rows are in view if the list or its numbers have changed. */
   #settle(model: ListModel): void {
     if (model !== this.#model) {
       this.#leave?.();
@@ -322,7 +318,7 @@ class RowsView extends Component<RowsViewProps> {
 
   #shown(): void {
     const { current } = this.#scroller;
-    // Setting it costs a layout.
+    // Setting it forces a layout.
     if (this.#mustScroll && current !== null && this.#top !== this.#scrolledTo) {
       current.scrollTop = this.#top;
       this.#scrolledTo = this.#top;
@@ -355,7 +351,7 @@ class RowsView extends Component<RowsViewProps> {
     }, ROWS_REST_MS);
   }
 
-  /** Reports rows that came to rest, once, as soon as it is known which ones they are. */
+  /** Reports rows at rest once, as soon as they are loaded. */
   #reportRest(): void {
     const { model, onRest } = this.props;
     if (!this.#isResting || model.at(this.#visible.low) === undefined) return;
@@ -376,7 +372,7 @@ class RowsView extends Component<RowsViewProps> {
     }
     const height = rowHeightFor(this.#wantedHeight, this.#height);
     if (height !== this.#rowHeight) {
-      // The row at the top stays there.
+      // The top row keeps its position.
       this.#top *= height / this.#rowHeight;
       this.#rowHeight = height;
       this.#mustScroll = true;
@@ -385,7 +381,7 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   readonly #clicked = (event: MouseEvent): void => {
-    // The keys are the listbox's own, and an element in it that had the focus may become another row.
+    // The listbox handles the keys; a focused element in it may be reused for another row.
     this.focus();
     const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
     const row = event.target instanceof Element ? event.target.closest('[role=option]') : null;
@@ -399,9 +395,9 @@ class RowsView extends Component<RowsViewProps> {
   };
 }
 
-/** Digits of an id that addresses have. */
+/** Digits of an id in addresses. */
 const ID_DIGITS = 16;
-/** Pixels of a row before it was measured. */
+/** Height of a row before it is measured, in pixels. */
 const ROW_PX = 54;
 
 interface Listed {
@@ -418,12 +414,12 @@ export function MessageList(props: ListProps) {
   const viewer = useViewer();
   const { page, busy, news } = useShown();
   const { hits } = list;
-  // Another answer is another list. A query with an error has none: the last good one stays, and its query with it.
+  // A new answer makes a new list. A query with an error has no answer, so the last good list and its query stay.
   const listed = useMemo(() => listedOf(props, viewer), [hits]);
   const { of, source, model, stretch } = listed;
   const view = useRef<RowsView>(null);
   const [selected, setSelected] = useState<string | null>(null);
-  // Keys come faster than the page is made again.
+  // Keys arrive faster than renders.
   const cursor = useRef<string | null>(null);
   const [density, setDensity] = useState(() => preferred('density'));
   const [, setRested] = useState<RowRange | null>(null);
@@ -440,7 +436,7 @@ export function MessageList(props: ListProps) {
     else if (at !== null) void model.seek({ kind: 'at', from: at });
   }, [listed]);
   useLayoutEffect(() => {
-    // A row that the pane follows is selected already. A key pressed before the next frame continues from that row.
+    // A row that the pane follows is already selected. A key pressed before the next frame continues from that row.
     if (chosen !== undefined && !pane.hasOpened(chosen)) choose(chosen);
   }, [chosen, model]);
   useEffect(() => {
@@ -472,7 +468,7 @@ export function MessageList(props: ListProps) {
     setRested(visible);
     const first = model.at(visible.low);
     const { searchParams } = viewer.address;
-    // Another query or order may be asked for by now, whose list begins where it begins.
+    // Another query or order may be current by now, with its own start.
     if (!isAsked(viewer, of) || first === undefined) return;
     const isTop = model.position(visible.low) === 0;
     const place = isTop ? null : first.line.id.slice(0, ID_DIGITS);
@@ -494,7 +490,8 @@ export function MessageList(props: ListProps) {
     if (hit === undefined) return;
     choose(hit.line.id);
     view.current?.show(wanted);
-    // A message that is opened next to the list would get a focus that is nowhere, and the next arrow would scroll it.
+    // Otherwise a message opened next to the list would get the focus from the body, and the next arrow key would
+    // scroll it.
     if (document.activeElement === document.body) view.current?.focus();
     pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);
   };
@@ -519,7 +516,7 @@ export function MessageList(props: ListProps) {
   const seekBars = (bars: number): void => {
     const time = stretch.now?.top;
     if (scale === null || time === undefined) return;
-    // The next key selects among the rows that are shown then.
+    // The next key selects among the rows that are then in view.
     cursor.current = null;
     const to = stepFrom(scale, time, bars);
     if (to !== null) void model.seek({ kind: 'time', time: to });
@@ -561,13 +558,13 @@ export function MessageList(props: ListProps) {
   const onKey = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.defaultPrevented) return;
     const act = listKeys[event.altKey ? `Alt+${event.key}` : event.key];
-    // What the list has no use for is a key of the page.
+    // The page handles keys that the list does not use.
     if (act === undefined || act() === false) return;
     event.preventDefault();
     event.stopPropagation();
   };
 
-  // Nothing may come from a place on, and all of it before.
+  // There may be nothing after a place, but rows before it.
   const isNone = list.all?.complete === true && list.all.count === 0;
   const isNothing = hits.length === 0 && (listed.at === null || isNone);
 
@@ -613,7 +610,7 @@ export function MessageList(props: ListProps) {
   );
 }
 
-/** Where a query is typed, another key may follow: what is not in view yet waits so long. Milliseconds. */
+/** While a query is typed, another key may follow, so rows out of view are fetched after this delay. Milliseconds. */
 const REST_MS = 150;
 
 function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): Listed {
@@ -621,7 +618,7 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): List
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
   const at = viewer.address.searchParams.get('at');
   const { hits, next } = list;
-  // A list that begins in its middle does not say what comes before.
+  // A list that starts in the middle has no information about earlier rows.
   const isFirst = at === null && after === undefined;
   const previous = isFirst ? null : (hits[0]?.line.id ?? null);
   const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
@@ -629,12 +626,12 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): List
   return { of, source, model, stretch: new ShownStretch(), at, newest };
 }
 
-/** When a message was received. Milliseconds since the epoch. */
+/** Returns when a message was received. Milliseconds since the epoch. */
 function timeOf({ docid }: { docid: number }): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
-/** The place of the list in the address stays with a message that is opened. */
+/** Keeps the list's position in the address of an opened message. */
 function withPlace(address: string, viewer: Viewer): string {
   const at = viewer.address.searchParams.get('at');
   return at === null ? address : `${address}&at=${encodeURIComponent(at)}`;

@@ -9,8 +9,8 @@ import type { QueryProblem } from '../understood-query.ts';
 type Task = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Runs one task at a time; of those that come meanwhile only the last one runs, after it. So an answer never comes
- * after that of a later question, and nobody waits for answers that are of no use any more.
+ * Runs one task at a time. Of the tasks that arrive meanwhile, only the last runs next. Answers therefore never arrive
+ * out of order, and outdated tasks are skipped.
  */
 export class Latest {
   #current: AbortController | undefined;
@@ -37,7 +37,7 @@ export class Latest {
     try {
       for (let task = this.#take(); task !== undefined; task = this.#take()) {
         await task(current.signal);
-        // What waits now belongs to a later worker.
+        // A waiting task now belongs to a later worker.
         if (current.signal.aborted) return;
       }
     } finally {
@@ -53,12 +53,12 @@ export class Latest {
 }
 
 /**
- * What must be asked for to show an address: all of the page, the list of another query, another message next to the list,
- * or nothing, where the list alone stays.
+ * What to load for an address: the whole page, the list of another query, another message next to the list, or nothing
+ * (`close`), which leaves the list alone.
  */
 type Step = 'page' | 'list' | 'message' | 'close';
 
-/** Addresses that the script shows in place; all others are loaded. */
+/** Paths that the script shows in place; all others are loaded. */
 const OWN = /^\/(?:mail|files|m\/[0-9a-f]{4,64})$/;
 
 export function isOwnPage({ pathname }: Pick<URL, 'pathname'>): boolean {
@@ -81,7 +81,7 @@ function listParameters(address: URL): string {
   return parameters.toString();
 }
 
-/** The server could not be reached: the machine sleeps, or the program has ended. */
+/** The server cannot be reached: the machine sleeps or the program has exited. */
 class Unreachable extends Error {
   override readonly name = 'Unreachable';
 }
@@ -99,16 +99,16 @@ export class Refused extends Error {
 }
 
 /**
- * Asks the server for data.
+ * Fetches data from the server.
  *
- * @param address path and parameters, below `/api/`
- * @throws Unreachable, SignedOut, Refused; the reason of the signal where it ended the request
+ * @param address path below `/api/`, with parameters
+ * @throws Unreachable, SignedOut, Refused; the signal's reason if it aborted the request
  */
 export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
   return dataOf(address, { signal: signal ?? null });
 }
 
-/** Sends a form that changes something, which the server takes with this header only. */
+/** Posts a form that changes data. The server requires this header. */
 export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
@@ -129,7 +129,7 @@ async function dataOf<T>(address: string, options: RequestInit): Promise<T> {
   return data;
 }
 
-/** Since when the server cannot be reached, and when it is tried again. Milliseconds since the epoch. */
+/** When the server became unreachable, and when to retry. Milliseconds since the epoch. */
 interface Lost {
   readonly since: number;
   readonly retryAt: number;
@@ -137,7 +137,7 @@ interface Lost {
 
 const LONGEST_WAIT_MS = 30_000;
 
-/** Tries again to reach a server that is away, after 1, 2, 4 and at most 30 seconds. */
+/** Retries an unreachable server after 1, 2, 4 and at most 30 seconds. */
 class Tries {
   #failed = 0;
   #timer: number | undefined;
@@ -148,7 +148,7 @@ class Tries {
     this.#failed = 0;
   }
 
-  /** Takes note of a request that did not reach the server. Several fail at once: that is one try. */
+  /** Records a failed request. Failures before the next retry count as one. */
   failed(lost: Lost | null): Lost {
     const now = Date.now();
     if (lost !== null && now < lost.retryAt) return lost;
@@ -160,45 +160,45 @@ class Tries {
   }
 }
 
-/** What the window shows, and whether the server is there. */
+/** State that the window shows. */
 export interface Shown {
   readonly page: Page;
   readonly busy: boolean;
   readonly lost: Lost | null;
   readonly failed: boolean;
-  /** The band of time travel is open, though the page shows now. */
+  /** The history bar is open although the page shows the present. */
   readonly isTimeOpen: boolean;
-  /** The query box asks for the name of a saved search. */
+  /** The query box shows the name field of a saved search. */
   readonly isSaving: boolean;
-  /** How often the server has reported something new. */
+  /** Number of updates reported by the server. */
   readonly news: number;
 }
 
 type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: QueryProblem };
 
-/** Loads code that the first script does not have. Both throw where the server has other code by now, or is away. */
+/** Loads code that is not in the first script. Both reject if the server is unreachable or has been updated. */
 interface LaterCode {
   ofPage(page: Page): Promise<void>;
   ofMessage(): Promise<void>;
 }
 
-/** Rows that are asked for while a query is typed. */
+/** Rows to fetch while a query is typed. */
 const TYPED_ROWS = 20;
-/** Without a key for so long, a query is one of the history's. Milliseconds. */
+/** Idle time after which a typed query gets its own history entry. Milliseconds. */
 const PAUSE_MS = 1_000;
-/** Without a key for so long, what a query finds is counted: counting keeps the server from the next rows. */
+/** Idle time before results are counted: counting delays the next rows. Milliseconds. */
 const REST_MS = 150;
-/** Parameters that another query leaves as they are. */
+/** Parameters that a new query keeps. */
 const KEPT = ['sort', 'type'];
 
-/** What is shown, and the way from address to address. The address decides what is shown; nothing else does. */
+/** Holds the state shown, and navigates between addresses. Only the address decides what is shown. */
 export class Viewer {
   #shown: Shown;
   #address: URL;
   readonly #listeners = new Set<() => void>();
-  /** What the address asks for, whoever wrote it. A later address ends it. */
+  /** Requests for the current address; a later address aborts them. */
   #asking = new AbortController();
-  /** What the message of the address asks for, which changes while the list is asked for. */
+  /** Requests for the message of the address, which may change while the list loads. */
   #opening = new AbortController();
   readonly #waiting = { list: false, message: false };
   readonly #typing = new Latest();
@@ -216,12 +216,12 @@ export class Viewer {
     const still = { busy: false, lost: null, failed: false, isTimeOpen: false, isSaving: false };
     this.#shown = { page, ...still, news: 0 };
     this.#address = new URL(location.href);
-    // The map of keys lies over the page, whatever the address is.
+    // The hash shows the key map over any page.
     this.#address.hash = '';
     addEventListener('popstate', () => {
       this.#endPause();
       const to = new URL(location.href);
-      // What stands behind `#` lies over the page, and changes nothing of it.
+      // The hash only controls what lies over the page.
       if (withoutHash(to) !== withoutHash(this.#address)) this.#show(to);
     });
   }
@@ -234,7 +234,7 @@ export class Viewer {
     return this.#address;
   }
 
-  /** Calls a function after each change; returns one that ends that. */
+  /** Calls a function after each change; returns a function to unsubscribe. */
   subscribe(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
@@ -254,7 +254,7 @@ export class Viewer {
     this.#show(to);
   }
 
-  /** Writes a parameter into the address that changes nothing on the page. */
+  /** Sets a parameter of the address without changing the page. */
   note(name: string, value: string | null): void {
     const to = new URL(this.#address);
     if (value === null) to.searchParams.delete(name);
@@ -264,9 +264,9 @@ export class Viewer {
   }
 
   /**
-   * Shows what a query finds while it is typed: one request at a time, and the latest one waits.
+   * Shows the results of a query while it is typed: one request at a time, then the latest.
    *
-   * @param path of the page that the query is for
+   * @param path page for the query
    */
   type(query: string, path: '/mail' | '/files' = '/mail'): void {
     const to = new URL(path, this.#address);
@@ -280,7 +280,7 @@ export class Viewer {
     clearTimeout(this.#pause);
     this.#pause = window.setTimeout(() => this.#endPause(), PAUSE_MS);
     const isStep = isNew && to.href !== this.#address.href;
-    // Also what was asked for before the first key.
+    // Also aborts requests from before the first key.
     this.#leaveMessage();
     this.#asking.abort();
     this.#asking = new AbortController();
@@ -295,7 +295,7 @@ export class Viewer {
       this.#rest = window.setTimeout(() => void this.#counts(query, current), REST_MS);
     });
     if (isList) this.#message(null);
-    // After the question, which waits for no bookkeeping.
+    // After the request, so that history updates do not delay it.
     if (isStep) history.pushState(null, '', to);
     else history.replaceState(null, '', to);
   }
@@ -305,7 +305,7 @@ export class Viewer {
     this.#pause = undefined;
   }
 
-  /** Shows the page as it was at another moment: milliseconds since the epoch, or null for now. */
+  /** Shows the page as of a moment in milliseconds since the epoch; null for now. */
   goTo(moment: number | null, options: { readonly replace?: boolean } = {}): void {
     const to = new URL(this.#address);
     to.searchParams.set('q', asOf(to.searchParams.get('q') ?? '', moment));
@@ -315,7 +315,7 @@ export class Viewer {
     this.go(to.href, options);
   }
 
-  /** Makes the query box ask for the name of a saved search, or for a query again. */
+  /** Switches the query box between naming a saved search and a query. */
   setSaving(isSaving: boolean): void {
     this.#change({ isSaving });
   }
@@ -336,8 +336,8 @@ export class Viewer {
   }
 
   /**
-   * Takes note of the commit that the archive has reached: what stands around the page is asked for again. The same one
-   * comes twice where words find its messages only now.
+   * Records the commit that the archive has reached, and refreshes the frame. The same commit is reported again once
+   * its messages are indexed.
    */
   reached(commit: number): void {
     const isFirst = !this.#hasHeard;
@@ -346,7 +346,7 @@ export class Viewer {
     if (isFirst && !isNew) return;
     this.#change({ news: this.#shown.news + 1 });
     if (isNew) void this.refreshFrame();
-    // An empty list has nothing that could be moved.
+    // Refreshing an empty list cannot shift any rows.
     const { page } = this.#shown;
     if (page.kind === 'mail' && page.list?.hits.length === 0) void this.refreshList();
   }
@@ -360,11 +360,11 @@ export class Viewer {
 
   #show(to: URL, { whole = false } = {}): void {
     const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page);
-    // The band goes with the past, also where the past was left before its page was there.
+    // Leaving the past closes the history bar, even if the page of the past has not loaded yet.
     if (isOfThePast(this.#address) && !isOfThePast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
     this.#leaveMessage();
-    // What is asked for the list continues: it is the same list.
+    // Requests for the list continue: it is the same list.
     if (step === 'close') {
       this.#message(null);
       return;
@@ -384,7 +384,7 @@ export class Viewer {
     }
     if (!to.searchParams.has('m')) this.#message(null);
     void this.#list(to.searchParams.get('q') ?? '', signal, () => {
-      // Meanwhile another message may have been opened, or none.
+      // Meanwhile another message may have been opened, or the message closed.
       if (!signal.aborted && this.#address === to && to.searchParams.has('m'))
         void this.#open(to, this.#opening.signal);
     });
@@ -412,12 +412,12 @@ export class Viewer {
     if (isOther && !isTyped) document.getElementById('results')?.focus({ preventScroll: true });
   }
 
-  /** Loads code that an address needs; false where it is of no use any more. */
+  /** Loads code for an address; returns false if the address is no longer current or the page reloads. */
   async #has(to: URL, signal: AbortSignal, load: () => Promise<void>): Promise<boolean> {
     try {
       await load();
     } catch {
-      // The server may be another version by now, whose parts have other names.
+      // The server may have been updated, so that its scripts have other names.
       if (!signal.aborted) location.assign(to);
       return false;
     }
@@ -428,7 +428,7 @@ export class Viewer {
     this.#wait('message', true);
     const parameters = new URLSearchParams(to.search);
     const code = this.code.ofMessage();
-    // Whether it came is asked below.
+    // The outcome is checked below.
     code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
       `/api/message?${parameters}`,
@@ -439,20 +439,20 @@ export class Viewer {
     this.#wait('message', false);
     if (found.kind === 'message') this.#message(found);
     else if (found.kind === 'not-then') {
-      // The list has gone to a moment before it.
+      // The list shows a moment before the message existed.
       for (const name of ['m', 'view', 'from']) this.note(name, null);
       this.#message(null);
     } else this.go(`/m/${parameters.get('m')}`, { replace: true });
   }
 
-  /** @param shown is called when the rows are there, before they are counted */
+  /** @param shown called when the rows are shown, before they are counted */
   async #list(query: string, signal: AbortSignal, shown = (): void => {}): Promise<void> {
     const isGood = await this.#rows(query, undefined, signal);
     shown();
     if (isGood) await this.#counts(query, signal);
   }
 
-  /** Shows the rows of a query; false where it has none to count. */
+  /** Shows the rows of a query; returns false if there is nothing to count. */
   async #rows(query: string, limit: number | undefined, signal: AbortSignal): Promise<boolean> {
     const { page } = this.#shown;
     if (page.kind !== 'mail') return false;
@@ -469,7 +469,7 @@ export class Viewer {
       sort,
       after,
       frame: { ...mail.frame, query, problem: rows.problem },
-      // The last good results stay.
+      // Keeps the last good results.
       list: rows.problem === null ? { ...rows, all: null, ended: null } : mail.list,
     }));
     this.#wait('list', false);
@@ -500,9 +500,9 @@ export class Viewer {
   }
 
   /**
-   * Asks the server. Where it cannot be reached, or the browser is signed out, the window says so by itself.
+   * Fetches data from the server. The window shows if the server is unreachable or the browser is signed out.
    *
-   * @returns undefined where the answer is of no use any more, or there is none
+   * @returns undefined if the request was aborted or failed
    */
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
@@ -533,7 +533,7 @@ export class Viewer {
 
   #change(change: Partial<Shown>): void {
     const shown = { ...this.#shown, ...change };
-    // A band that was opened at now belongs to the past that was chosen in it, and goes with that.
+    // If the moment was chosen in a history bar opened in the present, the bar closes when that moment is left.
     this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
     for (const changed of this.#listeners) changed();
   }
