@@ -26,7 +26,7 @@ export function App({ viewer }: { viewer: Viewer }) {
 
 function Window() {
   const { page, lost, failed, busy } = useShown();
-  // With what it says, not a frame later.
+  // Together with the content, not a frame later.
   useLayoutEffect(() => {
     document.title = `${pageTitle(page)} · mailkeep`;
     document.body.className = pageClasses(page);

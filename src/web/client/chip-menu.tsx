@@ -2,10 +2,10 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 
-/** Pixels between a menu and the edge of the window. */
+/** Minimum distance between a menu and the window's edge, in pixels. */
 const EDGE = 8;
 
-/** A chip that opens a menu; the browser closes it again, by Escape or a click elsewhere. */
+/** A chip that opens a menu. The browser closes it on Escape or a click elsewhere. */
 export function ChipMenu({
   id,
   label,
@@ -13,13 +13,12 @@ export function ChipMenu({
   remove,
   children,
 }: {
-  /** Of the menu, in the page. */
   id: string;
   label: string;
   isOn: boolean;
-  /** Takes the filter out of the query; absent for a chip that always says something. */
+  /** Removes the filter from the query; absent for a chip that always has a value. */
   remove?: () => void;
-  /** Makes the content when the menu opens. */
+  /** Renders the content when the menu opens. */
   children: (close: () => void) => ComponentChildren;
 }) {
   const chip = useRef<HTMLSpanElement>(null);
@@ -34,7 +33,7 @@ export function ChipMenu({
     const open = menu.current;
     if (!isOpen || open === null) return;
     enter(open);
-    // The code of some menus comes later, and their rows with it.
+    // The code of some menus loads later, and their rows with it.
     const later = new MutationObserver(() => enter(open));
     later.observe(open, { childList: true, subtree: true });
     return () => later.disconnect();
@@ -74,7 +73,10 @@ export function ChipMenu({
   );
 }
 
-/** Focuses the row that is chosen, or the first one, unless a field within has the focus: arrows belong to the menu now. */
+/**
+ * Focuses the chosen row, or the first one, unless a field in the menu has the focus. From then on, the menu handles
+ * the arrows.
+ */
 function enter(menu: HTMLElement): void {
   if (menu.contains(document.activeElement)) return;
   const row =
@@ -82,7 +84,7 @@ function enter(menu: HTMLElement): void {
   row?.focus();
 }
 
-/** Goes from row to row; the first one is reached from a field above the rows. */
+/** Moves between rows; from a field above, to the first one. */
 function moveByArrows(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 import type { CopyProps } from '../pages/parts.ts';
 
-/** How long a button says that it has copied. Milliseconds. */
+/** How long a button confirms the copy. Milliseconds. */
 const SAID_MS = 2_000;
 
 export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
@@ -31,7 +31,7 @@ export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
   );
 }
 
-/** Copies a text; false where the browser does not allow it. */
+/** Copies a text; returns false if the browser does not allow it. */
 export async function copied(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -15,7 +15,7 @@ import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
 
 export { OpenBand } from './history-bar.tsx';
 
-/** Folders of which a field narrows the list. */
+/** From this many folders on, a field narrows the list. */
 const MANY = 12;
 
 export function FolderMenu({
@@ -25,7 +25,7 @@ export function FolderMenu({
 }: {
   tree: SideTree;
   chosen: Term | undefined;
-  /** Takes the query of the side's link. */
+  /** Gets the query of the sidebar's link. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');
@@ -66,7 +66,7 @@ export function PeopleMenu({ choose }: { choose: (text: string | null) => void }
   const [rows, setRows] = useState<readonly CompletionRow[]>([]);
   const asking = useRef(new Latest()).current;
   useEffect(() => {
-    // As it would be typed: in quotes, where it has blanks.
+    // As it would be typed: quoted if it has spaces.
     const text = wanted === '' ? 'from:' : filterText('from', wanted);
     asking.run(async (signal) => {
       const found = await completionsOf({ text, caret: text.length }, signal);
@@ -107,7 +107,7 @@ export function PeopleMenu({ choose }: { choose: (text: string | null) => void }
   );
 }
 
-/** Years that are offered by themselves. */
+/** Years offered by default. */
 const YEARS = 4;
 
 export function SinceMenu({ choose }: { choose: (text: string | null) => void }) {
@@ -168,7 +168,7 @@ function Narrow({
   );
 }
 
-/** The map of the keys, made from their table. It closes by Esc, and the focus returns where it was. */
+/** The map of keys, generated from their table. Esc closes it, and the focus returns. */
 export function KeyMap({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -229,10 +229,10 @@ export function SaveBox() {
   }, []);
   const end = (): void => {
     viewer.setSaving(false);
-    // The box itself is back with the next frame.
+    // The box is back in the next frame.
     requestAnimationFrame(() => document.getElementById('query')?.focus());
   };
-  // Before the page takes a step back.
+  // Before the page itself goes back.
   useKeys({ back: end });
   const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
     try {
@@ -324,7 +324,7 @@ export function SaveBox() {
                 class="btn quiet"
                 onClick={() => {
                   void send('/api/saved/forget', { name: search.name });
-                  // The button goes with its row.
+                  // The button disappears with its row.
                   field.current?.focus();
                 }}
               >

@@ -19,7 +19,7 @@ import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Maps, since what is looked up was typed: `constructor` is a property of each object. */
+/** Maps, since the keys are typed text: every object has a property `constructor`. */
 const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     in: 'In',
@@ -60,7 +60,7 @@ const STATES: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Returns what a chip says of a term, with dates as the rows have them; else the term as it was typed. */
+/** Returns the label of a term, with dates as in the rows; otherwise the term as typed. */
 export function labelOf({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
   const state = STATES.get(`${operator}:${value.toLowerCase()}`);
@@ -78,14 +78,14 @@ function shown(operator: string, value: string): string {
   );
 }
 
-/** Returns a moment in the zone of the browser, as `asof:` has it; undefined for anything else. */
+/** Returns an `asof:` moment in the browser's zone; undefined for any other text. */
 function momentText(value: string): string | undefined {
   if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
   const moment = Date.parse(value);
   return Number.isNaN(moment) ? undefined : dayText(moment) + clockText(moment);
 }
 
-/** Returns `A – B` of a range, and how many days back one begins that has no end; undefined for anything else. */
+/** Returns a range as `A – B`, or the number of days for an open range such as `7d..`; undefined for any other text. */
 function rangeText(value: string): string | undefined {
   const dots = value.indexOf('..');
   if (dots < 0) return undefined;
@@ -96,7 +96,7 @@ function rangeText(value: string): string | undefined {
   return from === '' ? `until ${named(to)}` : `${named(from)} – ${named(to)}`;
 }
 
-/** Returns a day or a month as people write it; undefined for anything else. */
+/** Returns a day or a month as displayed; undefined for any other text. */
 function dateText(value: string): string | undefined {
   const [, year, month, day] = /^(\d{4})-(\d{1,2})(?:-(\d{1,2}))?$/.exec(value) ?? [];
   const named = shortMonth(Number(month));
@@ -125,10 +125,10 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
   hidden: '-is:deleted',
 };
 
-/** Words have no chips: they are read where they stand. */
+/** Returns the chips of a query. Words have no chips, since the box already shows them. */
 export function chipsOf(query: string) {
   const { terms, isEither } = termsOf(query);
-  // A query that OR parts: all of it is one chip.
+  // A query with a top-level OR becomes a single chip.
   const either = isEither ? query.trim() : null;
   const known = isEither ? [] : terms;
   const slot = (name: Slot): Term | undefined => known.find((term) => fits(term, name));
@@ -160,7 +160,7 @@ function fits({ operator, value, negated }: Term, slot: Slot): boolean {
   return !negated && value !== null && operator !== null && OPERATORS[slot].includes(operator);
 }
 
-/** Words are no filters; brackets, NEAR and saved searches are. */
+/** Words are not filters; brackets, NEAR and saved searches are. */
 function hasChip({ operator, value, text }: Term): boolean {
   return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
 }
@@ -172,9 +172,9 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
 }
 
 /**
- * Returns a query for a folder or a mailbox of the side, which name both where an archive has several mailboxes.
+ * Returns a query for a folder or a mailbox of the sidebar. In an archive with several mailboxes, it contains both.
  *
- * @param entry the query of the side's link; empty for everything
+ * @param entry the query of the sidebar's link; empty for everything
  */
 export function withFolder(query: string, entry: string): string {
   const { slots } = chipsOf(entry);
@@ -184,7 +184,7 @@ export function withFolder(query: string, entry: string): string {
   );
 }
 
-/** Returns a query that finds what was deleted as well, only that, only what was deleted lately, or none of it. */
+/** Returns a query that includes deleted messages, only these, only recently deleted ones, or none. */
 export function withDeleted(query: string, deleted: Deleted): string {
   const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
   const [, other] = deletedIn(query) ?? [];
@@ -222,7 +222,7 @@ const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
   hidden: ['Deleted: hidden', 'Without deleted messages'],
 };
 
-/** The query as chips: each writes it, and what else was typed stays as it is. */
+/** The query as chips. Each changes its own term and leaves the rest as typed. */
 export function LiveChips({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
@@ -358,16 +358,14 @@ export function LiveChips({ frame }: { frame: Frame }) {
   );
 }
 
-/**
- * The chips in a row. In one column there is room for few of them: those that are on come first, for the eye and for Tab.
- */
+/** The chips in a row. One column has little room, so active chips come first, visually and for Tab. */
 function Strip({ children }: { children: ComponentChildren }) {
   const isNarrow = useOneColumn();
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
   const isOn = ({ props }: VNode<object>): boolean => 'isOn' in props && props.isOn === true;
   const [on, off] = [chips.filter(isOn), chips.filter((chip) => !isOn(chip))];
-  // A chip that changes its place would lose the focus; one that goes leaves it to the first. Where nothing has the focus,
-  // the body does: that is left alone, since a focus has the browser lay out the page at once.
+  // A chip that moves would lose the focus; one that disappears passes it to the first chip. A focus on the body is
+  // left alone, since moving it would force a layout.
   const { activeElement: held, body } = document;
   useLayoutEffect(() => {
     if (held === body || document.activeElement !== body) return;

@@ -3,8 +3,8 @@ import { counted } from '../../core/text.ts';
 import type { Page } from '../pages/page.ts';
 
 /**
- * Keeps the focus somewhere when what had it is no longer shown: on a message that was opened, and on its row when it is
- * closed again. A focus that is still somewhere stays there.
+ * Restores the focus when its element is no longer shown: to an opened message, and to its row once it is closed. A
+ * focus on a visible element is left alone.
  */
 export function useFocusReturn(page: Page): void {
   const message = page.kind === 'mail' || page.kind === 'message' ? page.message : null;
@@ -25,7 +25,7 @@ function closeOverlays(): void {
   for (const toggle of open) toggle.checked = false;
 }
 
-/** Leaves the drawer after one of its links was followed: the page that it lies over gets the focus. */
+/** Closes the drawer after one of its links was followed, and focuses the page below it. */
 export function leaveDrawer(): void {
   if (document.querySelector('#drawer:checked') === null) return;
   closeOverlays();
@@ -33,8 +33,8 @@ export function leaveDrawer(): void {
 }
 
 /**
- * Moves the focus to what was found. Where nothing is, it stays. What was found on the way may be nothing, or be replaced, so
- * it is moved until the answer is there.
+ * Moves the focus to the results, if there are any. Interim results may be empty or replaced, so it repeats until the
+ * answer has arrived.
  */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
@@ -55,7 +55,7 @@ function rowOf(id: string): HTMLElement | null {
   );
 }
 
-/** The parts of a page that F6 goes through, and what takes the focus in each: the first of it that is shown. */
+/** Parts of a page that F6 visits, with selectors for the focus in each: the first visible match. */
 const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.searching', 'input'],
   ['.band', '[role=slider], a, button'],
@@ -70,17 +70,17 @@ const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.foot', 'a'],
 ];
 
-/** Moves the focus to the next part of the page, or to the one before. */
+/** Moves the focus to the next part of the page, or to the previous one. */
 export function goToRegion(step: 1 | -1): boolean {
   const shown = REGIONS.flatMap(([part, focus]) => {
     const region = document.querySelector(part);
     if (region === null) return [];
-    // The spine is a part and takes the focus itself.
+    // The timeline is a part and takes the focus itself.
     const within = region.matches(focus) ? [region] : [...region.querySelectorAll(focus)];
     const target = within.find(isShown);
     return target instanceof HTMLElement ? [{ region, target }] : [];
   });
-  // The spine stands in the column of the list, after it.
+  // The timeline follows the list within the same column.
   const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
   const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
   const to = shown.at(next);
@@ -92,7 +92,7 @@ function isShown(element: Element): boolean {
   return element.checkVisibility({ visibilityProperty: true });
 }
 
-/** Returns what a reader for the blind says of the results, once typing rests; empty while there is nothing to say. */
+/** Returns the results as text for a screen reader; empty if there is nothing to say. */
 export function spokenResults(page: Page): string {
   if (page.kind !== 'mail') return '';
   const { frame, list } = page;
@@ -109,10 +109,10 @@ export function spokenResults(page: Page): string {
   return ended > 0 ? `${found}, ${counted(ended, 'deleted message')}.` : `${found}.`;
 }
 
-/** Where list and message are one column; narrow.css has the same width. */
+/** List and message share one column; narrow.css has the same width. */
 export const ONE_COLUMN = '(max-width: 900px)';
 
-/** Whether the window is one column; the part that asks is made again when that changes. */
+/** Whether the window has one column. The calling component renders again when that changes. */
 export function useOneColumn(): boolean {
   const [is, set] = useState(() => matchMedia(ONE_COLUMN).matches);
   useEffect(() => {

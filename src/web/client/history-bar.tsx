@@ -7,9 +7,9 @@ import { asOf, asOfWord, namedMoment } from '../query-text.ts';
 import { useKeys } from './page-keys.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Where on the track of the time band a moment stands. Moments are milliseconds since the epoch. */
+/** Range of the history bar's track. Moments are milliseconds since the epoch. */
 interface TrackRange {
-  /** The first commit: before it nothing was observed. */
+  /** The first commit: nothing was observed earlier. */
   readonly from: number;
   readonly to: number;
 }
@@ -19,7 +19,7 @@ interface TrackColumn {
   readonly ended: number;
 }
 
-/** Returns the share of the track, 0 to 1, that lies before a moment. */
+/** Returns the share of the track, from 0 to 1, before a moment. */
 export function shareOf(moment: number, { from, to }: TrackRange): number {
   return to <= from ? 1 : Math.min(1, Math.max(0, (moment - from) / (to - from)));
 }
@@ -28,7 +28,7 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + Math.min(1, Math.max(0, share)) * (to - from));
 }
 
-/** Returns the end of the column at a share of the track: what the bar there counts has happened by then. */
+/** Returns the end of the column at a share of the track: by then, everything that its bar counts has happened. */
 export function momentAfter(
   share: number,
   track: TrackRange & { readonly columns: readonly TrackColumn[] },
@@ -37,7 +37,10 @@ export function momentAfter(
   return momentAt(Math.ceil(share * length) / length, track);
 }
 
-/** Columns as a path of rectangles in a box as wide as there are columns; heights are roots, so that one day's flood hides no other. */
+/**
+ * Returns columns as a path of rectangles, in a box one unit wide per column. Heights are square roots, so that one
+ * busy day does not hide the others.
+ */
 export function columnPath(
   counts: readonly number[],
   { base, height }: { base: number; height: number },
@@ -52,7 +55,7 @@ export function columnPath(
     .join('');
 }
 
-/** Returns than when a change is looked for: one of an earlier second than a moment, or of a later one. */
+/** Returns the bound for a search of changes: an earlier second than a moment, or a later one. */
 function changeThan(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
 }
@@ -60,7 +63,7 @@ function changeThan(moment: number, direction: 'previous' | 'next'): number {
 const HOUR_MS = 3_600_000;
 const TRACK_DAY_MS = 24 * HOUR_MS;
 
-/** What a key does on the track: to the next change, by a time, or to an end. */
+/** Effect of a key on the track: to the next change, by a time, or to an end. */
 type TrackMove =
   | { readonly kind: 'change'; readonly direction: 'previous' | 'next' }
   | { readonly kind: 'by'; readonly ms: number }
@@ -95,13 +98,13 @@ interface TrackProps {
   readonly onKeyDown: (event: KeyboardEvent) => void;
 }
 
-/** Heights of what came, above the line, and of what ended, below it. */
+/** Heights of arrivals above the line, and of deletions below it. */
 const ABOVE = 34;
 const BELOW = 12;
-/** Dates below the track: as many as a narrow one has room for. */
+/** Dates below the track: as many as fit on a narrow one. */
 const DATES = 3;
 
-/** The track: linear from the first commit to now, with what came and what ended. */
+/** The track: linear from the first commit to now, with arrivals and deletions. */
 function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   const box = useRef<HTMLDivElement>(null);
   const { columns } = changes;
@@ -175,7 +178,7 @@ function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   );
 }
 
-/** What the archive saw come and end, from its first commit to now. */
+/** Arrivals and deletions that the archive saw, from its first commit to now. */
 interface Changes extends TrackRange {
   readonly columns: readonly TrackColumn[];
 }
@@ -185,7 +188,7 @@ interface Change {
 }
 
 const COLUMNS = 240;
-/** Without another move for so long, list and tree follow. Milliseconds. */
+/** Idle time before list and tree follow. Milliseconds. */
 const REST_MS = 120;
 const DAY_MS = 86_400_000;
 
@@ -200,7 +203,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
   useLayoutEffect(
     () => () => {
       clearTimeout(rest.current);
-      // What had the focus goes with the band.
+      // An element of the bar that has the focus disappears with it.
       if (document.activeElement?.closest('.band') != null)
         document.querySelector<HTMLElement>('.chips button')?.focus();
     },
@@ -216,7 +219,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     });
     return () => asking.abort();
   }, [viewer, closing.commit]);
-  // What was asked for is shown now; while it is an earlier moment, the last one is still on its way.
+  // The requested moment is now shown; if it is an earlier one, the latest is still loading.
   useEffect(() => {
     const isNamed = (to: number): boolean =>
       asOfWord(viewer.address.searchParams.get('q') ?? '') === asOf('', to);
@@ -227,16 +230,16 @@ export function OpenBand({ frame }: { frame: Frame }) {
   }, [past?.asOf, viewer]);
   const isNow = past === null && moving === null;
   const moment = moving ?? past?.asOf ?? opened.current;
-  // Where presses have led, whether or not it is drawn already.
+  // The latest moment chosen by keys, drawn or not.
   const at = useRef(moment);
   at.current = moment;
-  // Waits `atRest` milliseconds for another move before it asks.
+  // Waits `atRest` milliseconds for another move before the request.
   const goTo = (to: number, atRest = 0): void => {
     const isPast = to < opened.current;
     clearTimeout(rest.current);
     at.current = to;
     setMoving(isPast ? to : null);
-    // The first step is the history's; the moments on the way are not.
+    // Only the first step gets a history entry, not the moments on the way.
     const replace = past !== null;
     rest.current = window.setTimeout(() => {
       rest.current = undefined;
@@ -244,7 +247,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     }, atRest);
   };
   const steps = useRef(Promise.resolve());
-  // One after the other: each begins where the one before has led.
+  // One at a time: each starts where the previous one has led.
   const step = (direction: 'previous' | 'next'): void => {
     steps.current = steps.current.then(async () => {
       const than = changeThan(at.current, direction);

@@ -1,4 +1,4 @@
-/** The keys of the web interface: one table for what they do and for the map that lists them. */
+/** Keys of the web interface: one table for their actions and for the map that lists them. */
 
 export type KeyAction =
   | 'query'
@@ -25,7 +25,7 @@ export type KeyAction =
 
 interface Binding {
   readonly action: KeyAction;
-  /** As `KeyboardEvent.key` names it, with what is held before it; two keys one after the other with a blank between. */
+  /** As in `KeyboardEvent.key`, after its modifiers; keys of a sequence are separated by a space. */
   readonly keys: readonly string[];
   readonly label: string;
 }
@@ -88,18 +88,17 @@ export const KEY_MAP: readonly KeyGroup[] = [
   },
 ];
 
-/** The keys of a keyboard event, which tests write down as plain objects. */
+/** The keys of a keyboard event; tests pass plain objects. */
 export type Pressed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export interface KeyContext {
-  /** What was pressed before and waits for a second key, such as `g`; empty for nothing. */
+  /** Pending first key of a sequence, such as `g`; empty for none. */
   readonly begun: string;
   readonly inField: boolean;
-  /** Keys that are letters or signs alone do something. */
+  /** Whether single letters and signs are shortcuts. */
   readonly letters: boolean;
 }
 
-/** What a key does: an action, the beginning of two keys, or nothing. */
 type KeyMeaning =
   | { readonly action: KeyAction; readonly begun: '' }
   | { readonly action: null; readonly begun: string };
@@ -113,7 +112,7 @@ const BINDINGS = new Map(
 const BEGINNINGS = new Set(
   [...BINDINGS.keys()].flatMap((key) => (key.includes(' ') ? [key.split(' ')[0] ?? ''] : [])),
 );
-/** Keys that a field has a use for. */
+/** Keys that a field handles itself. */
 const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
 export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyContext): KeyMeaning {
@@ -127,7 +126,7 @@ export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyCont
   return BEGINNINGS.has(key) ? { action: null, begun: key } : NOTHING;
 }
 
-/** Returns how the table writes what was pressed; null for a key that is only held. */
+/** Returns a key in the table's notation; null for a modifier alone. */
 function nameOf({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | null {
   if (['Shift', 'Control', 'Alt', 'Meta', 'AltGraph'].includes(key)) return null;
   const isSign = [...key].length === 1;
@@ -144,7 +143,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   Escape: 'Esc',
 };
 
-/** Returns the caps that the map shows for keys: `Ctrl+k` as `Ctrl` and `K`. */
+/** Returns the key caps in the map: `Ctrl` and `K` for `Ctrl+k`. */
 export function capsOf(keys: string): readonly string[] {
   const isHeld = keys.includes('+') && keys !== '+';
   return keys

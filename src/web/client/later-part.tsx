@@ -9,25 +9,25 @@ type LaterCode = typeof import('./live-pane.tsx');
 
 let loaded: LaterCode | undefined;
 
-/** Loads what hangs over a page. Rejects where the server cannot be reached, or has another version by now. */
+/** Loads code for overlays. Rejects if the server is unreachable, or has been updated. */
 async function loadCode(): Promise<void> {
   loaded ??= await import('./live-pane.tsx');
 }
 
-/** Loads the code that shows a message or the page of files, and its styles. Rejects as `loadCode` does. */
+/** Loads the code and styles for a message or the page of files. Rejects as `loadCode` does. */
 export async function loadPane(): Promise<void> {
   await Promise.all([loadCode(), addLaterStyles()]);
 }
 
-/** Loads the code of a page where it is not part of the first script. Rejects as `loadCode` does. */
+/** Loads the code of a page that is not in the first script. Rejects as `loadCode` does. */
 export async function loadLater(page: Page): Promise<void> {
   const { kind } = page;
   if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
-  // Its band takes the place of the server's, without a frame in between.
+  // The script's history bar replaces the server's without a frame in between.
   if (page.frame.past !== null) await loadCode();
 }
 
-/** Adds the styles that the document names and does not have yet. */
+/** Adds the styles that the document lists but does not have yet. */
 async function addLaterStyles(): Promise<void> {
   const named = document.querySelector<HTMLMetaElement>('meta[name=later-styles]');
   if (named === null) return;
@@ -43,8 +43,8 @@ async function addLaterStyles(): Promise<void> {
 }
 
 /**
- * Returns a part of the code outside the first script. Unless they are loaded, they are when it is first shown, and nothing stands in its place until
- * then; where they cannot be loaded, the next time it is shown tries again.
+ * Returns a component from the code outside the first script. The code is loaded when the component is first shown,
+ * which renders nothing until then. After a failure, the next time it is shown tries again.
  */
 export function laterPart<Props extends object>(
   pick: (code: LaterCode) => ComponentType<Props>,
@@ -55,7 +55,7 @@ export function laterPart<Props extends object>(
       if (loaded === undefined)
         loadCode().then(
           () => arrived(undefined),
-          // Without a connection, the next thing that is asked for says so.
+          // If the connection is lost, the next request reports it.
           () => undefined,
         );
     }, []);
@@ -67,18 +67,18 @@ export function laterPart<Props extends object>(
 
 let content: Element | null = null;
 
-/** Takes the content of a page that the server alone makes, before what stands around it is made anew. */
+/** Keeps the content of a page that only the server renders, before the frame around it is rendered again. */
 export function keepContent(root: Element): void {
   content = root.querySelector('main > .page');
   for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
 }
 
-/** A moment as `Moment`, `Clock` and `Ago` show it, in the zone of this browser. */
+/** Shows a moment of `Moment`, `Clock` or `Ago` in the browser's zone. */
 function inOwnZone(time: HTMLTimeElement): void {
   const ms = Date.parse(time.dateTime);
   const clock = time.querySelector('.clock');
   if (Number.isNaN(ms) || time.firstChild === null) return;
-  // How long ago it was is the same in every zone; its title has the moment.
+  // The elapsed time is the same in every zone; the title has the moment.
   if (time.title !== '') {
     time.title = new Date(ms).toLocaleString('en-GB');
     return;
@@ -106,7 +106,7 @@ export function LiveLater({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     default:
-      // The script is never given them: see `StillKind`.
+      // The script never gets these pages: see `StillKind`.
       return null;
   }
 }
@@ -119,16 +119,16 @@ function Kept() {
   return <div ref={place} class="kept" />;
 }
 
-/** Without a change for so long, results are spoken. Milliseconds. */
+/** Delay before new results are announced. Milliseconds. */
 const REST_MS = 500;
 
-/** The one region that speaks of results and errors, once typing rests. */
+/** The only live region: it announces results and errors once typing rests. */
 export function LiveResults({ page }: { page: Page }) {
   const [spoken, setSpoken] = useState('');
   const now = spokenResults(page);
   const { query } = page.frame;
   useEffect(() => {
-    // What was shown when the page was opened is read with the page.
+    // Screen readers read the initial results with the page.
     const timer = setTimeout(() => setSpoken(now), REST_MS);
     return () => clearTimeout(timer);
   }, [now, query]);

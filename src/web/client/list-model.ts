@@ -4,7 +4,6 @@ import type { ListPage, Place, RowSource } from './row-source.ts';
 /** Maximum rows kept; those farther from the view are fetched again. */
 export const MOST_KEPT = 1_200;
 
-/** One page of rows, in list order. */
 export interface RowPage<T> {
   readonly rows: readonly T[];
   /** Cursors for the previous and the next page; null if there is none. */
@@ -235,7 +234,6 @@ export class ListModel {
     void this.#locate();
   }
 
-  /** Calls a function after each change; returns a function to unsubscribe. */
   subscribe(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
@@ -443,7 +441,6 @@ export class ShownStretch {
     for (const changed of this.#listeners) changed(stretch);
   }
 
-  /** Calls a function with each change; returns a function to unsubscribe. */
   subscribe(changed: (stretch: Stretch) => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);

@@ -8,19 +8,19 @@ import {
 } from '../pages/message-props.ts';
 import { ask, useViewer } from './viewer.ts';
 
-/** The code outside the first script: it is loaded with the first message, page of files, menu or dialog. */
+/** Code outside the first script: loaded with the first message, page of files, menu or dialog. */
 export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
 export { MessageViews } from '../pages/message-views.tsx';
 export * from './extras.tsx';
 
-/** A conversation whose messages unfold in their place: what stands above stays where it is. */
+/** A conversation whose messages unfold in place, without moving the content above. */
 export function LiveConversation({ message }: ConversationProps) {
   const viewer = useViewer();
   const [open, setOpen] = useState(() => unfoldedAtFirst(message));
   const asked = useRef(new Set<string>());
   const { place, conversation, id: own } = message;
-  // What was opened stands where it is read, and not below what came before it.
+  // Scrolls to the opened message, past the earlier ones.
   useLayoutEffect(() => {
     const opened = document.getElementById(`m-${own.slice(0, 16)}`);
     if (opened?.previousElementSibling != null) opened.scrollIntoView({ block: 'start' });
@@ -38,14 +38,14 @@ export function LiveConversation({ message }: ConversationProps) {
       asked.current.delete(id);
     }
   };
-  // What the query finds besides, one after the other: the message that was opened does not wait for it.
+  // Unfolds other matching messages one by one, so that the opened message need not wait.
   useEffect(() => {
     let isShown = true;
     const unfoldFound = async (): Promise<void> => {
       for (const id of conversation.found.slice(0, MOST_UNFOLDED))
         if (isShown && !open.has(id)) await unfold(id);
     };
-    // Those that cannot be had stay folded; who unfolds one is shown why.
+    // Messages that cannot be loaded stay folded; unfolding one by hand shows the reason.
     unfoldFound().catch(() => undefined);
     return () => {
       isShown = false;
@@ -55,7 +55,7 @@ export function LiveConversation({ message }: ConversationProps) {
     if (!open.has(id)) {
       unfold(id).then(
         (isOpen) => isOpen && focusSoon(() => document.getElementById(`m-${id.slice(0, 16)}`)),
-        // The way to its own page says what is wrong: no connection, no session, no such message.
+        // The message's own page shows the reason: no connection, no session, no such message.
         () => viewer.go(messageAddress(place, id, 'thread')),
       );
       return;
@@ -66,7 +66,7 @@ export function LiveConversation({ message }: ConversationProps) {
   return <Thread message={message} open={open} toggle={toggle} />;
 }
 
-/** Once it is drawn: the element that had the focus is gone by then. */
+/** After drawing, since the element that had the focus is gone by then. */
 function focusSoon(find: () => HTMLElement | null): void {
   requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
 }

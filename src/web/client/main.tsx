@@ -1,4 +1,4 @@
-/** Takes over the page that the server made: shows the same data, and follows links in place. */
+/** Takes over the server's page: renders the same data, and follows links in place. */
 import { render } from 'preact';
 import type { Page } from '../pages/page.ts';
 import { asOf, pageAddress, withTerm } from '../query-text.ts';
@@ -9,7 +9,10 @@ import { listenToKeys } from './page-keys.tsx';
 import { addressInOwnZone, noteFolding } from './preferences.ts';
 import { isOwnPage, Viewer } from './viewer.ts';
 
-/** How often a window in view asks how the archive is: a pass that finds nothing new makes no commit. Milliseconds. */
+/**
+ * Interval for refreshing the archive's state in a visible window: a sync run without news makes no commit.
+ * Milliseconds.
+ */
 const STATE_MS = 60_000;
 
 const root = document.getElementById('root');
@@ -27,9 +30,9 @@ function takeOver(root: HTMLElement, page: Page): void {
   document.addEventListener('click', noteFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
-  // A picture that the server does not show leaves its place to the words behind it.
+  // If the server does not show a picture, the text behind it takes its place.
   document.addEventListener('error', hidePicture, { capture: true });
-  // What the server made stands until the script can show the same.
+  // The server's page stays until the script can show the same.
   void loadLater(page).then(() => {
     if (page.kind === 'still') keepContent(root);
     root.replaceChildren();
@@ -46,12 +49,12 @@ function hidePicture({ target }: Event): void {
   if (target instanceof HTMLImageElement) target.hidden = true;
 }
 
-/** Follows a link to an own page in place, unless it is to open elsewhere or something else has used the click. */
+/** Follows a link to one of our pages in place, unless it opens elsewhere or the click was already handled. */
 function followInPlace(event: MouseEvent, viewer: Viewer): void {
   const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
   const link = event.target instanceof Element ? event.target.closest('a') : null;
   if (!isPlain || event.defaultPrevented || link === null) return;
-  // With Alt, a folder is asked for as well.
+  // Alt-click on a folder adds it to the current query.
   if (event.altKey && !link.matches('.l2')) return;
   if (link.target !== '' || link.hasAttribute('download')) return;
   const to = new URL(link.href);
@@ -71,7 +74,7 @@ function withFolderOf(to: URL, { address }: Viewer): string {
   return pageAddress('/mail', { q: withTerm(query ?? '', asOf(folder ?? '', null)) });
 }
 
-/** Follows a form that asks for an own page, as a link to it is followed. */
+/** Submits a form for one of our pages in place, like a link. */
 function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   const form = event.target;
   if (event.defaultPrevented || !(form instanceof HTMLFormElement) || form.method !== 'get') return;
@@ -83,20 +86,20 @@ function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   viewer.go(to.href);
 }
 
-/** New commits are passed on this often at most: during a first sync there is one every few seconds. Milliseconds. */
+/** Minimum time between reports of new commits: a first sync has one every few seconds. Milliseconds. */
 const PAUSE_MS = 2_000;
-/** A stream that the server refused is opened again after so long. Milliseconds. */
+/** Delay before a refused stream is reopened. Milliseconds. */
 const REFUSED_MS = 30_000;
 
 /**
- * Hears of new commits of the archive while the window is in view: a browser opens few connections to one server, and
- * windows behind others must not keep them.
+ * Follows new commits of the archive while the window is visible. Browsers limit the connections per server, so hidden
+ * windows must not hold one.
  */
 class ArchiveEvents {
   #source: EventSource | undefined;
   #retry: number | undefined;
   #pause: number | undefined;
-  /** What came during a pause. */
+  /** Latest commit that arrived during a pause. */
   #latest: number | undefined;
 
   constructor(private readonly onCommit: (commit: number) => void) {}
@@ -119,7 +122,7 @@ class ArchiveEvents {
     this.#source = source;
     source.addEventListener('commit', ({ data }) => this.#heard(Number(data)));
     source.addEventListener('error', () => {
-      // A stream that breaks is opened again by the browser; one that was refused is not.
+      // The browser reopens a broken stream, but not a refused one.
       if (source.readyState !== EventSource.CLOSED || this.#source !== source) return;
       this.#close();
       this.#retry = window.setTimeout(() => this.#follow(), REFUSED_MS);

@@ -10,19 +10,19 @@ import { laterPart } from './later-part.tsx';
 import { lettersAct } from './preferences.ts';
 import { ask, backStep, useViewer, type Viewer } from './viewer.ts';
 
-/** What a part of a page does about keys. One that returns false leaves the key to a part that took it before. */
+/** Key handlers of a part of a page. A handler that returns false passes the key to parts registered earlier. */
 type KeyHandlers = Partial<Record<KeyAction, () => unknown>>;
 
-/** Without a second key for so long, the first one is forgotten. Milliseconds. */
+/** Time after which the first key of a sequence is dropped. Milliseconds. */
 const SEQUENCE_MS = 1_500;
 
-/** The handlers of parts that are shown; the last one first. */
+/** Handlers of the shown parts, latest first. */
 const taken: { current: KeyHandlers }[] = [];
 
 export function useKeys(handlers: KeyHandlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
-  // A key may come as soon as the part is seen.
+  // Before paint, since a key may be pressed as soon as the part is visible.
   useLayoutEffect(() => {
     taken.unshift(latest);
     return () => {
@@ -42,9 +42,9 @@ export function listenToKeys(): void {
   let begun = '';
   let forget: number | undefined;
   document.addEventListener('keydown', (event) => {
-    // A list, a field or a dialog has used it.
+    // A list, a field or a dialog has already handled the key.
     if (event.defaultPrevented || event.isComposing || hasOpenDialog()) return;
-    // The browser closes a menu by it: one step back, and no second one.
+    // The browser closes a menu with Escape; the page must not also go back.
     if (event.key === 'Escape' && document.querySelector(':popover-open') !== null) return;
     const inField = isField(event.target);
     const meaning = meaningOf(event, { begun, inField, letters: lettersAct() });
@@ -55,7 +55,7 @@ export function listenToKeys(): void {
         begun = '';
       }, SEQUENCE_MS);
     if (meaning.action === null) return;
-    // Buttons, links and what unfolds have their own use for Enter; what scrolls has one for arrows.
+    // Buttons, links and details handle Enter themselves; scrolled elements handle arrows.
     if (event.key === 'Enter' && isControl(event.target)) return;
     if (isArrow(event) && isScrolled(event.target)) return;
     if (act(meaning.action)) event.preventDefault();
@@ -90,7 +90,7 @@ function hasOpenDialog(): boolean {
 const KeyMap = laterPart((code) => code.KeyMap);
 const MAP = '#keys';
 
-/** What keys do on every page, and the map of them. Parts that are shown later take keys before it. */
+/** Keys of every page, and their map. Parts shown later take precedence. */
 export function PageKeys({ page }: { page: Page }) {
   const viewer = useViewer();
   const [isMap, setMap] = useState(location.hash === MAP);
@@ -103,7 +103,7 @@ export function PageKeys({ page }: { page: Page }) {
   const go = (path: string, q = ''): void => viewer.go(pageAddress(path, { q }));
   useKeys({
     query: focusQuery,
-    // A list that is shown takes these first.
+    // A visible list handles these keys first.
     next: () => openNeighbour(viewer, 1),
     previous: () => openNeighbour(viewer, -1),
     time: () => viewer.toggleTime(),
@@ -143,7 +143,7 @@ function press(does: 'save' | 'export'): boolean {
   return button !== null;
 }
 
-/** The id of the message that the address names. What is shown may still be the one before. */
+/** Returns the message id in the address; the shown message may still be the previous one. */
 function openId({ address: { pathname, searchParams } }: Viewer): string | null {
   return /^\/m\/([0-9a-f]+)$/.exec(pathname)?.[1] ?? searchParams.get('m');
 }
@@ -156,7 +156,7 @@ function tabKeys(viewer: Viewer): KeyHandlers {
         if (openId(viewer) === null) return false;
         const to = new URL(viewer.address);
         for (const name of ['view', 'from', 'find', 'hit']) to.searchParams.delete(name);
-        // The first view has no name in addresses.
+        // Addresses omit the first view.
         if (i > 0) to.searchParams.set('view', view);
         viewer.go(to.href);
         return true;
@@ -181,7 +181,7 @@ function openWide(viewer: Viewer): boolean {
   return true;
 }
 
-/** One step back: what lies over the page, then the message, the query, the past. */
+/** Goes back one step: from overlays, then the message, the query, the past. */
 function goBack(viewer: Viewer): boolean {
   const over = document.querySelector<HTMLInputElement>('input.toggle:checked');
   if (over !== null) {
@@ -194,10 +194,10 @@ function goBack(viewer: Viewer): boolean {
   return to !== null;
 }
 
-/** Steps through a list, one after the other: each begins where the one before has led. */
+/** Queue of steps through a list: each starts where the previous one has led. */
 let stepping: Promise<unknown> = Promise.resolve();
 
-/** Opens the message after the one that is open, or before it, in the order of its list. */
+/** Opens the next or previous message in list order. */
 function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
   if (openId(viewer) === null) return false;
   const follow = async (): Promise<void> => {
@@ -210,7 +210,7 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
     const parameters = new URLSearchParams({ q, sort, after: id, limit: '1' });
     const rows = await ask<Partial<MailRows>>(`/api/rows?${parameters}`);
     const next = rows.hits?.[0]?.line.id;
-    // Meanwhile the way may have led elsewhere.
+    // The user may have gone elsewhere meanwhile.
     if (next === undefined || openId(viewer) !== id) return;
     const place = { q, sort: isNewestFirst ? undefined : 'oldest' };
     const to =
@@ -219,12 +219,12 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
         : pageAddress(`/m/${next}`, { q });
     viewer.go(to, { replace: true });
   };
-  // Without a connection, the next thing that is asked for says so.
+  // If the connection is lost, the next request reports it.
   stepping = stepping.then(follow).catch(() => undefined);
   return true;
 }
 
-/** Goes to the next match in what is read, or to the next message or attachment where nothing is marked. */
+/** Goes to the next match in the open message, or to its next part if nothing is marked. */
 function stepThrough(step: 1 | -1): boolean {
   const body = document.querySelector('.rbody, .gallery');
   if (body === null) return false;
@@ -248,7 +248,7 @@ function stepThrough(step: 1 | -1): boolean {
 }
 
 function copyLink(viewer: Viewer): boolean {
-  // The button says that it has copied.
+  // The button confirms the copy.
   const button = [...document.querySelectorAll<HTMLElement>('.copy-link')].find((one) =>
     one.checkVisibility(),
   );

@@ -2,9 +2,9 @@ import type { Page } from '../pages/page.ts';
 import { THEME_COOKIE, themeCookie } from '../pages/theme.ts';
 
 /**
- * What a browser remembers of how its reader likes the pages: theme, density, whether letters are keys, and which
- * mailboxes of the side are folded, by their order, since their names are the archive's. The theme is in a cookie: the
- * server puts it on the document.
+ * Preferences stored in the browser: theme, density, letter keys, and folded mailboxes. Mailboxes are stored by
+ * position, because their names belong to the archive. The theme is in a cookie, so that the server can apply it to the
+ * document.
  */
 const LETTERS = 'letters';
 const THEME = `${THEME_COOKIE}=`;
@@ -14,7 +14,7 @@ export interface Choices {
   readonly density: 'auto' | 'compact' | 'standard' | 'roomy';
 }
 
-/** The first of each is that of whoever chose nothing. */
+/** The first value of each is the default. */
 export const CHOICES: { readonly [N in keyof Choices]: readonly Choices[N][] } = {
   theme: ['system', 'light', 'dark'],
   density: ['auto', 'compact', 'standard', 'roomy'],
@@ -34,7 +34,7 @@ export function choose<N extends keyof Choices>(name: N, value: Choices[N]): voi
   dispatchEvent(new Event('mailkeep-preference'));
 }
 
-/** Returns whether keys that are letters do something (WCAG 2.1.4). */
+/** Returns whether single letters act as keys (WCAG 2.1.4). */
 export function lettersAct(): boolean {
   return read(LETTERS) !== 'off';
 }
@@ -43,7 +43,7 @@ export function setLetters(on: boolean): void {
   write(LETTERS, on ? null : 'off');
 }
 
-/** Returns whether a mailbox of the side was unfolded here; null where nobody has folded or unfolded it. */
+/** Returns whether a mailbox of the sidebar was unfolded in this browser; null if never changed. */
 export function isUnfolded(mailbox: string): boolean | null {
   const stored = read(`mailbox-${mailbox}`);
   return stored === null ? null : stored === 'open';
@@ -56,7 +56,7 @@ export function noteFolding({ target }: Event): void {
   write(`mailbox-${details.dataset.fold}`, details.open ? 'closed' : 'open');
 }
 
-/** Storage may be switched off: then a choice holds as long as the page. */
+/** Storage may be disabled: then a choice lasts as long as the page. */
 const kept = new Map<string, string | null>();
 
 function read(name: string): string | null {
@@ -85,7 +85,7 @@ function write(name: string, value: string | null): void {
   }
 }
 
-/** Returns the address of the same page for a reader where days begin at another time; null where it is the right one. */
+/** Returns the page's address with the browser's time zone; null if the zone is already correct. */
 export function addressInOwnZone(page: Page, address: string): URL | null {
   const to = new URL(address);
   const zone = page.kind === 'still' ? page.zone : null;

@@ -16,22 +16,22 @@ interface Typed {
   readonly caret: number;
 }
 
-/** Returns what stands in the box once a completion is taken: what is finished is followed by a blank. */
+/** Returns the text of the box after taking a completion, with a blank after a complete term. */
 export function taken({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
   const behind = text.slice(to);
   if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
-  // A blank that stands there already is passed over.
+  // Skips a blank that is already there.
   const blank = /^\s/.test(behind) ? '' : ' ';
   return { text: before + blank + behind, caret: before.length + 1 };
 }
 
-/** Returns the rest of a completion, to be shown behind the caret; empty where it does not go on with what was typed. */
+/** Returns the rest of a completion to show after the caret; empty if it does not continue the typed text. */
 export function ghostOf({ text, caret }: Typed, row: CompletionRow | undefined): string {
-  // Before other text there is no room for it.
+  // There is no room before other text.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
   const typed = text.slice(row.from);
-  // What quotes a value, or names an address exactly, is added when it is taken.
+  // Quotes around a value, and brackets around an exact address, are added when the completion is taken.
   const insert = /^["<]/.test(typed) ? row.insert : row.insert.replace(/^["<](.*)[">]$/s, '$1');
   const isContinued = insert.toLowerCase().startsWith(typed.toLowerCase());
   return isContinued && typed !== '' ? insert.slice(typed.length) : '';
@@ -44,9 +44,9 @@ interface Answer {
 
 function useCompletions({ text, caret }: Typed): {
   readonly rows: readonly CompletionRow[];
-  /** False while the rows are those of an earlier text. */
+  /** False while the rows belong to an earlier text. */
   readonly isCurrent: boolean;
-  /** The row that the arrow keys have chosen; -1 for none. */
+  /** The row chosen by the arrow keys; -1 for none. */
   readonly active: number;
   choose(row: number): void;
   readonly isOpen: boolean;
@@ -80,13 +80,13 @@ function useCompletions({ text, caret }: Typed): {
   };
 }
 
-/** Asks what may follow at the caret; nothing where that fails, since to be without is no error. */
+/** Returns the completions at the caret; none if that fails, which is not an error. */
 export async function completionsOf(
   { text, caret }: Typed,
   signal?: AbortSignal,
 ): Promise<readonly CompletionRow[]> {
   const { operator, typed, from, to } = typedWord(text, caret);
-  // Most keys are those of words: the server has their rows to find.
+  // Most keys type words, whose rows the server has to find, so operators are offered locally.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
       .slice(0, MOST_ROWS)
@@ -95,7 +95,7 @@ export async function completionsOf(
   try {
     return await ask<readonly CompletionRow[]>(`/api/complete?${parameters}`, signal);
   } catch {
-    // Whether the server is there, and who is signed in, is shown by the rows that are asked for as well.
+    // The rows that are fetched as well show whether the server is reachable and the session valid.
     return [];
   }
 }
@@ -149,13 +149,13 @@ function CompletionList({
 
 type Tint = 'text' | 'op' | 'neg' | 'past';
 
-/** A stretch of the query as it is drawn. */
+/** A part of the query in one colour. */
 interface Ink extends Span {
   readonly tint: Tint;
   readonly wrong: boolean;
 }
 
-/** Cuts a query into stretches that are drawn alike: operators are tinted, text is not. */
+/** Cuts a query into parts of one colour: operators are tinted, text is not. */
 export function inkOf(query: string, wrong: Span | null): Ink[] {
   const edges = new Set([0, query.length]);
   const tinted = tokenize(query).tokens.filter((token) => tintOf(token) !== 'text');
@@ -191,7 +191,7 @@ function tintOf(token: Token): Tint {
   }
 }
 
-/** What the field's text looks like, drawn behind it: the field itself stays a plain one. */
+/** Draws the styled text behind the field, which stays a plain one. */
 function QueryInk({
   text,
   wrong,
@@ -200,18 +200,19 @@ function QueryInk({
 }: {
   text: string;
   wrong: Span | null;
-  /** What follows the caret if the best completion is taken. */
+  /** Text after the caret if the best completion is taken. */
   ghost: string;
   field: RefObject<HTMLInputElement | null>;
 }) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
-    // Where there is no text, no position is asked for: the browser would lay out the page that the script has just made.
+    // An empty field has no position to read: reading it would force a layout of the page that the script has just
+    // rendered.
     const shift = input?.value ? -input.scrollLeft : 0;
     if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
   };
-  // Only with what is drawn here: each time, the browser lays out the page at once, also the rows that a key has found.
+  // Only when this text changes: each call forces a layout of the page, including the rows that a key has found.
   useLayoutEffect(follow, [text, wrong, ghost]);
   useEffect(() => {
     const input = field.current;
@@ -251,7 +252,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
   );
 }
 
-/** Where the caret was in a box that a page of another kind has replaced. */
+/** Position of the caret in a box that was replaced by a page of another kind. */
 let left: number | null = null;
 
 function Box({ frame, here }: { frame: Frame; here: Here }) {
@@ -262,12 +263,13 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   const field = useRef<HTMLInputElement>(null);
   const { rows, isCurrent, active, choose, isOpen, open, close } = useCompletions(typed);
   const path = here === 'files' ? '/files' : '/mail';
-  // A folder, a filter or the way back writes it as well: at once, also where the answer takes its time.
+  // A folder, a filter or the browser's history also changes the query: the box shows it at once, even if the answer
+  // takes a while.
   useLayoutEffect(() => {
     const text = viewer.address.searchParams.get('q') ?? '';
     setTyped((now) => (now.text === text ? now : { text, caret: text.length }));
   }, [inAddress, viewer]);
-  // Typing continues where the first key led to another kind of page.
+  // Typing continues if the first key opened another kind of page.
   useLayoutEffect(() => {
     const input = field.current;
     if (left !== null && input !== null) {
@@ -290,7 +292,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
     write(next);
     const input = field.current;
     if (input === null) return;
-    // The caret of a value that is set by a script goes to its end.
+    // Setting the value moves the caret to its end.
     input.value = next.text;
     input.focus();
     input.setSelectionRange(next.caret, next.caret);
@@ -329,7 +331,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
           event.preventDefault();
           close();
           viewer.type(typed.text, path);
-          // Letters are keys from here on. A keyboard on the screen makes room.
+          // From here on, letters are shortcuts, and an on-screen keyboard closes.
           if (!isWrong) focusResults();
         }}
       >
@@ -416,7 +418,7 @@ function ProblemBelow({
   replace: (query: string) => void;
 }) {
   const mark = useRef<HTMLSpanElement>(null);
-  // Characters are not all of one width.
+  // Characters differ in width.
   useLayoutEffect(() => {
     const form = field.current?.form;
     const wave = form?.querySelector('.wave');

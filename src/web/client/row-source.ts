@@ -6,16 +6,16 @@ import type { RowPage } from './list-model.ts';
 import type { Viewer } from './viewer.ts';
 
 const PAGE_ROWS = 100;
-/** Rows of a page that the next one is about to replace: as many as are in view. */
+/** Rows of a page that is about to be replaced: as many as are in view. */
 const GLANCE_ROWS = 40;
-/** Answers that ran out of time before they found a row, at most, for one page. */
+/** Maximum answers without a row, because time ran out, for one page. */
 const TRIES = 20;
 
 export type Place =
   | { readonly kind: 'first' | 'last' }
-  /** The rows behind a place, before it, or from it on: an id, or what an answer gave to continue with. */
+  /** The rows after a place, before it, or starting with it: an id, or a cursor from an answer. */
   | { readonly kind: 'after' | 'before' | 'at'; readonly from: string }
-  /** The rows from this moment on. Milliseconds since the epoch. */
+  /** The rows starting at this moment. Milliseconds since the epoch. */
   | { readonly kind: 'time'; readonly time: number };
 
 export type ListPage = RowPage<SearchHit>;
@@ -25,7 +25,7 @@ export interface ListQuery {
   readonly sort: ListSort;
 }
 
-/** Messages that came after a list was made; with `isMore`, at least so many. */
+/** Messages that arrived after a list was made; with `isMore`, at least that many. */
 export interface NewMail {
   readonly count: number;
   readonly isMore: boolean;
@@ -39,7 +39,7 @@ interface RowPosition {
 type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: object };
 type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
 
-/** Asks the server; undefined where there is no answer, which the window says elsewhere. */
+/** Fetches data; undefined if there is no answer, which the window reports. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
 
 export class RowSource {
@@ -49,22 +49,22 @@ export class RowSource {
   ) {}
 
   /**
-   * Returns the page at a place; undefined where there is no answer. It has no rows only where there are none.
+   * Returns the page at a place; undefined if there is no answer. It is empty only if there are no rows.
    *
-   * @param isGlance whether few rows will do
+   * @param isGlance whether a few rows are enough
    */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
     if (place.kind === 'last') {
-      // The last page is the first one of the other order.
+      // The last page is the first one of the reverse order.
       const page = await this.#page(otherSort(sort), { kind: 'first' }, limit, signal);
       return page && { rows: page.rows.toReversed(), previous: page.next, next: null };
     }
     return this.#page(sort, place, limit, signal);
   }
 
-  /** Returns where in the list a message is; undefined where there is no answer. */
+  /** Returns the position of a message in the list; undefined if there is no answer. */
   async position(id: string, signal: AbortSignal): Promise<RowPosition | undefined> {
     const { query: q, sort } = this.of;
     const parameters = new URLSearchParams({ q, sort, at: id });
@@ -72,17 +72,13 @@ export class RowSource {
     return found ?? undefined;
   }
 
-  /** Returns the id of the newest message; null where there is none, undefined where there is no answer. */
+  /** Returns the id of the newest message; null if there is none, undefined if there is no answer. */
   async newest(signal: AbortSignal): Promise<string | null | undefined> {
     const answer = await this.#rows('newest', { kind: 'first' }, 1, signal);
     return answer && (answer.hits[0]?.line.id ?? null);
   }
 
-  /**
-   * Returns how many messages are newer than one, as far as one page counts them.
-   *
-   * @param id null where the list was empty
-   */
+  /** Returns how many messages are newer than one, counting at most one page. @param id null if the list was empty */
   async newerThan(id: string | null, signal: AbortSignal): Promise<NewMail | undefined> {
     const place: Place = id === null ? { kind: 'first' } : { kind: 'before', from: id };
     const answer = await this.#rows('newest', place, PAGE_ROWS, signal);
@@ -91,7 +87,7 @@ export class RowSource {
     return { count: answer.hits.length, isMore };
   }
 
-  /** Returns when the messages were received; undefined where that is not known. */
+  /** Returns the timeline of the list; undefined if unknown. */
   async spine(signal: AbortSignal): Promise<ListSpine | undefined> {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
@@ -143,10 +139,10 @@ function otherSort(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
 
-/** A key that is held down moves on before a message is there: it is opened once the keys rest. Milliseconds. */
+/** While a key is held down, messages are opened only once it rests. Milliseconds. */
 const REST_MS = 120;
 
-/** Opens messages of the list, and lets the reading pane follow what is selected by keys. */
+/** Opens messages of the list, and makes the reading pane follow the selection by keys. */
 export class FollowingPane {
   #opened: string | undefined;
   #moved = -Infinity;
@@ -154,21 +150,21 @@ export class FollowingPane {
 
   constructor(private readonly viewer: Viewer) {}
 
-  /** Whether a message is the last one that was opened here, and not by a link or the way back. */
+  /** Whether a message is the last one opened here, rather than by a link or the browser's history. */
   hasOpened(id: string): boolean {
     return this.#opened === id;
   }
 
-  /** @param replaces whether it takes the place of the message before in the history */
+  /** @param replaces whether it replaces the previous message in the history */
   open(id: string, address: string, replaces: boolean): void {
     clearTimeout(this.#timer);
     this.#opened = id;
     this.viewer.go(address, { replace: replaces });
   }
 
-  /** @param isOpen whether a message is read already: the next one takes its place in the history */
+  /** @param isOpen whether a message is open already, which the next one replaces in the history */
   follow(id: string, address: string, isOpen: boolean): void {
-    // Where list and message are one column, only a key that opens does that.
+    // If list and message share one column, only an explicit key opens a message.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
     const now = performance.now();
     const isFast = now - this.#moved < REST_MS;
@@ -180,12 +176,12 @@ export class FollowingPane {
     }
     const here = this.#place();
     this.#timer = window.setTimeout(() => {
-      // Meanwhile the way may have led elsewhere: back to the list alone, or to another one.
+      // Meanwhile the user may have gone back to the list, or to another one.
       if (this.#place() === here) this.open(id, address, isOpen);
     }, REST_MS);
   }
 
-  /** The address without the row at the top of the list, which changes by itself. */
+  /** Returns the address without the row at the top of the list, which scrolling changes. */
   #place(): string {
     const place = new URL(this.viewer.address);
     place.searchParams.delete('at');
@@ -194,11 +190,10 @@ export class FollowingPane {
 }
 
 /**
- * Returns what came since a list was made; null where nothing has.
+ * Returns the mail that arrived after a list was made; null if there is none.
  *
- * @param newest the newest message that the list was made with, null where it was empty; undefined where it is to be
- *   found out
- * @param news how often the server has reported something new
+ * @param newest the list's newest message, null if it was empty; undefined if it must be looked up
+ * @param news number of updates reported by the server
  */
 export function useNewMail(
   source: RowSource,
@@ -218,7 +213,7 @@ export function useNewMail(
       if (!asking.signal.aborted) known.current = found;
     });
     return () => asking.abort();
-    // With each list once, whatever is reported meanwhile.
+    // Once per list, regardless of later updates.
   }, [source]);
   useEffect(() => {
     const { current } = known;

@@ -5,18 +5,18 @@ import type { ListBar, ListSort, ListSpine } from '../mail-list.ts';
 import type { ShownStretch, Stretch } from './list-model.ts';
 import type { RowSource } from './row-source.ts';
 
-/** A stretch of the spine: a month, week or day with messages, or the time between two of them, however long it is. */
+/** A slot of the timeline: a month, week or day with messages, or the gap between two of them, however long. */
 interface SpineSlot {
   /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
   readonly from: number;
   readonly to: number;
   readonly bar: ListBar | null;
-  /** Messages that came since the moment that the list is of. */
+  /** Messages received since the moment of the list. */
   readonly later: number;
   readonly before: number;
 }
 
-/** The spine from top to bottom. Positions on it are parts of its length, from 0 to 1. */
+/** The timeline from top to bottom. Positions are shares of its length, from 0 to 1. */
 export interface SpineScale {
   readonly sort: ListSort;
   readonly unit: ListSpine['unit'];
@@ -53,19 +53,19 @@ export function timeAt(scale: SpineScale, position: number): number {
   if (slot === undefined) return 0;
   const part = clamp(position) * slots.length - slots.indexOf(slot);
   const { from, to } = slot;
-  // The last moment of a slot belongs to it, the first one of the next does not.
+  // A slot includes its last moment, but not the first of the next.
   const last = to - 1;
   return Math.round(sort === 'newest' ? last - part * (last - from) : from + part * (last - from));
 }
 
-/** Returns the slot at a position; undefined for a spine without any. */
+/** Returns the slot at a position; undefined for an empty timeline. */
 export function slotAt({ slots }: SpineScale, position: number): SpineSlot | undefined {
   return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
 }
 
 export function positionOf({ slots, sort }: SpineScale, time: number): number {
   let [low, high] = [0, slots.length];
-  // The first slot that does not lie completely above the moment.
+  // The first slot that is not completely above the moment.
   while (low < high) {
     const middle = (low + high) >> 1;
     const slot = slots[middle];
@@ -81,7 +81,7 @@ export function positionOf({ slots, sort }: SpineScale, time: number): number {
   return (low + part) / slots.length;
 }
 
-/** Returns about how many messages come before a moment, in the order of the list. */
+/** Returns the approximate number of messages before a moment, in list order. */
 export function messagesBefore(scale: SpineScale, time: number): number {
   const { slots } = scale;
   const position = positionOf(scale, time);
@@ -94,7 +94,7 @@ export function messagesBefore(scale: SpineScale, time: number): number {
   );
 }
 
-/** Returns the beginning of the bar that is so many bars away from a moment, as the list meets it; null beyond the ends. */
+/** Returns the start of the bar that is `bars` bars away from a moment, in list order; null beyond the ends. */
 export function stepFrom(scale: SpineScale, time: number, bars: number): number | null {
   const filled = scale.slots.filter(({ bar }) => bar !== null);
   if (filled.length === 0) return null;
@@ -110,7 +110,7 @@ export function stepFrom(scale: SpineScale, time: number, bars: number): number 
 
 interface SpineLabel {
   readonly text: string;
-  /** Number of the slot that it stands at. */
+  /** Number of the slot at which the label appears. */
   readonly slot: number;
   readonly isYear: boolean;
 }
@@ -122,9 +122,9 @@ interface DateWords {
 }
 
 /**
- * Returns the words along a spine that have room: years first, then months, then days.
+ * Returns the labels that fit along a timeline: years first, then months, then days.
  *
- * @param room slots that one word takes at least
+ * @param room minimum number of slots for one label
  */
 export function spineLabels(scale: SpineScale, words: DateWords, room: number): SpineLabel[] {
   const taken: SpineLabel[] = [];
@@ -142,7 +142,7 @@ export function spineLabels(scale: SpineScale, words: DateWords, room: number): 
     let above = '';
     for (const [slot, { from, to, bar, later }] of scale.slots.entries()) {
       if (bar === null && later === 0) continue;
-      // The middle: a week belongs to the month that has most of it.
+      // The middle, since a week belongs to the month with most of its days.
       const text = word((from + to) / 2);
       if (text !== above && isFree(slot)) taken.push({ text, slot, isYear });
       above = text;
@@ -155,14 +155,14 @@ function clamp(part: number): number {
   return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
 }
 
-/** Words along the spine. There is room for three letters. */
+/** Labels along the timeline, of at most three letters. */
 export const DATE_WORDS: DateWords = {
   year: (time) => `’${String(new Date(time).getFullYear()).slice(2)}`,
   month: (time) => shortMonth(new Date(time).getMonth() + 1),
   day: (time) => String(new Date(time).getDate()),
 };
 
-/** Returns what a stretch of the spine is called: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
+/** Returns the name of a slot: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
 function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
   switch (unit) {
     case 'month':
@@ -189,27 +189,27 @@ export function slotText(unit: SpineUnit, slot: SpineSlot): string {
 interface SpineProps {
   readonly scale: SpineScale;
   readonly stretch: ShownStretch;
-  /** Rows before the first one in view, and rows in all, as far as they are known. */
+  /** Rows before the first one in view, and total rows, if known. */
   readonly position: number | null;
   readonly size: number | null;
-  /** @param isGlance whether the next moment is about to follow */
+  /** @param isGlance whether another moment is about to follow */
   readonly onSeek: (time: number, isGlance: boolean) => void;
   readonly onStep: (bars: number) => void;
   readonly onEnd: (end: 'first' | 'last') => void;
 }
 
-/** Rows follow a drag after so long. Milliseconds. */
+/** Delay before rows follow a drag. Milliseconds. */
 const FOLLOW_MS = 60;
-/** Pixels that one word takes. */
+/** Height of one label, in pixels. */
 const WORD_PX = 15;
-/** Pixels of the smallest bracket. */
+/** Height of the smallest bracket, in pixels. */
 const BRACKET_PX = 8;
-/** Pixels of a wheel for one bar. */
+/** Wheel movement for one bar, in pixels. */
 const WHEEL_PX = 60;
-/** Bars that PageUp and PageDown pass. */
+/** Bars per PageUp or PageDown. */
 const PAGE_BARS = 12;
 
-/** The scrollbar of the list: how many messages were received when, and what of them is in view. */
+/** The scrollbar of the list: it shows how many messages were received when, and which are in view. */
 export function Spine(props: SpineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
@@ -242,7 +242,7 @@ export function Spine(props: SpineProps) {
       style.height = `${Math.min(length, height)}px`;
     };
     if (stretch.now !== null) place(stretch.now);
-    // While it is dragged, the bracket is where the pointer is.
+    // During a drag, the bracket follows the pointer.
     return stretch.subscribe((shown) => {
       if (drag.current === null) place(shown);
     });
@@ -361,8 +361,8 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
 }
 
 /**
- * The bars and the words along them: the same until the query or the height is another. A bar is as long as the root of
- * its number: months with few messages are seen next to one with thousands.
+ * The bars and their labels, which change only with the query or the height. The length of a bar is the square root of
+ * its number, so that months with few messages are visible next to one with thousands.
  */
 function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   return useMemo(() => {
@@ -408,10 +408,12 @@ function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   }, [scale, height]);
 }
 
-/** Without another list for so long, its spine is asked for: it may take the server longer than the rows of the next key. */
+/**
+ * Delay before the timeline of a new list is requested: it may take the server longer than the rows for the next key.
+ */
 const REST_MS = 150;
 
-/** Returns the spine of a list; the one of the list before until it is there, and null where there is none. */
+/** Returns the timeline of a list; the previous one until it has loaded, and null if there is none. */
 export function useSpine(source: RowSource, sort: ListSort): SpineScale | null {
   const [spine, setSpine] = useState<ListSpine | null>(null);
   const isFirst = useRef(true);

@@ -234,7 +234,6 @@ export class Viewer {
     return this.#address;
   }
 
-  /** Calls a function after each change; returns a function to unsubscribe. */
   subscribe(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);

@@ -1,4 +1,4 @@
-/** Runs on the page of settings: shows what this browser has chosen, and keeps what is chosen there. */
+/** Runs on the settings page: shows this browser's preferences and stores changes. */
 import { CHOICES, type Choices, choose, chosen, lettersAct, setLetters } from './preferences.ts';
 
 const form = document.getElementById('preferences');
