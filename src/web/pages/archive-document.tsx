@@ -22,7 +22,7 @@ export function ArchiveDocument({ assets, page }: { assets: Assets; page: Page }
           <PageView page={page} />
         </Parts.Provider>
       </div>
-      {/* Data that no browser runs. Nothing in it can end the element. */}
+      {/* Data that the browser does not run. The escape keeps it from closing the element. */}
       <script
         type="application/json"
         id="page"
@@ -35,9 +35,9 @@ export function ArchiveDocument({ assets, page }: { assets: Assets; page: Page }
 }
 
 /**
- * The parser waits for styles in the body, as it does not for those in the head. So the browser paints the bar as soon as it
- * has the styles of the head, while what follows is neither parsed nor laid out. Nor does it lay out what follows without
- * styles, as it otherwise does when an event comes to the window first.
+ * The parser waits for styles in the body, but not for those in the head. The browser therefore paints the bar as soon
+ * as it has the styles of the head, before it parses the rest. It also never lays out the rest without styles, as it
+ * otherwise does if an event reaches the window first.
  */
 function WaitingLink({ assets }: { assets: Assets }) {
   return <link rel="stylesheet" href={assets.address('without-script.css')} />;
@@ -58,7 +58,7 @@ function stylesOf(page: Page): readonly string[] {
   }
 }
 
-/** What the script needs of a page. Of one whose content it leaves as it is, that is what stands around it. */
+/** Returns the data that the script needs: the page, or only its frame if the script keeps the server's content. */
 function takenOver(page: Page): Page {
   const { frame, kind } = page;
   if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;

@@ -2,7 +2,7 @@ import type { ComponentChildren, VNode } from 'preact';
 import { count } from '../../core/text.ts';
 import { Link } from './icons.tsx';
 
-/** The upper end of an axis and its marks, from 0. */
+/** The top value of an axis and its marks, starting at 0. */
 interface Axis {
   readonly top: number;
   readonly marks: readonly number[];
@@ -11,9 +11,9 @@ interface Axis {
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /**
- * Returns an axis from 0 to a round number that is not below `most`.
+ * Returns an axis from 0 to a round number that is at least `most`.
  *
- * @param parts marks above 0 at most
+ * @param parts maximum marks above 0
  * @param whole whether marks are whole numbers
  */
 export function axisTo(most: number, parts = 4, whole = true): Axis {
@@ -29,7 +29,7 @@ export function axisTo(most: number, parts = 4, whole = true): Axis {
 
 const UNITS = ['', 'k', 'M', 'G', 'T'];
 
-/** Returns a number of at most four characters: `950`, `25k`, `1.2M`. */
+/** Returns a number in at most four characters: `950`, `25k`, `1.2M`. */
 export function shortNumber(value: number): string {
   let [amount, unit] = [Math.abs(value), 0];
   while (amount >= 999.5 && unit < UNITS.length - 1) {
@@ -45,12 +45,12 @@ function tenths(amount: number): string {
   return amount.toFixed(amount < 0.1 ? 2 : 1).replace(/\.0$/, '');
 }
 
-/** Returns a share of the whole as SVG takes it, such as `12.5%`. */
+/** Returns a share of the whole as an SVG percentage, such as `12.5%`. */
 export function percent(share: number): string {
   return `${Number((Math.min(1, Math.max(0, share)) * 100).toFixed(3))}%`;
 }
 
-/** Returns which of so many bars have a label below: at most `most`, at even distances, the last one among them. */
+/** Returns which of `count` bars get a label: at most `most`, evenly spaced, including the last. */
 export function labelled(count: number, most: number): number[] {
   if (count <= 0) return [];
   const step = Math.max(1, Math.ceil(count / most));
@@ -59,9 +59,9 @@ export function labelled(count: number, most: number): number[] {
   return found;
 }
 
-/** Height of the stretch below the plot that the labels of the horizontal axis take. */
+/** Height below the plot for the labels of the horizontal axis. */
 const BELOW = 22;
-/** Height of the stretch above it, so that the topmost mark has room. */
+/** Height above the plot, so that the topmost mark has room. */
 const ABOVE = 12;
 
 export interface Mark {
@@ -71,8 +71,8 @@ export interface Mark {
 }
 
 /**
- * The frame of a chart. The plot grows with the window while text keeps its size: whatever is in it stands at shares of
- * the width, and what needs paths is in `Stretched`. Readers skip it: a table next to it has the same numbers.
+ * The frame of a chart. The plot grows with the window while text keeps its size: its content is placed at shares of
+ * the width, and paths go into `Stretched`. Screen readers skip it, since a table next to it has the same numbers.
  */
 export function Plot({
   height,
@@ -81,7 +81,7 @@ export function Plot({
   children,
   ...more
 }: {
-  /** Of the plot alone, in pixels. */
+  /** Height of the plot alone, in pixels. */
   height: number;
   marks: readonly Mark[];
   labels: readonly Mark[];
@@ -133,7 +133,7 @@ export function Plot({
   );
 }
 
-/** The distance of a share of the height from the top, to a tenth of a pixel. */
+/** Returns the distance of a height share from the top, to a tenth of a pixel. */
 function level(at: number, height: number): number {
   return Math.round(height * (1 - at) * 10) / 10;
 }
@@ -141,7 +141,7 @@ function level(at: number, height: number): number {
 /** Width of the coordinates of `Stretched`. */
 export const WIDE = 1000;
 
-/** Paths in coordinates of `WIDE` by the height of the plot, stretched to its width. */
+/** Draws paths in coordinates of `WIDE` by the plot's height, stretched to its width. */
 export function Stretched({ height, children }: { height: number; children: ComponentChildren }) {
   return (
     <svg
@@ -157,7 +157,7 @@ export function Stretched({ height, children }: { height: number; children: Comp
   );
 }
 
-/** What a bar leads to. The table has the same links, so that the keyboard need not pass every bar. */
+/** A bar with its link. The table has the same links, so that the keyboard can skip the bars. */
 export function BarLink({
   href,
   title,
@@ -182,7 +182,7 @@ export function BarLink({
   );
 }
 
-/** Series are told apart by their texture too: solid, upright lines, dots, level lines, slanting lines. */
+/** Textures also distinguish the series: solid, vertical lines, dots, horizontal lines, diagonal lines. */
 export const FILLS = ['f-1', 'f-2', 'f-3', 'f-4', 'f-5'] as const;
 
 const TEXTURED: Readonly<Record<string, string>> = {
@@ -193,7 +193,7 @@ const TEXTURED: Readonly<Record<string, string>> = {
   'f-ended': 'url(#t-ended)',
 };
 
-/** Returns how a shape is filled: with a texture of the page, or as its class says. */
+/** Returns the fill of a shape: a texture of the page, or the one of its class. */
 export function painted(fill: string): { readonly class: string; readonly fill?: string } {
   const texture = TEXTURED[fill];
   return texture === undefined ? { class: fill } : { class: fill, fill: texture };
@@ -237,13 +237,13 @@ export function Textures() {
 
 interface Key {
   readonly name: string;
-  /** What it comes to, behind its name. */
+  /** Total, shown after the name. */
   readonly count?: number;
   readonly fill: string;
   readonly href?: string | null;
 }
 
-/** A chart with its name, its key, what it comes to in a sentence, and the same numbers as a table. */
+/** A chart with its name, its key, a sentence that sums it up, and the same numbers as a table. */
 export function Figure({
   name,
   wide,
@@ -317,7 +317,7 @@ interface Cell {
   readonly href?: string | null;
 }
 
-/** Numbers in rows; the first column names a row. */
+/** Numbers in rows; the first column has the names of the rows. */
 export function NumberTable({
   head,
   rows,
@@ -362,7 +362,7 @@ function CellText({
   isName = false,
 }: {
   cell: Cell;
-  /** Strangers chose it. */
+  /** The text comes from outside. */
   isName?: boolean;
 }) {
   const shown = isName ? <bdi>{text}</bdi> : text;

@@ -12,14 +12,14 @@ import {
 
 interface Pair {
   readonly title: string;
-  /** Null where nothing is known. */
+  /** Null if unknown. */
   readonly up: number | null;
   readonly down: number | null;
   readonly upHref: string | null;
   readonly downHref: string | null;
 }
 
-/** Share of the height above the line, at least and at most. */
+/** Minimum share of the height above the line, and below it. */
 const LEAST = 0.25;
 
 export function Diverging({
@@ -34,7 +34,7 @@ export function Diverging({
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
   const up = axisTo(most('up'), 3);
   const down = axisTo(most('down'), 2);
-  // A few that ended must be seen next to many that came: the smaller side has a quarter of the height at least.
+  // A few deletions must be visible next to many arrivals, so the smaller side gets at least a quarter of the height.
   const share = up.top / (up.top + down.top);
   const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
   const scale = Math.min(line / up.top, (height - line) / down.top);
@@ -85,14 +85,14 @@ export function Diverging({
   );
 }
 
-/** What there is must be seen. */
+/** Returns a height that is visible unless it is 0. */
 function thick(height: number): number {
   return height > 0 ? Math.max(1, Math.round(height * 10) / 10) : 0;
 }
 
 interface Upright {
   readonly title: string;
-  /** Null where nothing is known. */
+  /** Null if unknown. */
   readonly value: number | null;
   readonly marked: number;
 }
@@ -228,11 +228,11 @@ function round(value: number): number {
 export interface Line {
   readonly name: string;
   readonly class: string;
-  /** Shares of the width, ascending, with the values there. */
+  /** Ascending shares of the width, with their values. */
   readonly points: readonly (readonly [at: number, value: number])[];
 }
 
-/** Lines, each with its name at its end. A line may begin late: before that nothing is known. */
+/** Lines, each with its name at its end. A line may start late if earlier values are unknown. */
 export function Lines({
   height,
   lines,
@@ -291,11 +291,11 @@ export function Lines({
   );
 }
 
-/** Pixels from one name to the next, and between two lines with a name between them. */
+/** Distance in pixels between names, and between two lines with a name in between. */
 const NAME = 14;
 const BETWEEN = 18;
 
-/** Puts names above their lines, below where another line is close above, and never on top of each other. */
+/** Puts names above their lines, or below if another line is close above, without overlap. */
 function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines
@@ -317,7 +317,7 @@ interface BrickShape {
 const LENGTH = 22;
 const HIGH = 16;
 
-/** A wall of bricks. Courses are laid by the browser: each brick is a picture in a line of text. */
+/** A wall of bricks. The browser lays out the rows: each brick is an image in a line of text. */
 export function Bricks({ bricks }: { bricks: readonly BrickShape[] }) {
   return (
     <p class="wall" aria-hidden="true">
@@ -334,7 +334,7 @@ export function Bricks({ bricks }: { bricks: readonly BrickShape[] }) {
 
 const HEAT_HIGH = 20;
 
-/** Rows of squares, the darker the more. Each has its number as its title. */
+/** Rows of squares, darker for larger numbers. The title of each has its number. */
 export function Heat({
   rows,
   columns,
@@ -387,7 +387,7 @@ export function Heat({
   );
 }
 
-/** Steps that the eye tells apart; what is little is never so faint that it looks like nothing. */
+/** Returns a shade in visible steps; small values stay distinguishable from none. */
 function shade(share: number): number {
   return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
 }
@@ -406,7 +406,7 @@ interface BarRow {
   readonly text: string;
 }
 
-/** A list of level bars: readable as text, with the bar as a picture of it. */
+/** A list of horizontal bars, readable as text. */
 export function Bars({ rows }: { rows: readonly BarRow[] }) {
   const total = ({ parts }: BarRow): number => parts.reduce((sum, { value }) => sum + value, 0);
   const most = Math.max(1, ...rows.map(total));
@@ -464,7 +464,7 @@ function BarPicture({ parts, most }: { parts: readonly BarPart[]; most: number }
 interface Dot {
   readonly title: string;
   readonly href: string | null;
-  /** Milliseconds; null stands at the right edge. */
+  /** Milliseconds; null is shown at the right edge. */
   readonly age: number | null;
   readonly late: boolean;
 }
@@ -483,10 +483,10 @@ const MARKS: readonly (readonly [age: number, text: string])[] = [
 ];
 const PLACES = 64;
 const RADIUS = 4;
-/** From one dot of a pile to the next, in pixels. */
+/** Distance between two dots of a pile, in pixels. */
 const STEP = 2 * RADIUS + 3;
 
-/** Dots by age on a logarithmic scale, piled up where several are of one age, and a line at an age that is too old. */
+/** Dots by age on a logarithmic scale, piled up if they share an age, and a line at the age that is too old. */
 export function AgeDots({
   height,
   dots,
@@ -497,7 +497,7 @@ export function AgeDots({
   limit: { readonly age: number; readonly text: string };
 }) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
-  // Some room at the right for those that never were compared.
+  // Leaves room at the right for folders that were never compared.
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
   const shareOf = (age: number): number =>
     Math.min(1, Math.max(0, Math.log(Math.max(1, age / MINUTE)) / top));
@@ -531,7 +531,7 @@ export function AgeDots({
         return (
           <BarLink key={title} href={href} title={title}>
             {late ? (
-              // A diamond: a path that stands at a share of the width.
+              // A diamond: a path placed at a share of the width.
               <svg x={percent(place / PLACES)} y={y} overflow="visible" aria-hidden="true">
                 <path class="late" d="M0-6 6 0 0 6-6 0Z" />
               </svg>
@@ -545,7 +545,7 @@ export function AgeDots({
   );
 }
 
-/** Piles dots up where they belong; what a full pile has no room for goes to the nearest one that has. */
+/** Piles dots up at their places; dots that do not fit go to the nearest pile with room. */
 function placed(
   wanted: readonly number[],
   most: number,

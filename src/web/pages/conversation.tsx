@@ -13,9 +13,9 @@ import {
 } from './message-props.ts';
 import { Moment, Received } from './time-band.tsx';
 
-/** Returns who wrote in a conversation and when: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
+/** Returns a summary of a conversation: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
 export function conversationText(hits: readonly SearchHit[], isCut: boolean): string {
-  // A list sends the mail of all its members from one address, under their names.
+  // A mailing list sends the mail of all its members from one address, under their names.
   const people = new Set(
     hits.flatMap(({ line: { from } }) =>
       from === null ? [] : [`${from.name} ${from.address}`.toLowerCase()],
@@ -47,7 +47,7 @@ const UNITS = [
   [MINUTE, 'minute'],
 ] as const;
 
-/** Returns a span in its largest unit, as people say it: `17 hours`, `3 months`. Milliseconds; not below none. */
+/** Returns a duration in its largest unit: `17 hours`, `3 months`. Milliseconds, at least 0. */
 export function roughSpan(ms: number): string {
   const found = UNITS.find(([length]) => ms >= length);
   if (found === undefined) return 'less than a minute';
@@ -61,7 +61,7 @@ export interface ConversationProps {
 
 interface Folding {
   readonly open: ReadonlyMap<string, OpenMessage>;
-  /** Where a script runs: unfolds a message in its place, or folds it. */
+  /** Unfolds a message in place, or folds it; null without a script. */
   readonly toggle: ((id: string) => void) | null;
 }
 
@@ -74,7 +74,7 @@ export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, Op
   return new Map([message, ...others].map((open) => [open.id, open]));
 }
 
-/** Folded messages in a row of which the inner ones become one line. */
+/** Number of adjacent folded messages above which the inner ones become one line. */
 const FOLDED = 3;
 
 export function Thread({ message, open, toggle }: ConversationProps & Folding) {
@@ -104,7 +104,7 @@ interface RunProps extends ConversationProps, Pick<Folding, 'toggle'> {
   readonly hits: readonly SearchHit[];
 }
 
-/** Folded messages one after the other; of many, the inner ones are one line that says whether any was deleted. */
+/** Adjacent folded messages. If there are many, one line replaces the inner ones and shows whether any was deleted. */
 function Run({ hits, message, toggle }: RunProps) {
   const fold = (hit: SearchHit) => (
     <Fold key={hit.line.id} hit={hit} place={message.place} toggle={toggle} />
@@ -242,7 +242,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
 
 type Line = SearchHit['line'];
 
-/** Says of a message that the service deleted between which two looks that was, and how long after it came. */
+/** Shows between which two checks the service deleted a message, and how long after its arrival. */
 export function Ended({
   line: { endedAt, date },
   open: { damage, lastSeen },
@@ -265,7 +265,7 @@ export function Ended({
   );
 }
 
-/** When a message was deleted at the service, as far as the archive knows: its looks have time between them. */
+/** When a message was deleted at the service, as precisely as the times of the archive's checks allow. */
 export function DeletedWhen({
   found,
   seen,

@@ -23,7 +23,7 @@ import { Shell } from './shell.tsx';
 
 interface Of<K extends keyof DashboardData> {
   readonly data: DashboardData[K];
-  /** IANA name of the zone in which days begin. */
+  /** IANA name of the zone in which days start. */
   readonly zone: string;
 }
 
@@ -171,7 +171,7 @@ function diskAt(disk: DashboardData['gigabytes']['disk'], { from, to }: Period):
   return last === undefined ? '' : bytes(last.bytes);
 }
 
-/** What came and what went: a deletion that one would miss. */
+/** Arrivals and deletions, so that an unexpected deletion stands out. */
 function ChangesPanel({ data, zone }: Of<'changes'>) {
   const { unit, periods, stored, ended, asOf, since, cut, all } = data;
   const sum = (list: readonly (number | null)[]): number =>
@@ -180,7 +180,7 @@ function ChangesPanel({ data, zone }: Of<'changes'>) {
   const firstKnown = periods[stored.findIndex((one) => one !== null)];
   const text = (value: number | null | undefined): string =>
     value == null ? 'not known' : count(value);
-  /** Nothing is no link: there is nothing to see. */
+  /** A zero has no link, since there is nothing to show. */
   const linked = (value: number | null | undefined, query: string | undefined): string | null =>
     value == null || value === 0 || query === undefined ? null : found(query);
   const hrefs = periods.map((_, at) => ({

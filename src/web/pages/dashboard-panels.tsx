@@ -14,9 +14,9 @@ import { FILLS, Figure, labelled, type Mark, NumberTable } from './chart-frame.t
 import { AgeDots, Bars, Bricks, Columns, Heat } from './charts.tsx';
 import { Link } from './icons.tsx';
 
-/** Labels of an axis of time at most, so that they fit on a narrow window too. */
+/** Maximum labels of a time axis, so that they fit on a narrow window. */
 const MOST_LABELS = 4;
-/** The same of long ones: with a year or an hour. */
+/** Maximum for long labels, with a year or an hour. */
 const MOST_LONG_LABELS = 3;
 
 export function found(query: string): string {
@@ -27,7 +27,7 @@ export function joined(query: string, term: string): string {
   return `${query} ${term}`.trim();
 }
 
-/** Returns the labels below bars of time: years below months, else days, or hours. */
+/** Returns the labels below bars of time: years for many months, else days or hours. */
 export function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[] {
   const count = periods.length;
   if (unit === 'month' && count > 24) return yearLabels(periods);
@@ -67,7 +67,6 @@ export function each(unit: Unit): string {
   return UNITS[unit];
 }
 
-/** Where the bytes go. */
 export function StoragePanel({
   name,
   rows,
@@ -365,7 +364,7 @@ export function RequestsPanel({ data, zone }: { data: DashboardData['requests'];
     periods.reduce((total, period) => total + (period[of] ?? 0), 0);
   const budget = perMinute === null ? null : perMinute * 60 * UNIT_HOURS[unit];
   const most = Math.max(0, ...periods.map(({ requests }) => requests ?? 0));
-  // A budget far above what was used would press the bars flat: then a sentence has it.
+  // A budget far above the usage would flatten the bars, so a sentence states it instead.
   const isNear = budget !== null && budget <= most * 12;
   const share = budget === null ? null : sum('requests') / (budget * Math.max(1, known.length));
   return (
@@ -439,7 +438,7 @@ function shareText(share: number): string {
   return per < 1 ? 'less than 1 %' : `${Math.round(per)} %`;
 }
 
-/** What each kind of brick is called and filled with, in the order of the key. */
+/** Name and fill of each kind of brick, in the order of the key. */
 const BRICKS: readonly (readonly [state: BrickState, name: string, fill: string])[] = [
   ['recent', 'read back within 26 h', 'b-recent'],
   ['earlier', 'longer ago', 'b-earlier'],
@@ -449,7 +448,7 @@ const BRICKS: readonly (readonly [state: BrickState, name: string, fill: string]
   ['damaged', 'damaged', 'b-damaged'],
 ];
 const FILL_OF = new Map(BRICKS.map(([state, , fill]) => [state, fill]));
-/** Bricks of a wall: more cannot be told apart. */
+/** Maximum bricks of a wall: more could not be told apart. */
 const MOST_BRICKS = 600;
 
 export function VerificationPanel({

@@ -21,7 +21,7 @@ import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
-/** A content as a small page of its text, or its picture. Its name, sender, date and size say it in words. */
+/** An attachment as a small page of its text, or its picture, with its name, sender, date and size. */
 function Tile({
   tile,
   href,
@@ -95,7 +95,7 @@ function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }): VNo
   }
 }
 
-/** A picture over what is seen where it is not shown: browsers draw nothing for one without a text that they cannot have. */
+/** A picture on top of its substitute text: with an empty `alt`, browsers draw nothing for a missing picture. */
 function Picture({ hash, q }: { hash: string; q: string }) {
   const search = q === '' ? '' : `?${new URLSearchParams({ q })}`;
   return (
@@ -258,7 +258,7 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
   );
 }
 
-/** Says whether the bytes were read for this page and compared with what was stored. */
+/** Shows whether the bytes were read for this page and matched their hash. */
 function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>) {
   const named = (
     <span class="mono" title={hash}>
@@ -339,7 +339,7 @@ export function FilesPage({ page }: { page: FilesPageData }) {
   );
 }
 
-/** The address of this page with another choice; what is not named stays, but the chosen attachment. */
+/** Returns the address of this page with changed parameters; the others stay, except the chosen attachment. */
 function addressOf(
   { frame, group, inlinePictures, after }: FilesPageData,
   change: {
@@ -360,7 +360,7 @@ function addressOf(
   });
 }
 
-/** How many attachments are listed. The one that is chosen is the heading of the page. */
+/** The number of listed attachments. A chosen attachment is the page's heading. */
 function Head({ page: { list, group, chosen } }: { page: FilesPageData }) {
   const number = list === null ? null : listed(list, group);
   const text =
@@ -460,7 +460,7 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
   const { tiles, next, months, sums } = list;
   const q = asOfWord(frame.query);
   const numbers = new Map(months.map(({ key, count: number }) => [key, number]));
-  // Where counting was given up, nothing is known of the month that it had reached.
+  // If counting was given up, the number of the last month is incomplete.
   if (!sums.complete) numbers.delete(months.at(-1)?.key ?? '');
   if (tiles.length === 0 && next === null && after === undefined)
     return (
@@ -527,7 +527,7 @@ function byMonth(tiles: readonly FileTile[]): { readonly key: string; files: Fil
   return months;
 }
 
-/** The months that have attachments, each with a bar as long as it has many. */
+/** The months with attachments, each with a bar in proportion to its number. */
 function Months({ page, months }: { page: FilesPageData } & Pick<FilesList, 'months'>) {
   const most = Math.max(1, ...months.map(({ count: number }) => number));
   return (

@@ -6,7 +6,7 @@ import { ChosenTheme } from './theme.ts';
 interface DocumentProps {
   readonly assets: Assets;
   readonly title: string;
-  /** Scripts of the build that the page needs; none without JavaScript. */
+  /** Scripts of the page from the build; none without JavaScript. */
   readonly scripts?: readonly string[];
   readonly styles?: readonly string[];
   /** Styles that the script adds before it shows a page that needs them. */
@@ -15,7 +15,7 @@ interface DocumentProps {
   readonly children: ComponentChildren;
 }
 
-/** The document around every page. It has neither inline styles nor inline scripts. */
+/** The document of every page, without inline styles or scripts. */
 export function Document({
   assets,
   title,
@@ -39,7 +39,7 @@ export function Document({
         {laterStyles !== undefined && (
           <meta name="later-styles" content={assets.address(laterStyles)} />
         )}
-        {/* All at once: otherwise, they would be asked for when the first one has come. */}
+        {/* All at once: otherwise, the browser requests them only after the first script has loaded. */}
         {scripts.flatMap((name) =>
           assets.imports(name).map((href) => <link key={href} rel="modulepreload" href={href} />),
         )}
@@ -61,7 +61,7 @@ export function Mark() {
   );
 }
 
-/** The name of the program with its mark, as a link to the mail where there is some to show. */
+/** The program's name and mark, linked to the mail if there is any. */
 export function Brand({ home }: { home: boolean }) {
   const inner = (
     <>

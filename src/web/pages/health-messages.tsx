@@ -22,7 +22,7 @@ const WHY: Readonly<Record<string, string>> = {
   missing: 'listed, but not there when it was requested',
 };
 
-/** The detail of a refusal is the code of an error. */
+/** Returns whether the detail of a refusal is an error code. */
 function isCode(detail: string): boolean {
   return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
 }

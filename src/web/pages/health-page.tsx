@@ -101,7 +101,7 @@ function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
 interface OverviewProps extends Overview {
   readonly now: number;
   readonly whole: boolean;
-  /** Whether nothing mirrors by itself, which the line above says: nothing else needs a person. */
+  /** No mailbox is mirrored automatically, which is stated above; there are no other issues. */
   readonly isUnattended: boolean;
 }
 
@@ -272,7 +272,7 @@ function VerificationTab({
   );
 }
 
-/** Findings of one kind read the same, since what they name is not remembered. */
+/** Findings of one kind have the same text, since it contains no names. */
 function distinct<F extends { readonly text: string }>(findings: readonly F[]): F[] {
   return [...new Map(findings.map((finding) => [finding.text, finding])).values()];
 }
@@ -350,7 +350,7 @@ export function HealthPage({ page }: { page: PageOf<'health'> }) {
   );
 }
 
-/** A verdict on the archive, when it was last compared with the service, and whether a daemon keeps comparing it. */
+/** A verdict on the archive, its last comparison with the service, and whether a daemon repeats it. */
 function Verdict({ page }: { page: PageOf<'health'> }) {
   const { frame, lastPassAt, now, shown } = page;
   const { level, provenAt } = frame.state;
@@ -393,7 +393,7 @@ function isUnattended({ hasDaemon, frame }: PageOf<'health'>): boolean {
   return hasDaemon === false && frame.state.isMirror;
 }
 
-/** Asks the daemon for a pass: one of the few things that the pages change. */
+/** Makes the daemon start a sync run. */
 function LookNow({ look: { token } }: { look: Look }) {
   return (
     <form class="look" method="post" action="/look">

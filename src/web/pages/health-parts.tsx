@@ -10,7 +10,7 @@ export function Messages({ count: number, query }: Linked) {
   return query === null ? <span>{count(number)}</span> : <Link q={query}>{count(number)}</Link>;
 }
 
-/** How long ago something was, with the moment as its title. */
+/** The elapsed time, with the moment as its title. */
 export function Ago({ at, now }: { at: string | number; now: number }) {
   const time = new Date(at);
   return (
@@ -24,14 +24,14 @@ export function Maybe({ at, never }: { at: string | number | null; never: string
   return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
 }
 
-/** A column of a table: `head` names the rows, `r` has numbers. Other kinds are classes of the cells. */
+/** A column of a table. `head` has the names of the rows, `r` has numbers; other kinds are classes of the cells. */
 type Column<T> = readonly [
   name: string,
   cell: (row: T) => ComponentChildren,
   kind?: 'head' | 'r' | 'wrap' | 'sentence' | ((row: T) => string | undefined),
 ];
 
-/** A panel with a table. On a narrow window the cells of a row stand below each other. */
+/** A panel with a table. On a narrow window, the cells of a row are stacked. */
 export function TablePanel<T>({
   title,
   note,
@@ -43,7 +43,7 @@ export function TablePanel<T>({
   note?: ComponentChildren;
   columns: readonly Column<T>[];
   rows: readonly T[];
-  /** On a narrow window, each cell has the name of its column. */
+  /** Shows the column's name in each cell on a narrow window. */
   labelled?: boolean;
 }) {
   return (
@@ -102,12 +102,11 @@ interface Sum extends ClosingSums {
   readonly originTotal: number;
 }
 
-/** The sum of a folder or a run, in the words of `sync`. */
+/** The sum of a folder or a run, worded as in `sync`. */
 export function SumText({ originTotal, ...sums }: Sum) {
   return <span>{closingText(sums, originTotal)}</span>;
 }
 
-/** Links to the page before and the one after, by position. */
 export function PageLinks({
   path,
   parameters = {},

@@ -14,10 +14,10 @@ const LANE_NAMES: Readonly<Record<Lane, string>> = {
   chores: 'Upkeep',
 };
 
-/** Of the drawing; a lane is stretched to the width of the page, and its marks with it. */
+/** Size of the drawing; a lane and its marks are stretched to the width of the page. */
 const WIDTH = 1_440;
 const HEIGHT = 24;
-/** So that a run of a second can be seen. */
+/** Minimum width of a mark, so that a run of a second is visible. */
 const NARROWEST = 2;
 const HOURS = 3;
 
@@ -122,7 +122,7 @@ const KINDS: Readonly<Record<string, string>> = {
   index: 'text, sealing',
 };
 
-/** What is reported of runs that count nothing. */
+/** Results of runs that count nothing. */
 const CLOSINGS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
@@ -135,7 +135,7 @@ export function tookOf({ startedAt, endedAt }: KeptRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
-/** A number of a run; runs that are no passes show none where it is 0. */
+/** Shows a number of a run; a 0 is blank unless the run is a sync run. */
 function number({ messages, kind }: KeptRun, of: number) {
   const isPass = messages === null && !OTHER_THAN_PASSES.has(kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);

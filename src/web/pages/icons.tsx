@@ -37,7 +37,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** A picture next to a word that says the same: readers skip it. */
+/** An icon next to a word with the same meaning, so screen readers skip it. */
 export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   return (
     <svg class={`i ${more.class ?? ''}`.trim()} viewBox="0 0 16 16" aria-hidden="true">
@@ -46,7 +46,7 @@ export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   );
 }
 
-/** A link in a text: to an address, or to what a query finds. */
+/** A link in a text: to an address, or to the results of a query. */
 export function Link({
   to,
   q,
@@ -63,7 +63,6 @@ export function Link({
   );
 }
 
-/** A line about the page or a part of it, behind a picture. */
 export function Strip({
   kind,
   icon,

@@ -9,7 +9,7 @@ import { Icon, Link, Strip } from './icons.tsx';
 import type { MailContent } from './page.ts';
 import { Moment, Received } from './time-band.tsx';
 
-/** A text in which what was found is marked: it comes as text with places, and never as HTML. */
+/** A text with marked matches, rendered as text and never as HTML. */
 export function Marked({
   text,
   matches,
@@ -31,18 +31,18 @@ export function Marked({
   );
 }
 
-/** What was found in a text: UTF-16 code units from `start` up to `end`. */
+/** A match in a text: UTF-16 code units from `start` (included) to `end` (excluded). */
 interface Match {
   readonly start: number;
   readonly end: number;
 }
 
-/** Code units before the first match at most: a narrow row shows some forty. */
+/** Maximum code units before the first match: a narrow row shows about forty. */
 const LEAD = 20;
-/** A word is cut only if it is longer than this. */
+/** Only longer words are cut. */
 const WORD = 16;
 
-/** Returns a snippet that begins shortly before what was found, so that the end of a row does not hide it. */
+/** Returns a snippet that starts shortly before the first match, so that the row's end does not hide it. */
 export function rowSnippet(
   text: string,
   matches: readonly Match[],
@@ -60,7 +60,7 @@ export function rowSnippet(
   };
 }
 
-/** A place that does not part the halves of a character. */
+/** Returns a position that does not split a surrogate pair. */
 function wholeAt(text: string, at: number): number {
   return /[\uDC00-\uDFFF]/.test(text.charAt(at)) ? at + 1 : at;
 }
@@ -71,7 +71,7 @@ interface RowProps {
   readonly chosen: boolean;
 }
 
-/** A message of a list. One that the service deleted has a hatched edge and says so. */
+/** A message of a list. One that the service deleted has a hatched edge and a label. */
 function Row({ hit, href, chosen }: RowProps) {
   return (
     <li class={rowClasses(hit)}>
@@ -91,7 +91,7 @@ export function rowClasses(hit: ListHit): string {
   ].join(' ');
 }
 
-/** When the service deleted a message, also after the moment that is shown; milliseconds since the epoch. */
+/** Returns when the service deleted a message, even after the moment shown; milliseconds since the epoch. */
 function endOf({ line, since }: ListHit): number | null {
   if (line.endedAt !== null) return Date.parse(line.endedAt);
   return since?.kind === 'deleted' ? since.at : null;
@@ -278,7 +278,6 @@ export function Pending({ messages }: { messages: number }) {
   );
 }
 
-/** Says that a query finds nothing, and which one would find something. */
 export function Nothing({ query, nothing }: { query: string; nothing?: NothingFound | undefined }) {
   const { without, beginning } = nothing ?? {};
   return (

@@ -47,7 +47,7 @@ export function PageView({ page }: { page: Page }) {
   return page.kind === 'mail' ? <MailPage page={page} /> : <Later page={page} />;
 }
 
-/** Says that the daemon makes no passes, and since when. What is archived can be read all the same. */
+/** Warns that the daemon makes no sync runs, and since when. Archived mail can still be read. */
 function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState }) {
   if (silentSince === null) return null;
   return (
@@ -66,7 +66,7 @@ function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState
   );
 }
 
-/** How far the first sync is: above the list, or in its place where nothing is here yet. */
+/** Progress of the first sync: above the list, or in its place while it is empty. */
 export function FirstSyncNote({ first }: { first: FirstSync }) {
   const { mailboxes, folders, done, messages } = first;
   const far = (

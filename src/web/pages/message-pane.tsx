@@ -101,7 +101,7 @@ export function MessagePane(props: MessageContent) {
   );
 }
 
-/** The people and the span of the conversation; of a message that stands alone, its sender and time. */
+/** People and time span of the conversation; for a single message, its sender and time. */
 function Who({ conversation: { all }, conversation }: MessageContent) {
   const { line } = ownHit(conversation);
   if (all.length > 1) return <span>{conversationText(all, all.length === MOST_OF_THREAD)}</span>;
@@ -192,7 +192,7 @@ function Content(props: MessageContent): VNode {
 
 const MOST_FILES = 50;
 
-/** What stands next to a message over the whole width: its conversation, attachments, places, and what is near. */
+/** The rail next to a full-width message: its conversation, attachments, places, and related queries. */
 function Rail({ message }: { message: MessageContent }) {
   const { Copy } = useParts();
   const { id, conversation, commit, near, place } = message;

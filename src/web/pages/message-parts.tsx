@@ -35,22 +35,22 @@ export const NO_TEXT: Readonly<Record<NoText, string>> = {
   damaged: 'damaged in the archive',
 };
 
-/** Types whose second half is what their files are called. */
+/** Types whose subtype is the usual file extension. */
 const CALLED_SO = /\/(pdf|zip|jpeg|png|gif|webp|bmp|csv|html)$/;
 
-/** Returns a few letters for the kind of an attachment; empty where neither its type nor its name says it. */
+/** Returns a short label for the kind of an attachment; empty if neither type nor name reveals it. */
 export function typeLabel(type: string, filename: string | null): string {
   if (type === 'message/rfc822') return 'EML';
   if (type === 'text/calendar') return 'ICS';
   return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
 }
 
-/** Returns a file name as its letters are: see `plainLine`. */
+/** Returns a file name in its stored order of letters: see `plainLine`. */
 export function shownName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
-/** Returns the ending of a file name in capitals; empty where it has none that is short and plain. */
+/** Returns the extension of a file name in capitals; empty if it has none that is short and plain. */
 export function extension(filename: string | null): string {
   const end =
     plainLine(filename ?? '')
@@ -59,12 +59,12 @@ export function extension(filename: string | null): string {
   return /^[A-Za-z0-9]{1,5}$/.test(end) && end !== filename ? end.toUpperCase() : '';
 }
 
-/** Returns what a month is called, such as `November 2026` for `2026-11`. */
+/** Returns the name of a month, such as `November 2026` for `2026-11`. */
 export function monthText(key: string): string {
   return `${monthName(monthOf(key))} ${key.slice(0, 4)}`;
 }
 
-/** Returns how a month stands among months: `Nov`, and the first of a year as `’26`. */
+/** Returns the short label of a month: `Nov`, and `’26` for the first of a year. */
 export function monthLabel(key: string, isFirstOfYear: boolean): string {
   return isFirstOfYear ? `’${key.slice(2, 4)}` : shortMonth(monthOf(key));
 }
@@ -73,7 +73,7 @@ function monthOf(key: string): number {
   return Number(key.slice(5));
 }
 
-/** How many pictures of other servers stay where they are. No button loads them. */
+/** The number of blocked remote pictures. There is no button to load them. */
 export function Remote({ remote }: { remote: RemotePictures | null }) {
   const hosts = Object.entries(remote ?? {});
   const all = hosts.reduce((sum, [, pictures]) => sum + pictures, 0);
@@ -150,7 +150,9 @@ export function Attachments({
   );
 }
 
-/** True each time: the bytes were read for this page, and their hash was compared. Unfolds to where the message is. */
+/**
+ * Always true when shown: the bytes were read for this page, and their hash matched. Unfolds to the message's places.
+ */
 export function Proof({
   open: { id, commit },
   hit,
@@ -228,7 +230,7 @@ export function folderQuery({
   return `${filterText('mailbox', mailbox)} ${filterText('in', folder)}`;
 }
 
-/** What is shown of a message whose bytes are not what was stored: the finding, what to do, and what the catalog knows. */
+/** Shown for a message whose bytes differ from the stored ones: the finding, what to do, and the catalog's data. */
 export function Damaged({
   hit: { line },
   damage,
@@ -272,10 +274,9 @@ export function Damaged({
   );
 }
 
-/** Quoted lines that are not worth folding. */
+/** Maximum lines of a quote that is not folded. */
 const SHORT_QUOTE = 3;
 
-/** The text of a message; long quotes are folded where it is read as mail. */
 export function Text({ pieces, folded }: { pieces: readonly TextPiece[]; folded: boolean }) {
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">

@@ -14,21 +14,21 @@ export type View = (typeof VIEWS)[number];
 
 export const MOST_OF_THREAD = 200;
 
-/** Messages of a conversation that are unfolded since the query finds them, besides the one that is opened. */
+/** Maximum messages of a conversation to unfold because the query finds them, besides the opened one. */
 export const MOST_UNFOLDED = 3;
 
 export interface OpenMessage {
   readonly id: string;
-  /** Null where the bytes are not what was stored. */
+  /** Null if the bytes differ from the stored ones. */
   readonly facts: MessageFacts | null;
   readonly damage: Damage | null;
   readonly text: readonly TextPiece[];
   readonly texts: readonly Pick<AttachmentTextState, 'number' | 'status' | 'reason'>[];
-  /** In how many messages attachments are, and where they have what the query looks for. */
+  /** How many messages have each attachment, and its matches for the query. */
   readonly notes: readonly AttachmentNote[];
-  /** The commit with which the archive got it; null where that is not known. */
+  /** The commit that stored the message; null if unknown. */
   readonly commit: number | null;
-  /** When it was last known to be where it was found gone later. */
+  /** When it was last seen in each place where it was later found gone. */
   readonly lastSeen: readonly LastSeen[];
 }
 
@@ -38,9 +38,9 @@ export interface Near {
   readonly found: HitCount;
 }
 
-/** What the chosen view shows besides the message's head. */
+/** Content of the chosen view, besides the message's head. */
 export type ViewContent =
-  /** `others` are unfolded with the message that is open, since the query finds them. */
+  /** `others` are unfolded with the opened message, since the query finds them. */
   | { readonly view: 'thread'; readonly others: readonly OpenMessage[] }
   | { readonly view: 'plain' }
   | { readonly view: 'html'; readonly remote: RemotePictures | null; readonly isReadable: boolean }
@@ -53,11 +53,11 @@ export type ViewContent =
   | {
       readonly view: 'history';
       readonly lines: readonly HistoryLine[];
-      /** The moment that the query names; milliseconds since the epoch. */
+      /** The moment of the query, in milliseconds since the epoch. */
       readonly asOf: number | null;
     };
 
-/** Where a message is read: next to a list, or over the whole width. It decides where its links lead. */
+/** Where a message is read: next to a list, or over the full width. It decides where its links lead. */
 export interface MessagePlace {
   readonly page: 'mail' | 'message';
   readonly query: string;
@@ -65,7 +65,7 @@ export interface MessagePlace {
   readonly after?: string | undefined;
 }
 
-/** Why a message cannot be shown: the sentence of the command line. */
+/** Why a message cannot be shown, in the same sentence as on the command line. */
 export interface Damage {
   readonly message: string;
   readonly hint: string | null;
@@ -76,12 +76,12 @@ export interface MessageContent extends OpenMessage {
   readonly place: MessagePlace;
   readonly conversation: Conversation;
   readonly content: ViewContent;
-  /** Only where it is shown over the whole width. */
+  /** Only if it is shown over the full width. */
   readonly near: readonly Near[];
   readonly dataDir: string;
 }
 
-/** What stands where a message would: none has the id, several have, or it was removed from the archive. */
+/** Shown instead of a message: none has the id, several have it, or it was removed from the archive. */
 export type NoMessage =
   | { readonly kind: 'none' }
   | { readonly kind: 'not-then' }
@@ -104,7 +104,7 @@ export function ownHit({ all, at }: Conversation): SearchHit {
 
 export function messageAddress(place: MessagePlace, id: string, view: View): string {
   const { page, query, sort, after } = place;
-  // The first view has no name in addresses.
+  // Addresses omit the first view.
   const shown = view === 'thread' ? undefined : view;
   return page === 'mail'
     ? pageAddress('/mail', { q: query, sort, after, m: id.slice(0, 16), view: shown })
@@ -115,10 +115,10 @@ export function listAddress({ query, sort, after }: MessagePlace): string {
   return pageAddress('/mail', { q: query, sort, after });
 }
 
-/** What a frame with HTML of a message may do: open links in windows that are not confined, and nothing else. */
+/** Permissions of a frame with a message's HTML: it may only open links, in unconfined windows. */
 export const FRAME_SANDBOX = 'allow-popups allow-popups-to-escape-sandbox';
 
-/** An attachment that is saved with others. */
+/** An attachment to save with others. */
 export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 'size'> {
   readonly id: string;
   readonly date: string | null;
@@ -126,11 +126,11 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 
 interface AttachedFile extends AttachmentLine, SavedFile {}
 
-/** Attachments that are saved as one file, and their bytes, at most. */
+/** Maximum attachments, and maximum bytes, to save as one file. */
 export const MOST_FILES = 500;
 export const MOST_TOGETHER = 500_000_000;
 
-/** Returns the attachments of messages that do not stand in their texts, in the order of the messages. */
+/** Returns the attachments of messages that are not inline, in the order of the messages. */
 export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): AttachedFile[] {
   return hits.flatMap(({ line: { attachments, id, date } }) =>
     (attachments ?? []).flatMap((file) => (file.inline ? [] : { ...file, id, date })),
@@ -145,35 +145,35 @@ export function bytesOf(files: readonly Pick<SavedFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** A message as search lists it, with its conversation, oldest first. It stands in it itself. */
+/** A message as search lists it, with its conversation, oldest first, which includes the message. */
 export interface Conversation {
   readonly all: readonly SearchHit[];
   readonly at: number;
-  /** The ids of those in whose text or attachments the words of the query stand, besides itself. */
+  /** Ids of the other messages with a match in their text or attachments. */
   readonly found: readonly string[];
 }
 
 /** Bytes of a source on one page. */
 export const WINDOW_BYTES = 256 * 1024;
 
-/** A stretch of a source, and how much there is in all. Bytes; the text is what UTF-8 makes of them. */
+/** Part of a source, and its total size. Sizes are bytes; the text is decoded as UTF-8. */
 export interface SourceText {
   readonly from: number;
   readonly length: number;
   readonly size: number;
   readonly text: string;
-  /** What was looked for, where it stands in the whole source, and in `text`; null where nothing was looked for. */
+  /** The matches of a search in the whole source, and in `text`; null without a search. */
   readonly find:
     | (FoundInSource & { readonly text: string; readonly matches: readonly Range[] })
     | null;
-  /** Where the match that is shown begins in `text`. */
+  /** Start of the shown match in `text`. */
   readonly current: number | null;
 }
 
-/** A piece of a message's text: as it is written, quoted, or its signature. */
+/** A piece of a message's text: written, quoted, or the signature. */
 export interface TextPiece {
   readonly kind: 'text' | 'quote' | 'signature';
   readonly lines: readonly string[];
-  /** What the query matched in the lines, joined by line feeds. */
+  /** Matches of the query in the lines, joined by line feeds. */
   readonly matches: readonly Range[];
 }

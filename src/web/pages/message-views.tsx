@@ -16,7 +16,7 @@ import {
 import { useParts } from './parts.ts';
 import { Moment } from './time-band.tsx';
 
-/** Header fields on one page: a header of a mebibyte can have a hundred thousand. */
+/** Maximum header fields on one page: a header of a mebibyte can have a hundred thousand. */
 const MOST_FIELDS = 1_000;
 
 function Headers({
@@ -92,25 +92,25 @@ function Hops({ hops }: { hops: readonly Hop[] }) {
   );
 }
 
-/** Clocks of two servers differ: a hop can seem to have come before the one it followed. */
+/** Clocks of two servers differ, so a hop can appear to precede the previous one. */
 function delayText(ms: number): string {
   if (ms < 0) return `clock ${span(-ms)} behind`;
   return ms < 1_000 ? 'at once' : `after ${span(ms)}`;
 }
 
-/** Something that happened to a message, or the moment that the page shows. */
+/** An event of a message, or the moment that the page shows. */
 interface HistoryStep {
-  /** Milliseconds since the epoch; null where that is not known. */
+  /** Milliseconds since the epoch; null if unknown. */
   readonly ms: number | null;
   readonly kind: 'fact' | 'ended' | 'here';
   readonly title: string;
-  /** What else is known, each a sentence without a point. */
+  /** Further details, each a sentence without a full stop. */
   readonly details: readonly string[];
   readonly place: Pick<HistoryLine, 'mailbox' | 'folder' | 'uid'> | null;
   readonly commit: number | null;
-  /** Of a deletion: when the message was last known to be there; milliseconds since the epoch, null where that is not known. */
+  /** For a deletion: when the message was last seen, in milliseconds since the epoch; null if unknown. */
   readonly seen: number | null;
-  /** It happened after the moment that the page shows. */
+  /** Whether it happened after the moment that the page shows. */
   readonly isLater: boolean;
 }
 
@@ -127,10 +127,10 @@ const EVENTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the history of a message as a line of time, oldest first.
+ * Returns the history of a message as a timeline, oldest first.
  *
- * @param lastSeen when the message was last known to be where it was found gone
- * @param received when the service received it; milliseconds since the epoch, or null
+ * @param lastSeen when the message was last seen in places where it was later found gone
+ * @param received when the service received it, in milliseconds since the epoch; may be null
  * @param asOf the moment that the page shows; null for now
  */
 export function historySteps(
@@ -205,7 +205,7 @@ const SET: Readonly<Record<string, readonly [set: string, unset: string]>> = {
   '\\Deleted': ['marked for deletion', 'no longer marked for deletion'],
 };
 
-/** Returns what a change of flags means, in words: `Read, and starred`; empty where only unknown flags changed. */
+/** Describes a change of flags: `Read, and starred`; empty if only unknown flags changed. */
 function flagsText(before: readonly string[], after: readonly string[]): string {
   const words = Object.entries(SET).flatMap(([flag, [set, unset]]) => {
     const [had, has] = [before.includes(flag), after.includes(flag)];
@@ -251,7 +251,7 @@ function Step({
       <span class="at">
         {ms === null && 'unknown'}
         {ms !== null &&
-          // Before its commit, the archive did not know of it.
+          // The archive did not know the message before its commit.
           (commit === null ? (
             <Moment ms={ms} />
           ) : (
@@ -298,7 +298,7 @@ interface SourceProps {
   readonly window: SourceText | null;
 }
 
-/** A part of the raw source, with links to the parts next to it, and a search of its own. */
+/** A part of the raw source, with links to the adjacent parts, and a search. */
 function Source({ message, window }: SourceProps) {
   if (window === null) return <p class="empty">The source cannot be shown.</p>;
   const { from, length, size } = window;

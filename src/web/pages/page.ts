@@ -11,7 +11,7 @@ import type { QueryProblem } from '../understood-query.ts';
 import type { MessageContent, NoMessage } from './message-props.ts';
 
 export interface Frame {
-  /** What stands in the query box, byte for byte. */
+  /** The text of the query box, byte for byte. */
   readonly query: string;
   readonly problem: QueryProblem | null;
   readonly tree: SideTree;
@@ -23,37 +23,37 @@ export interface Frame {
 }
 
 export interface MailContent {
-  /** Null where the query cannot be understood. */
+  /** Null for an invalid query. */
   readonly list: MailList | null;
   readonly sort: ListSort;
-  /** The last message of the page before, as it stands in the address. */
+  /** `after` as in the address: the last message of the previous page. */
   readonly after: string | undefined;
   readonly message: MessageContent | null;
   readonly pending: number;
 }
 
 interface ExportContent {
-  /** Null where the query cannot be understood. */
+  /** Null for an invalid query. */
   readonly offer: ExportOffer | null;
   readonly format: DownloadFormat;
-  /** Why the last try was refused: a code. */
+  /** Code of the reason why the last attempt was refused. */
   readonly refused: string | null;
 }
 
 interface FilesContent {
-  /** Null where the query cannot be understood. */
+  /** Null for an invalid query. */
   readonly list: FilesList | null;
-  /** The group that is listed; null for all. */
+  /** The listed group; null for all. */
   readonly group: FileGroup | null;
-  /** Pictures in the text of messages are listed as well. */
+  /** Whether inline pictures are listed as well. */
   readonly inlinePictures: boolean;
-  /** The query for the messages that have what is listed, and what it finds; null without a list. */
+  /** The query for the messages with the listed attachments, and its count; null without a list. */
   readonly messages: FilesMessages | null;
-  /** Where the page begins, as it stands in the address. */
+  /** Start of the page, as in the address. */
   readonly after: string | undefined;
-  /** The SHA-256 that the address names, in hex. */
+  /** SHA-256 in the address, in hexadecimal. */
   readonly chosen: string | null;
-  /** What is shown of it; null where none is chosen, or no message has it. */
+  /** Details of the chosen attachment; null if none is chosen, or no message has it. */
   readonly detail: FileDetail | null;
   readonly pending: number;
 }
@@ -61,33 +61,33 @@ interface FilesContent {
 export interface DashboardContent {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** IANA name of the zone in which days begin. */
+  /** IANA name of the zone in which days start. */
   readonly zone: string;
-  /** The zone in the address; null where it names none, or one that nobody knows. */
+  /** The zone in the address; null if there is none, or an unknown one. */
   readonly typedZone: string | null;
-  /** A zone in the address that nobody knows. */
+  /** An unknown zone in the address. */
   readonly wrongZone: string | null;
-  /** Null: each chart shows the time that suits it. */
+  /** Null: each chart shows a suitable range. */
   readonly range: Range | null;
-  /** What every query of the page begins with. */
+  /** Start of every query of the page. */
   readonly base: string;
   readonly commit: { readonly number: number; readonly time: number | null };
   readonly mailboxes: readonly { readonly name: string; readonly query: string }[];
-  /** Null where the query asks for more than mailboxes. */
+  /** Null if the query asks for more than mailboxes. */
   readonly data: DashboardData | null;
 }
 
-/** Pages whose content the server alone makes: the script takes over what stands around it. */
+/** Pages whose content only the server renders: the script takes over the frame around it. */
 export type StillKind = 'health' | 'dashboard' | 'export';
 
 interface StillContent {
   readonly of: StillKind;
   readonly title: string;
-  /** IANA name of the zone in which days begin; null where no days are counted. */
+  /** IANA name of the zone in which days start; null if the page counts no days. */
   readonly zone: string | null;
 }
 
-/** A page of the archive as plain data: the server and the browser make the same page of it. */
+/** A page of the archive as plain data, from which server and browser render the same page. */
 export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'mail' } & MailContent)
   | { readonly kind: 'message'; readonly message: MessageContent }
@@ -99,10 +99,10 @@ export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'still' } & StillContent)
 );
 
-/** Where a page stands among the links of the side. */
+/** Which link of the sidebar a page belongs to. */
 export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
 
-/** All pages but the list of mail: their code is loaded when the first of them is opened. */
+/** All pages except the list of mail: their code loads when the first of them is opened. */
 export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
 
 export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;

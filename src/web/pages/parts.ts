@@ -11,28 +11,28 @@ export interface CopyProps {
   readonly text: string;
   readonly label: string;
   readonly icon: IconName;
-  /** The text is an address of this server, without its name. */
+  /** The text is a path on this server. */
   readonly isAddress?: boolean;
-  /** Only the icon is shown; the label is for readers. */
+  /** Only the icon is visible; the label is for screen readers. */
   readonly isBrief?: boolean;
 }
 
-/** Parts of a page that do more where a script runs. */
+/** Parts of a page that do more with a script. */
 export interface PageParts {
   readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
-  /** What is wrong with the query; a script shows it below the query box. */
+  /** The error in the query; a script shows it below the query box. */
   readonly Problem?: ComponentType<ProblemProps>;
-  /** Where the parser waits once it has read the bar; a script does not need it. */
+  /** Makes the parser wait after the bar; a script does not need it. */
   readonly AfterBar?: ComponentType;
   readonly List: ComponentType<ListProps>;
   readonly Conversation: ComponentType<ConversationProps>;
-  /** Nothing, without a script. */
+  /** Renders nothing without a script. */
   readonly Copy: ComponentType<CopyProps>;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
-  /** Whether this browser remembers a mailbox of the side as unfolded; null where nobody has folded it. */
+  /** Whether this browser has unfolded a mailbox of the sidebar; null if never changed. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
-  /** Given by whoever shows pages: the server has all of them, a browser loads them. */
+  /** The server has all of these parts; a browser loads them. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   readonly Message: ComponentType<MessageContent>;
   readonly Views: ComponentType<MessageContent>;
@@ -67,7 +67,7 @@ export function pageTitle(page: Page): string {
   }
 }
 
-/** Returns the classes of the body: styles depend on what is shown. */
+/** Returns the classes of the body, on which styles depend. */
 export function pageClasses(page: Page): string {
   const isRead =
     page.kind === 'message' ||

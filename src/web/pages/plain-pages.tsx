@@ -63,7 +63,7 @@ export function NotFoundPage({ assets }: Plain) {
 
 export type EnterProblem = 'wrong-code' | 'stale-form' | null;
 
-/** The sign-in page. With JavaScript, the code of a link fills the field and is sent. */
+/** The sign-in page. With JavaScript, the code of a link fills the field and is submitted. */
 export function EnterPage({
   assets,
   token,
@@ -142,7 +142,7 @@ export function AwayPage({ assets, to }: Plain & { to: string | null }) {
   );
 }
 
-/** The parts of a page as they are without a script; the browser's own come from src/web/client/. */
+/** The parts of a page without a script; the browser's own come from src/web/client/. */
 export const PLAIN_PARTS: PageParts = {
   QueryBox,
   Chips,
@@ -157,7 +157,7 @@ export const PLAIN_PARTS: PageParts = {
   Views: MessageViews,
 };
 
-/** In this order: most browsers name others as well. */
+/** The order matters: most browsers also list others. */
 const BROWSERS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Edge', /\bEdg\/(\d{1,4})/],
   ['Opera', /\bOPR\/(\d{1,4})/],
@@ -174,7 +174,9 @@ const SYSTEMS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Linux', /\bLinux\b/],
 ];
 
-/** Returns what people call a browser by what it calls itself: `Firefox 145 on Linux`; else that, as it is. */
+/**
+ * Returns a readable browser name for a user agent, such as `Firefox 145 on Linux`; otherwise the user agent itself.
+ */
 function browserName(agent: string): string {
   const system = SYSTEMS.find(([, mark]) => mark.test(agent))?.[0];
   for (const [name, mark] of BROWSERS) {
@@ -186,10 +188,10 @@ function browserName(agent: string): string {
 }
 
 interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'> {
-  /** Names the session in a form. */
+  /** Identifies the session in a form. */
   readonly id: string;
   readonly isThis: boolean;
-  /** Addresses of the mailboxes that it is limited to; null for none. */
+  /** Addresses of the mailboxes that it is limited to; null for no limit. */
   readonly mailboxes: readonly string[] | null;
 }
 
@@ -258,7 +260,7 @@ const PREFERENCES = [
   ],
 ] as const;
 
-/** What this browser remembers for itself. Only a script can: without one there is nothing to choose. */
+/** Preferences stored in this browser; hidden without a script, which they need. */
 function Preferences() {
   return (
     <form id="preferences" class="preferences" hidden>
@@ -303,7 +305,7 @@ function LaterPages({ page }: { page: LaterPage }): VNode | null {
     case 'files':
       return <FilesPage page={page} />;
     case 'still':
-      // What a script shows of a page that was made here.
+      // The server never renders this: it is what a script shows of a page rendered here.
       return null;
   }
 }

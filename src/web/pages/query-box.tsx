@@ -7,7 +7,7 @@ function queriedPath(here: Here): '/mail' | '/files' {
   return here === 'files' ? '/files' : '/mail';
 }
 
-/** The query as a form: without JavaScript, Enter sends it. */
+/** The query as a form; without JavaScript, Enter submits it. */
 export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: Here }) {
   const path = queriedPath(here);
   return (
@@ -49,8 +49,8 @@ const CHIPS = [
 ] as const;
 
 /**
- * Filters that write the query: each is a link to the query with it, or without it. Those that are on come first, because
- * on a phone the others may lie outside of the window.
+ * Filters as links that add or remove a term of the query. Active filters come first, because on a phone the others may
+ * be out of view.
  */
 export function Chips({ frame: { query } }: { frame: Frame }) {
   const chips = CHIPS.map(([word, label]) => ({

@@ -19,7 +19,7 @@ const TARGETS: readonly Target[] = [
   ['health', '/health', 'Health', 'pulse'],
 ];
 
-/** The four ways on a narrow window, in reach of a thumb. */
+/** The four main links of a narrow window, within reach of a thumb. */
 function BottomNav({ here, query, matters }: { here: Here; query: string; matters: number }) {
   const current = here === 'message' ? 'mail' : here;
   return (
@@ -44,7 +44,7 @@ function BottomNav({ here, query, matters }: { here: Here; query: string; matter
   );
 }
 
-/** The worst state of the archive in words and shape, as a link to what is behind it. */
+/** The archive's worst state in words and shape, linked to its details. */
 function StateLink({ state, matters }: { state: ArchiveState; matters: number }) {
   const { level, provenAt, now } = state;
   return (
@@ -63,11 +63,7 @@ function StateLink({ state, matters }: { state: ArchiveState; matters: number })
   );
 }
 
-/**
- * Returns the state of an archive in two or three words.
- *
- * @param now milliseconds since the epoch
- */
+/** Returns the archive's state in a few words. @param now milliseconds since the epoch */
 export function stateWords(
   { level, provenAt, isMirror }: Pick<ArchiveState, 'level' | 'provenAt' | 'isMirror'>,
   matters: number,
@@ -89,7 +85,7 @@ function ago(ms: number): string {
 interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
-  /** A page of the mail without a place for a message. */
+  /** A page of mail without a pane for a message. */
   readonly isList?: boolean;
   readonly children: ComponentChildren;
 }
@@ -97,7 +93,7 @@ interface ShellProps {
 export function Shell({ frame, here, isList = false, children }: ShellProps) {
   const { query, tree, past, closing, matters } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
-  // Has most of the elements, and changes with few keys.
+  // The sidebar has most of the elements, and few keys change it.
   const side = useMemo(
     () => <Side tree={tree} query={query} here={here} matters={matters} />,
     [tree, query, here, matters],
@@ -159,7 +155,7 @@ function Foot({
   past,
   deleted,
 }: Pick<Frame, 'closing' | 'past'> & {
-  /** Messages, as the link counts them: a message that was moved has left a place, and is not deleted. */
+  /** Messages, as the link counts them: a moved message has left a place, but is not deleted. */
   deleted: number | null;
 }) {
   if (past !== null)

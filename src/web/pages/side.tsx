@@ -9,7 +9,7 @@ interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
   readonly here: Here;
 }
 
-/** Mailboxes that are unfolded until somebody folds them; of more than these, only the first one. */
+/** Maximum mailboxes that are unfolded by default; if there are more, only the first is. */
 const MOST_UNFOLDED = 3;
 
 export function Side({ tree, query, here, matters }: SideProps) {
@@ -89,7 +89,7 @@ export function Side({ tree, query, here, matters }: SideProps) {
   );
 }
 
-/** A mailbox, which folds. Without folders there is nothing to fold. */
+/** A mailbox, which can be folded if it has folders. */
 function Mailbox({
   mailbox,
   current,
@@ -110,7 +110,7 @@ function Mailbox({
   const isCurrent = folders.some(({ query }) => query === current);
   return (
     <div class="mailbox">
-      {/* Next to what folds, not in it: a link in a button is none for a screen reader. */}
+      {/* Next to the summary, not in it: screen readers do not expose a link inside a button. */}
       {own}
       <details data-fold={at} open={chosen(String(at)) ?? (isUnfolded || isCurrent)}>
         <summary aria-label={`Folders of ${mailbox.name}`}>
@@ -145,7 +145,7 @@ function Mailbox({
   );
 }
 
-/** A link that writes a query, with the number of messages that it finds, and one to those that are unread. */
+/** A link to a query with its number of messages, and one to the unread ones. */
 function Entry({
   entry: { name, path, query, tag, unread, ...entry },
   icon,
@@ -156,7 +156,7 @@ function Entry({
   entry: SideEntry;
   icon: IconName;
   level: 'strong' | 'l2' | '';
-  /** The query of the list that is shown; null on other pages. */
+  /** The query of the shown list; null on other pages. */
   current: string | null;
   life?: Pick<EarlierFolder, 'from' | 'to'>;
 }) {

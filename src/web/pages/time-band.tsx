@@ -4,7 +4,7 @@ import { asOf, asOfWord, pageAddress } from '../query-text.ts';
 import { Icon, Link } from './icons.tsx';
 import type { Frame } from './page.ts';
 
-/** A time of day alone, in the zone of this machine. */
+/** The time of day alone, in this machine's zone. */
 export function Clock({ ms }: { ms: number }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
@@ -22,7 +22,7 @@ export function Received({ date, day = false }: { date: string | null; day?: boo
   );
 }
 
-/** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
+/** A moment such as `20 Nov 2026 14:05` in this machine's zone; `day` omits the time. */
 export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
@@ -41,11 +41,11 @@ const AGO = [
   [365, 'a year ago'],
 ] as const;
 
-/** The moment that the pages show, where it is not now. Without a script it has steps of a day. */
+/** The history bar, if the pages show the past. Without a script it has steps of a day. */
 export function TimeBand({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
   const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
-  // The link of the bar brings it up.
+  // Opened by the link in the query bar.
   if (past === null)
     return (
       <section class="band at-now" id="then" aria-label="As it was">
@@ -76,7 +76,10 @@ export function TimeBand({ frame }: { frame: Frame }) {
   );
 }
 
-/** What changed on the day, what the archive knew at the moment, and what came since: each number leads to what it counts. */
+/**
+ * What changed on the day, what the archive had at the moment, and what has arrived since. Each number links to what it
+ * counts.
+ */
 export function Since({ frame: { past, query } }: { frame: Frame }) {
   if (past === null) return null;
   const { messages, ended, later, day } = past;
