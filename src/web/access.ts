@@ -2,10 +2,13 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Reached } from '../core/listener.ts';
 import { SESSION_MS } from './sessions.ts';
 
-/** The cookies of one server, as it was reached: two servers on one machine share a name's cookies, whatever the port. */
+/**
+ * Cookies of one server, as it was reached. Ports do not separate cookies, so two servers on one machine need different
+ * names.
+ */
 export interface CookieNames {
   readonly session: string;
-  /** Of a browser that is not signed in: what the token of the sign-in form is bound to. */
+  /** Identifies a browser that is not signed in; the token of the sign-in form is bound to it. */
   readonly form: string;
   readonly secure: boolean;
 }
@@ -17,7 +20,7 @@ export function cookieNames(port: number, secure: boolean): CookieNames {
     : { session: `mailkeep-${port}`, form: `mailkeep-form-${port}`, secure };
 }
 
-/** Returns the value of a cookie; undefined where there is none, or several of the name. */
+/** Returns the value of a cookie; undefined if there is none, or several with the name. */
 export function cookieValue(header: string | null, name: string): string | undefined {
   const values = (header ?? '').split(';').flatMap((pair) => {
     const at = pair.indexOf('=');
@@ -34,7 +37,7 @@ export function removedCookie(name: string, secure: boolean): string {
   return cookie(name, '', secure, 0);
 }
 
-/** Returns the `Set-Cookie` of the form cookie, which ends with the browser's session. */
+/** Returns the `Set-Cookie` of the form cookie, which expires with the browser's session. */
 export function formCookie({ form, secure }: CookieNames, value: string): string {
   return cookie(form, value, secure, null);
 }
@@ -51,13 +54,13 @@ function cookie(name: string, value: string, secure: boolean, maxAge: number | n
 }
 
 /**
- * Tokens that forms carry, so that no page of another origin can send them: bound to what only the browser's own cookie
- * names, and to the key of this run of the server.
+ * Form tokens against requests forged by other origins. They are bound to the browser's own cookie and to a random key
+ * of this run of the server.
  */
 export class FormTokens {
   readonly #key = randomBytes(32);
 
-  /** @param subject what the browser is known by: the key of its session, or the value of its form cookie */
+  /** @param subject identifies the browser: the key of its session, or the value of its form cookie */
   of(subject: string): string {
     return this.#sign(subject).toString('base64url');
   }
@@ -77,12 +80,12 @@ export function newFormCookie(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** The header that requests of our own script carry; a form cannot set it. */
+/** Header sent by our own scripts; a form cannot set it. */
 const OWN_HEADER = 'x-mailkeep';
 
 /**
- * Returns whether a request to `/api` comes from a page of this server: by what the browser says of it, which no page
- * can change. Whatever changes something carries our own header as well.
+ * Returns whether a request to `/api` comes from a page of this server. It relies on headers set by the browser, which
+ * no page can change. Requests that change data must also have our own header.
  */
 export function isOwnApiRequest(request: Request, { origin }: Reached): boolean {
   const { headers, method } = request;
@@ -92,16 +95,16 @@ export function isOwnApiRequest(request: Request, { origin }: Reached): boolean 
   return method === 'GET' || method === 'HEAD' || headers.get(OWN_HEADER) === '1';
 }
 
-/** Who has a browser ask for a page: this server or the user, a link elsewhere, or what a page elsewhere loads. */
+/** Origin of a browser's request: this server or the user, a link elsewhere, or a resource load by another page. */
 type Asker = 'own' | 'link' | 'foreign';
 
 /**
- * Returns who has a browser ask for a page. Another port of this machine is elsewhere: it is the same site, whose
- * requests carry our cookies. Old browsers, and programs, do not say.
+ * Returns the origin of a browser's request. Another port of this machine counts as elsewhere: it is the same site, so
+ * its requests carry our cookies. Old browsers, and other programs, do not send the header.
  */
 export function askerOf({ headers }: Request): Asker {
   const site = headers.get('sec-fetch-site') ?? 'none';
-  // A bookmark, an address that was typed, a link in a terminal or a program of the user's.
+  // A bookmark, a typed address, a link in a terminal or another program of the user.
   if (site === 'none' || site === 'same-origin') return 'own';
   const mode = headers.get('sec-fetch-mode');
   const isWindow = mode === 'navigate' && headers.get('sec-fetch-dest') === 'document';
@@ -109,8 +112,8 @@ export function askerOf({ headers }: Request): Asker {
 }
 
 /**
- * Returns whether a form may come from a page of this server. Its token decides; this refuses what a browser marks as
- * foreign. A page without a referrer sends its forms with the origin `null`.
+ * Returns whether a form may come from a page of this server. The token decides; this check refuses requests that a
+ * browser marks as foreign. A page without a referrer sends forms with the origin `null`.
  */
 export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean {
   const site = headers.get('sec-fetch-site');
@@ -120,12 +123,12 @@ export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean
 }
 
 /**
- * What a sign-in that is limited to mailboxes may ask for: answers that come from a catalog of these mailboxes, or obey
- * `ServedReader.mailboxes`. Anything else is refused, so that a new page is before somebody decides what it shows.
+ * Paths open to a sign-in that is limited to mailboxes: their responses use a catalog of these mailboxes, or obey
+ * `ServedReader.mailboxes`. All other paths are refused, including new ones until their access has been decided.
  */
 const PATHS: readonly RegExp[] = [
   /^\/(?:mail|dashboard|export|you|sign-out|you\/end)?$/,
-  // Runs, verifications and retention are about all mailboxes.
+  // Runs, verifications and retention cover all mailboxes.
   /^(?:\/api\/page)?\/health(?:\/(?:folders|quarantine|held))?$/,
   /^\/m\/[^/]+(?:\/html|\/source|\/attachments\/[^/]+)?$/,
   /^\/files(?:\/[0-9a-f]{64}\/preview)?$/,

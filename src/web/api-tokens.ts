@@ -5,15 +5,15 @@ import type { ApiToken, StateFile } from '../core/state.ts';
 const SCOPE = 'api-token';
 const KEY_SCOPE = 'api-token-key';
 const KEY = 'hmac-sha256';
-/** The last use is written down this often at most, in milliseconds. */
+/** Minimum time between two records of a token's use, in milliseconds. */
 const NOTED_MS = 60_000;
 const PREFIX = 'mk_';
 
 type TokenState = Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>;
 
 /**
- * The tokens of an archive's API. A secret is shown once; what is stored is its HMAC under a key of this archive, so that
- * a stored value fits nothing that was found elsewhere. Times are milliseconds since the epoch.
+ * API tokens of an archive. A secret is shown once. Only its HMAC under a key of this archive is stored, so that a
+ * stored value cannot be matched elsewhere. Times are milliseconds since the epoch.
  */
 export class ApiTokens {
   constructor(private readonly state: TokenState) {}
@@ -30,7 +30,7 @@ export class ApiTokens {
     return { secret, token };
   }
 
-  /** Returns all tokens, the oldest first; expired ones too. */
+  /** Returns all tokens, including expired ones, oldest first. */
   list(): ApiToken[] {
     return this.state
       .entries(SCOPE)
@@ -38,11 +38,7 @@ export class ApiTokens {
       .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
-  /**
-   * Ends every token of an id or a name.
-   *
-   * @returns those that ended
-   */
+  /** Revokes every token with an id or a name. @returns the revoked tokens */
   revoke(idOrName: string): ApiToken[] {
     const found = this.state
       .entries(SCOPE)
@@ -51,7 +47,7 @@ export class ApiTokens {
     return found.map(({ value }) => value);
   }
 
-  /** Returns the token of a secret, and notes its use; undefined for one that expired, was revoked or never was. */
+  /** Returns the token for a secret, and records its use; undefined if it is expired, revoked or unknown. */
   find(secret: string, now: number): ApiToken | undefined {
     const hmacKey = this.state.get(KEY_SCOPE, KEY);
     return hmacKey === undefined ? undefined : this.#used(hashOf(secret, hmacKey), now);
@@ -68,7 +64,7 @@ export class ApiTokens {
     this.state.set(SCOPE, key, token);
   }
 
-  /** Returns the key of this archive, and makes it where there is none. */
+  /** Returns the key of this archive, creating it if necessary. */
   #newKey(): string {
     return this.state.together(() => {
       const known = this.state.get(KEY_SCOPE, KEY);
@@ -80,8 +76,8 @@ export class ApiTokens {
   }
 
   /**
-   * When a token was last used is not worth an error: the state may be locked, or its disk full. One that another process
-   * has revoked since it was read must not come back by this.
+   * A failure to record the last use is ignored: the state may be locked, or its disk full. A token that another
+   * process has just revoked must not be written back.
    */
   #note(key: string, now: number): void {
     try {

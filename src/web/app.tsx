@@ -33,7 +33,7 @@ import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
-/** Returns the function that answers every request of the web interface; it never throws. */
+/** Returns the request handler of the web interface; it never throws. */
 export function webApp(
   parts: DoorParts,
 ): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {
@@ -48,12 +48,12 @@ export function webApp(
   };
 }
 
-/** Refuses a page of a name that somebody made point here: it learns nothing, not even what this is. */
+/** Refuses a request under a foreign host name (DNS rebinding), without revealing what this server is. */
 export function refusedToAll(status: number): Response {
   return secured(plain(status));
 }
 
-/** The API of the service has its own rules: tokens, no cookies, and whoever sends no `Origin` may ask. */
+/** The Mailbox API has its own rules: tokens, no cookies, and requests without `Origin` are allowed. */
 export function isOfMirror(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
@@ -72,7 +72,7 @@ function appOf(parts: DoorParts): WebApp {
     const { raw, path } = context.req;
     const isApi = path === '/api' || path.startsWith('/api/');
     if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
-    // Nothing of ours is loaded by others: not even that it is there is told by whether it loads.
+    // Other sites may load nothing from here: even whether it loads would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
@@ -80,7 +80,7 @@ function appOf(parts: DoorParts): WebApp {
     return undefined;
   });
   publicRoutes(app, parts);
-  // Whatever follows is behind the sign-in: without one, every address gives the same answer.
+  // Everything below is behind the sign-in: without one, every address gives the same answer.
   app.use(async (context, next) => {
     const session = sessionIn(context, parts);
     if (session === undefined) {
@@ -101,7 +101,7 @@ function appOf(parts: DoorParts): WebApp {
   return app;
 }
 
-/** What answers a request that no route does, and one whose route failed. */
+/** Answers requests without a matching route, and those whose route failed. */
 export function lastRoutes(
   app: WebApp,
   { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
@@ -119,14 +119,14 @@ export function lastRoutes(
   });
 }
 
-/** An error of `/api`: the code alone, since the pages have the words. */
+/** Returns an error of `/api`: only the code, since the pages have the text. */
 export function refused(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
 function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void {
   app.get('/api/events', (context) => {
-    // Nobody reads the stream of a HEAD, nor ends it.
+    // The stream of a HEAD request would be neither read nor closed.
     if (context.req.method === 'HEAD')
       return context.body(null, 200, { 'content-type': 'text/event-stream' });
     const stream = events.open(context.get('session'));
@@ -135,8 +135,8 @@ function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void 
 }
 
 /**
- * Has the daemon look for new mail now: for a script, and as a form. Limited sign-ins ask for neither: see
- * `access.ts`. Who may read some mailboxes starts nothing for all of them.
+ * Makes the daemon look for new mail, for a script or by a form. Limited sign-ins may not, since it covers all
+ * mailboxes: see `access.ts`.
  */
 function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   const { assets } = parts;
@@ -157,10 +157,10 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<LookA
   }
 }
 
-/** Bytes of a query in a form: each of its 4,000 characters may need nine. */
+/** Maximum bytes of a form with a query: each of its 4,000 characters may need nine. */
 const MOST_BYTES = 40_000;
 
-/** Saved searches, which the command line shares: listed, saved and forgotten. */
+/** Lists, saves and forgets saved searches, which the command line shares. */
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   const { dataDir } = archive;
   app.get('/api/saved', (context) => context.json({ data: savedSearches(dataDir) }));

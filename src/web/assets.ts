@@ -12,14 +12,14 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
-/** What the build has written: the served names by those of their sources, all that is served, and imports of scripts. */
+/** Output of the build: served names by source name, all served files, and the imports of scripts. */
 const BUILT = z.object({
   names: z.record(z.string(), z.string()),
   served: z.array(z.string()),
   imports: z.record(z.string(), z.array(z.string())),
 });
 
-/** Reads the assets of the build: all are needed by the first page, and are small. */
+/** Reads the built assets into memory: they are small, and the first page needs all of them. */
 export function builtAssets() {
   const sources = import.meta.url.endsWith('.ts');
   const folder = new URL(sources ? '../../dist/web/' : './web/', import.meta.url);
@@ -35,19 +35,18 @@ export function builtAssets() {
     }),
   );
   return {
-    /** Returns the address of an asset by the name of its source, such as `style.css`. */
+    /** Returns the address of an asset by its source name, such as `style.css`. */
     address(name: string): string {
       const served = names[name];
       if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
       return `/assets/${served}`;
     },
-    /** Returns the addresses of the scripts that one imports before it runs. */
+    /** Returns the addresses of the scripts that a script imports before it runs. */
     imports: (name: string): readonly string[] =>
       (imports[name] ?? []).map((served) => `/assets/${served}`),
-    /** Returns what is served at a name below `/assets/`; undefined for anything else. */
     file: (served: string): Asset | undefined => files.get(served),
   };
 }
 
-/** Files that pages name, as the build made them: their names carry a hash of their content. */
+/** Built files for pages. Their names contain a hash of their content. */
 export type Assets = ReturnType<typeof builtAssets>;

@@ -8,9 +8,9 @@ import {
 } from '../service/message-view.ts';
 
 /**
- * Returns the decoded bytes of an attachment that a listing names by an id of the origin's own; null where no part of the
- * source is surely the one. Parts are told by their order where all of them agree with the listing, else by type, size
- * and name, where these are theirs alone or as many parts as listed attachments share them.
+ * Returns the decoded bytes of an attachment by its id in the origin's listing; null if no part of the source certainly
+ * matches. Parts are matched by order if all agree with the listing. Otherwise they are matched by type, size and name,
+ * if these are unique or as many parts as listed attachments share them.
  */
 export function listedAttachment(
   source: Buffer,

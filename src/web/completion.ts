@@ -21,7 +21,7 @@ interface KnownPeriod {
   readonly messages: number;
 }
 
-/** A year, or the beginning of one of its months. */
+/** A year, or the start of one of its months. */
 const MONTHS_OF = /^(\d{4})-?\d{0,2}$/;
 const MOMENTS: readonly (readonly [string, string])[] = [
   ['yesterday', 'the end of yesterday'],
@@ -34,12 +34,12 @@ function row(insert: string, label: string, detail: string, count: number | null
   return { insert, label, detail, count, kind: 'date' };
 }
 
-/** Years and months that have messages, counted once a commit in the zone in which queries are read. */
+/** Years and months that have messages, counted once per commit in the zone of queries. */
 class KnownDates {
   #version = -1;
   readonly #periods = new Map<string, readonly KnownPeriod[]>();
 
-  /** Returns today, this month, the last one, and each year; or the months of the year that is typed. */
+  /** Returns today, this month, the last one and each year; or the months of the typed year. */
   rows(
     reader: ServedReader,
     operator: string,
@@ -83,11 +83,11 @@ class KnownDates {
   }
 }
 
-/** For people, in milliseconds: their addresses are walked in order. */
+/** Time limit for people, in milliseconds: their addresses are read in order. */
 const PEOPLE_MS = 6;
-/** For the numbers of people that no sums are kept of, in milliseconds. */
+/** Time limit for counts of people without sums, in milliseconds. */
 const COUNTING_MS = 12;
-/** Messages of a person up to which they are counted one by one. */
+/** Maximum messages of a person to count individually. */
 const MOST_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
@@ -96,11 +96,11 @@ const SPAN = { start: 0, end: 0 };
 export class Completion {
   readonly #dates = new KnownDates();
 
-  /** Returns what may be meant, the likeliest first: at most eight rows. */
+  /** Returns the possible completions, most likely first: at most eight rows. */
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
     const { from, to } = word;
-    // Numbers are those of now.
+    // Counts are as of now.
     const isPast = /(?:^|\s)asof:/i.test(request.query);
     return this.#of(reader, word, request)
       .slice(0, MOST_ROWS)
@@ -166,7 +166,7 @@ function folders(
     if (rows.size >= MOST_ROWS) break;
     const path = writtenFor('in', folder.folder);
     const isShared = new Set((byPath.get(folder.folder) ?? []).map(mailboxKey)).size > 1;
-    // A minus would exclude the folder alone, and look for the mailbox.
+    // A minus would exclude only the folder, and still search for the mailbox.
     const box = isShared && !excluded ? ` ${filterText('mailbox', folder.address)}` : '';
     const query = `${boxes.length > 1 ? `${filterText('mailbox', folder.address)} ` : ''}in:${path}`;
     const goneAt = catalog.folders.goneAt(folder.id);
@@ -208,7 +208,7 @@ function saved(reader: ServedReader, typed: string): Row[] {
     }));
 }
 
-/** An address that a query can name exactly, without quotes. */
+/** An address that a query can match exactly, without quotes. */
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
 function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
@@ -222,7 +222,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
     .filter(({ address }) => EXACT.test(address));
   const hasTime = within(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
-    // Only these are found by the exact address; the others find its words.
+    // Only these operators find the exact address; the others find its words.
     const exact = { from: sent, recip: received }[operator];
     const isExact = exact !== undefined || operator === 'contact';
     const insert = isExact ? `<${address}>` : writtenFor('to', address);
@@ -238,7 +238,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
 }
 
-/** Counts what a term finds that no sums are kept of; null where there is no time. */
+/** Counts the results of a term without sums; null if there is no time. */
 function countOf(
   catalog: ServedReader['catalog'],
   query: string,
@@ -278,7 +278,7 @@ function types({ catalog }: ServedReader, typed: string): Row[] {
 
 const UNLIKE = 8;
 
-/** By the last part, then by the path; folders that are gone come after the others. */
+/** Ranks by the last part, then by the path; folders that are gone come last. */
 function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
   const likeness = last.startsWith(wanted)
@@ -293,7 +293,7 @@ function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   return likeness + (gone ? 4 : 0);
 }
 
-/** What no quotation marks can hold. */
+/** No quotation marks can enclose such a name. */
 function isWritable(name: string): boolean {
   return !/["“”„]/u.test(name) && name !== '';
 }

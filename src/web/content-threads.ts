@@ -5,13 +5,13 @@ import { builtWorker, JobPool } from '../core/worker-thread.ts';
 import type { RenderedText } from '../service/message-view.ts';
 import { type Criteria, statusRefusal, tooSoon } from '../service/surface.ts';
 
-/** Sources lie outside of V8's heap; a parsed message is several times its text. MiB. */
+/** Sources are outside V8's heap; a parsed message is several times its text. MiB. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 type ResultOf<Job extends ContentJob> = Extract<ContentResult, { kind: Job['kind'] }>;
 type Lane = JobPool<ContentJob, ContentResult>;
 
-/** Reads sources for the mirror, a job a thread at a time. What takes too long ends with its thread. */
+/** Reads sources for the mirror, one job per thread at a time. A job past its deadline is stopped with its thread. */
 export class ContentThreads {
   readonly #all: Lane[] = [];
   readonly #idle: Lane[] = [];
@@ -19,9 +19,9 @@ export class ContentThreads {
   #closed = false;
 
   /**
-   * @param most threads
-   * @param deadlineMs of one job, in milliseconds
-   * @param segments where segments are that are not in the folder; without it, all are
+   * @param most maximum threads
+   * @param deadlineMs time limit of a job, in milliseconds
+   * @param segments store of segments that are not in the directory; if absent, all of them are
    */
   constructor(
     private readonly most: number,
@@ -31,10 +31,10 @@ export class ContentThreads {
   ) {}
 
   /**
-   * Does a job.
+   * Runs a job.
    *
-   * @param make returns the job when a thread is free, or throws where it is too late for it
-   * @throws Refusal 502 where it took too long or more memory than a thread may have; what the job throws
+   * @param make returns the job when a thread is free, or throws if it is too late
+   * @throws Refusal 502 if it exceeds the time or memory limit of a thread; what the job throws
    */
   async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
     const { segments } = this;
@@ -53,7 +53,7 @@ export class ContentThreads {
         void lane.end();
       }, this.deadlineMs);
       const result = await lane.run(make());
-      // A job answers in its own kind.
+      // The result has the job's kind.
       return result as ResultOf<Job>;
     } catch (error) {
       if (isLate || hasCode(error, 'thread-ended'))
@@ -67,7 +67,7 @@ export class ContentThreads {
     }
   }
 
-  /** Ends the threads, also those that are busy, and whatever waits for one. */
+  /** Stops all threads, including busy ones, and rejects waiting jobs. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#all.map((lane) => lane.end()));
@@ -90,17 +90,17 @@ export class ContentThreads {
   }
 }
 
-/** Work that reads raw sources, and is done on a thread. */
+/** A job that reads raw sources on a thread. */
 export type ContentJob = {
   readonly dataDir: string;
-  /** Whether segments may be missing in the folder: a job that needs one fails with `segment-elsewhere`. */
+  /** Segments may be missing in the directory: a job that needs one fails with `segment-elsewhere`. */
   readonly isPartial?: boolean;
 } & (
   | {
       readonly kind: 'match';
       readonly criteria: Criteria;
       readonly ids: readonly MessageId[];
-      /** Milliseconds that it may take. */
+      /** Time limit, in milliseconds. */
       readonly withinMs: number;
     }
   | { readonly kind: 'text'; readonly id: MessageId }
@@ -113,41 +113,44 @@ export type ContentJob = {
 );
 
 export type ContentResult =
-  /** Which of the messages match, by their positions; null where the time was over. */
+  /** Positions of the matching messages; null if time ran out. */
   | {
       readonly kind: 'match';
       readonly positions: readonly number[] | null;
-      /** The messages whose sources are damaged, by their positions: nobody knows whether they match. */
+      /** Positions of messages with damaged sources: whether they match is unknown. */
       readonly damaged: readonly number[];
       readonly why: Thrown | null;
     }
   | { readonly kind: 'text'; readonly rendered: RenderedText }
-  /** Null where it cannot be told which part it is. */
+  /** Null if the part cannot be identified. */
   | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };
 
-/** Requests of one token that are answered at once; further ones wait. */
+/** Requests of one token that run at once; others wait. */
 const AT_ONCE = 8;
-/** Requests of one token that wait: fewer than the listener has connections, so that others can still connect. */
+/**
+ * Maximum waiting requests of one token: fewer than the listener's connections, so that other clients can still
+ * connect.
+ */
 const WAITING = 120;
-/** Searches of one token that are carried out or wait for that. */
+/** Maximum searches of one token that run or wait. */
 const SEARCHING = 60;
 
 interface Line {
   answering: number;
-  /** Requests that gave up their turn until their search is done. */
+  /** Requests that gave up their turn until their search has finished. */
   searching: number;
   readonly waiting: (() => void)[];
   last: Promise<unknown>;
 }
 
-/** Keeps one token from taking everything: a few of its requests are answered at a time, and one costly search. */
+/** Limits each token to a few requests and one costly search at a time. */
 export class TokenTurns {
   readonly #lines = new Map<string, Line>();
 
   /**
-   * Resolves when a request of a token may be answered, with the function that ends its turn.
+   * Waits for a turn, and resolves to the function that ends it.
    *
-   * @throws Refusal 429 where too many of them wait
+   * @throws Refusal 429 if too many requests of the token wait
    */
   async enter(token: string): Promise<() => void> {
     const line = this.#line(token);
@@ -166,10 +169,10 @@ export class TokenTurns {
   }
 
   /**
-   * Runs what a token may do once at a time, in the order in which it was asked for. Meanwhile the request gives its turn
-   * to others of the token; then it gets the next turn that ends.
+   * Runs a task that each token may run only once at a time, in order of arrival. Meanwhile the request gives its turn
+   * to the token's others, and then gets the next free one.
    *
-   * @throws Refusal 429 where too many of them wait
+   * @throws Refusal 429 if too many of them wait
    */
   async alone<T>(token: string, act: () => Promise<T>): Promise<T> {
     const line = this.#line(token);

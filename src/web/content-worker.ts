@@ -1,4 +1,4 @@
-/** Entry of the threads that read sources for the mirror; content-threads.ts is its other side. */
+/** Entry point of the threads that read sources for the mirror; content-threads.ts is the other side. */
 
 import { realFiles } from '../archive/file-system.ts';
 import type { LogReader } from '../archive/log-reader.ts';
@@ -12,7 +12,7 @@ import { listedAttachment } from './attachment-parts.ts';
 import type { ContentJob, ContentResult } from './content-threads.ts';
 import { matchingSources } from './source-search.ts';
 
-/** Headers are looked at no further than this, in bytes. */
+/** Maximum bytes of headers to search. */
 const HEADER_BYTES = 262_144;
 
 async function answer(job: ContentJob, sources: LogReader): Promise<ContentResult> {
@@ -45,7 +45,7 @@ function matching(
         : sources.readSource(id, HEADER_BYTES).bytes;
     } catch (error) {
       if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
-      // All of them are named, so that whoever asked can leave them out.
+      // All damaged messages are listed, so that the client can leave them out.
       damaged.push(position);
       why ??= thrownBy(error);
       return null;
@@ -57,7 +57,7 @@ function matching(
 }
 
 serveJobs<ContentJob, ContentResult>(async (job) => {
-  // Opened for each job: a rebuild or a purge may have put other files in their place.
+  // Reopened for each job: a rebuild or a purge may have replaced files.
   const { dataDir, isPartial = false } = job;
   const segments = isPartial ? segmentsHere(realFiles, dataDir) : undefined;
   const reader = openReaderOf(dataDir, {}, segments);

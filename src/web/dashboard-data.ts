@@ -6,11 +6,11 @@ export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'd
 
 export interface StoredBytes {
   readonly name: string;
-  /** Which series of the mailboxes it belongs to, from 0; null for none. */
+  /** Number of its mailbox series, from 0; null for none. */
   readonly series: number | null;
   readonly bytes: number;
   readonly messages: number | null;
-  /** Null for what is gathered, or what the language cannot name. */
+  /** Null for combined rows, or if no query can describe them. */
   readonly query: string | null;
 }
 
@@ -19,7 +19,7 @@ export type Range = (typeof RANGES)[number];
 
 export type Unit = 'hour' | 'day' | 'week' | 'month';
 
-/** A stretch of time of the reader's zone; times are milliseconds since the epoch. */
+/** A period in the reader's zone; times are milliseconds since the epoch. */
 export interface Period {
   readonly from: number;
   readonly to: number;
@@ -31,13 +31,13 @@ export interface Periods {
   readonly list: readonly Period[];
 }
 
-/** Bars of a chart at most: an archive that claims to be older is shown from then on. */
+/** Maximum bars of a chart: an older archive is shown from then on. */
 const MOST_PERIODS = 1_200;
 
 /**
- * Returns the periods of a range, which ends with the one that `now` is in.
+ * Returns the periods of a range, which ends with the one that contains `now`.
  *
- * @param oldest where the range `all` begins, milliseconds since the epoch
+ * @param oldest start of the range `all`, milliseconds since the epoch
  * @param zone IANA name; absent: this machine's
  */
 export function periodsOf(
@@ -59,7 +59,10 @@ export function periodsOf(
   return { unit, list: consecutive(unit, Math.min(count, MOST_PERIODS), now, zone) };
 }
 
-/** Returns so many hours, the last of which `now` is in. Those of zones begin at full and at half hours. */
+/**
+ * Returns the last hours, including the one that contains `now`. Hours start on UTC hours, so in some zones at half
+ * past.
+ */
 export function lastHours(count: number, now: number, zone: string | undefined): Periods {
   const hour = 3_600_000;
   const end = Math.floor(now / hour) * hour + hour;
@@ -112,25 +115,25 @@ function consecutive(
 }
 
 /**
- * Returns a term that finds what was received in a period. Queries are in the zone of this machine, so that a period of
- * another zone is named by its moments.
+ * Returns a term for messages received in a period. Queries use this machine's zone, so a period of another zone is
+ * written with its moments.
  */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const days = daysText(from, to);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
 }
 
-/** Returns a term that finds what was stored for the first time, or deleted, in a period of full seconds. */
+/** Returns a term for messages first stored, or deleted, in a period of whole seconds. */
 export function observedTerm(
   operator: 'added' | 'deleted',
   { from, to }: Pick<Period, 'from' | 'to'>,
 ): string {
-  // A range includes the second that its end names.
+  // A range includes the second of its end.
   const value = daysText(from, to) ?? `${momentText(from)}..${momentText(to - 1_000)}`;
   return `${operator}:${value}`;
 }
 
-/** A day, a month or days of this machine's zone; undefined for any other stretch of time. */
+/** Returns a day, a month or days of this machine's zone; undefined for any other period. */
 function daysText(from: number, to: number): string | undefined {
   const first = wallTime(from);
   const last = wallTime(to - 1);
@@ -146,7 +149,7 @@ function daysText(from: number, to: number): string | undefined {
   return isMonth ? name(first).slice(0, 7) : `${name(first)}..${name(last)}`;
 }
 
-/** Returns a term that shows the archive as it was just before a time. */
+/** Returns a term that shows the archive as of just before a time. */
 export function asOfTerm(end: number): string {
   const { year, month, day } = wallTime(end - 1);
   const isMidnight = localMoment({ year, month, day: day + 1 }) === end;

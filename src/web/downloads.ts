@@ -7,12 +7,12 @@ import { openAttachments } from '../mail/reading.ts';
 import { DOWNLOAD_POLICY } from './security-headers.ts';
 import type { ReadingFor } from './served-archive.ts';
 
-/** Bytes of a query or a subject in a name. What follows them is never cut off. */
+/** Maximum bytes of a query or a subject in a file name. The rest of the name is never cut. */
 const MOST_BYTES = 120;
 
 /**
- * Returns what a file of exported messages is called, such as `mailkeep from ada 2026-11-25 commit 12.zip`: what was asked
- * for, the day of the export in the zone of this machine, and the commit that it shows. It is to be made safe.
+ * Returns the file name of an export, such as `mailkeep from ada 2026-11-25 commit 12.zip`: the query, the day of the
+ * export in this machine's zone, and the exported commit. The caller must make it safe.
  *
  * @param now milliseconds since the epoch
  */
@@ -25,14 +25,17 @@ export function exportName(
   return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
 }
 
-/** Returns what a zip of the attachments that a query finds is called, without its ending. It is to be made safe. */
+/**
+ * Returns the file name, without extension, of a zip of the attachments that a query finds. The caller must make it
+ * safe.
+ */
 export function attachmentsName(query: string, now: number): string {
   return ['mailkeep attachments', readable(query), dayOf(now)].filter(Boolean).join(' ');
 }
 
 /**
- * Returns what the file of one message is called: its subject, and the day of its date in UTC, as in exported folders: it is
- * the same on every machine. It is to be made safe.
+ * Returns the file name of one message: its subject and the day of its date. The day is in UTC, as in exported folders,
+ * so that the name is the same on every machine. The caller must make it safe.
  *
  * @param date in ISO 8601; null for a message without a date
  */
@@ -41,9 +44,9 @@ export function messageName(subject: string | null, date: string | null): string
   return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
 }
 
-/** A text as words of a name. Without this, what stands before a slash would be taken for folders. */
+/** Returns a text as words of a file name. Otherwise the text before a slash would be taken for directories. */
 function readable(text: string): string {
-  // Composed first: what is made safe later must not grow past the cut.
+  // Composed first, so that making it safe later cannot lengthen it beyond the cut.
   const words = text
     .normalize('NFC')
     .replace(/(\d):(?=\d)/g, '$1.')
@@ -60,18 +63,18 @@ function dayOf(ms: number): string {
 }
 
 export interface Download {
-  /** As the mail gives it; null where it gives none. */
+  /** Name given in the mail; null if there is none. */
   readonly name: string | null;
-  /** What it is called where nothing of the name can be used. */
+  /** File name if nothing of `name` is usable. */
   readonly fallback: string;
-  /** Bytes, where they are known before. */
+  /** Size in bytes, if known in advance. */
   readonly size: number | null;
   readonly bytes: AsyncIterator<Uint8Array>;
-  /** Ends what gives the bytes, also before the first one was asked for. */
+  /** Stops the source of the bytes, even before the first one was requested. */
   stop(): Promise<unknown>;
 }
 
-/** Returns the exact source of a message. Where its hash turns out wrong, the answer breaks off. */
+/** Returns the exact source of a message. If its hash is wrong, the response breaks off. */
 export function sourceDownload(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   id: MessageId,
@@ -88,7 +91,7 @@ export function sourceDownload(
   };
 }
 
-/** Returns an attachment by its number; undefined where the message has no such one. */
+/** Returns an attachment by number; undefined if the message does not have it. */
 export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -111,7 +114,7 @@ export async function attachmentDownload(
   }
 }
 
-/** The bytes of one attachment, to the end of the message: its hash is compared there. */
+/** Yields the bytes of one attachment, and reads the message to its end so that its hash is checked. */
 async function* only(
   pieces: ReturnType<typeof openAttachments>,
   number: number,
@@ -122,15 +125,15 @@ async function* only(
 
 export interface DownloadHooks {
   readonly release: () => void;
-  /** Asked before each piece: where it says no, the answer breaks off. */
+  /** Checked before each piece; on false, the response breaks off. */
   readonly mayContinue: () => boolean;
-  /** Breaks the connection, since the answer has begun. */
+  /** Breaks the connection, since the response has already started. */
   readonly breakOff: () => void;
-  /** Hears why the rest of the bytes cannot be had. */
+  /** Called with the error if the remaining bytes cannot be read. */
   readonly failed: (error: unknown) => void;
 }
 
-/** Returns an answer that a browser can only save; the archive stays open until its last byte has gone. */
+/** Returns a response that a browser can only save. The archive stays open until the last byte was sent. */
 export function savedAnswer(download: Download, hooks: DownloadHooks): Response {
   const { name, fallback, size } = download;
   const file = safeFileName(name, { fallback, taken: new Set() });
@@ -144,7 +147,7 @@ export function savedAnswer(download: Download, hooks: DownloadHooks): Response 
   });
 }
 
-/** RFC 6266: the name in ASCII, and as it is for every browser since 2012. */
+/** RFC 6266: the name in ASCII, and in full for every browser since 2012. */
 function disposition(file: string): string {
   const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(file.toWellFormed()).replace(
@@ -171,7 +174,7 @@ function streamOf(
             return;
           }
           const next = await bytes.next();
-          // The client left meanwhile, and the stream is closed.
+          // The client has disconnected meanwhile, and the stream is closed.
           if (cancelled) return;
           if (next.done !== true) {
             controller.enqueue(next.value);
@@ -184,7 +187,7 @@ function streamOf(
           release();
           failed(error);
           breakOff();
-          // The connection is broken, so nobody takes what came for all there is.
+          // The connection is broken, so that the client does not take the bytes for the whole file.
           controller.close();
         }
       },

@@ -1,6 +1,5 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** An error of starting the web interface, or of asking it for a link. */
 export const webError = defineErrors({
   origin: {
     'web-not-running': ({ dataDir }: { dataDir: string }) => [

@@ -1,14 +1,14 @@
 import type { ServedArchive } from './served-archive.ts';
 import type { Sessions } from './sessions.ts';
 
-/** How far the archive is, as one browser may know it. */
+/** The archive's progress, as far as one browser may see it. */
 interface Reached {
-  /** Of a browser that is limited to mailboxes, the number of the last commit with a fact about them. */
+  /** For a browser limited to mailboxes, the number of the last commit with a fact about them. */
   readonly commit: number;
   readonly isIndexed: boolean;
 }
 
-/** Who listens: the key of a session, and the mailboxes that it is limited to. */
+/** A stream's session key, and the mailboxes that the session is limited to. */
 interface Listener {
   readonly key: string;
   readonly mailboxes: readonly string[] | null;
@@ -30,23 +30,23 @@ interface EventStreamsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** How often the archive is asked for its commit while anybody listens. Milliseconds. */
+/** Interval for checking the archive's commit while there are streams. Milliseconds. */
 const POLL_MS = 1_000;
-/** Without an event for so long, a stream is shown to be alive: proxies end those that say nothing. Milliseconds. */
+/** Interval of heartbeats on an idle stream, since proxies close silent ones. Milliseconds. */
 const HEARTBEAT_MS = 20_000;
-/** How long a browser waits before it opens a stream again that broke. Milliseconds. */
+/** Delay before a browser reopens a broken stream. Milliseconds. */
 const RETRY_MS = 5_000;
-/** Streams that are open at a time, of one session and in all. */
+/** Maximum open streams, per session and in total. */
 const MOST_OF_SESSION = 8;
 const MOST = 64;
-/** Events that a browser has not read, at most: it is gone, or asleep. */
+/** Maximum events that a browser has not read: beyond it, the browser is gone or asleep. */
 const MOST_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
 /**
- * Sends browsers the numbers of new commits, and nothing else: what has changed they ask for with their session. A
- * browser that is limited to mailboxes hears only of commits that are about these, by numbers that count no others.
+ * Sends browsers the numbers of new commits, and nothing else: they fetch the changes with their session. A browser
+ * limited to mailboxes gets only commits about these, by numbers that count no others.
  */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
@@ -59,7 +59,7 @@ export class EventStreams {
     return this.#streams.size;
   }
 
-  /** Returns a stream of events for a session, which begins with the commit of now; null where there are too many. */
+  /** Returns an event stream for a session, starting with the current commit; null if there are too many. */
   open(listener: Listener): Response | null {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
     if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MOST_OF_SESSION)
@@ -81,11 +81,11 @@ export class EventStreams {
     return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
   }
 
-  /** Looks for a new commit, for one that words now find as well, and for sessions that have ended. */
+  /** Checks for a new commit, for newly indexed messages, and for sessions that have ended. */
   tick(): void {
     if (this.#streams.size === 0) return;
     try {
-      // Those with the same limit are asked about once.
+      // Streams with the same limit share one look-up.
       const known = new Map<string, Reached>();
       for (const stream of this.#streams) {
         const limit = JSON.stringify(stream.listener.mailboxes);
@@ -94,13 +94,13 @@ export class EventStreams {
         this.#inform(stream, reached);
       }
     } catch (error) {
-      // Browsers come again, and are answered when the archive can be.
+      // Browsers reconnect, and are served once the archive can be read again.
       this.#end();
       this.options.onError(error);
     }
   }
 
-  /** Ends all streams: a server that closes waits for none. */
+  /** Ends all streams, so that a closing server need not wait for them. */
   close(): void {
     this.#isClosed = true;
     this.#end();
@@ -117,14 +117,14 @@ export class EventStreams {
     }
     const { sent } = stream;
     stream.sent = reached;
-    // Messages are indexed after the commit that brought them.
+    // Messages are indexed after the commit that stored them.
     const isNew = reached.commit !== sent.commit || (reached.isIndexed && !sent.isIndexed);
     if (!isNew && at - stream.sentAt < HEARTBEAT_MS) return;
     stream.controller.enqueue(encoder.encode(isNew ? eventOf(reached) : ':\n\n'));
     stream.sentAt = at;
   }
 
-  /** @param before what was so a moment ago: what words found then, they still find */
+  /** @param before the previous result: messages indexed then are still indexed */
   #reached({ mailboxes }: Listener, before?: Reached): Reached {
     const { reader, release } = this.options.archive.hold(mailboxes);
     try {

@@ -1,4 +1,4 @@
-/** Entry of the export thread; exporting.ts is its other side. */
+/** Entry point of the export thread; exporting.ts is the other side. */
 
 import { workerData } from 'node:worker_threads';
 import { openReaderOf } from '../catalog/open-reader.ts';
@@ -9,7 +9,7 @@ import { type ExportSink, streamExport } from '../transfer/run-export.ts';
 import type { ExportJob, FromExport, ToExport } from './exporting.ts';
 import { readerWithin } from './served-archive.ts';
 
-/** Bytes that are sent at once. */
+/** Bytes per message to the host. */
 const PIECE = 256 * 1024;
 
 const job: ExportJob = workerData;
@@ -19,7 +19,7 @@ let wanted = new Promise<void>((resolve) => {
 });
 const port = openThreadPort<ToExport, FromExport>(() => isWanted());
 
-/** Collects what is written, and sends a piece whenever one is wanted. */
+/** Collects the output, and sends a piece on each request. */
 class Pieces implements ExportSink {
   #collected: Uint8Array[] = [];
   #bytes = 0;
@@ -79,12 +79,12 @@ async function run(): Promise<void> {
         },
         catalog: readerWithin(reader, mailboxes).catalog,
         sources: reader.sources(),
-        // The host ends the thread where nobody wants the rest.
+        // The host stops the thread if the rest is no longer needed.
         signal: new AbortController().signal,
       },
       pieces,
     );
-    // Nothing in an mbox could name what is missing.
+    // An mbox has no place to list what is missing.
     if (format === 'mbox' && damaged + purged > 0)
       throw exportError('export-incomplete', { places, told: exported });
     await pieces.end();

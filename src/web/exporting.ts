@@ -20,15 +20,14 @@ import {
 import type { ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
-/** Choosing places and compressing take little; sources lie outside of V8's heap. MiB. */
+/** Choosing places and compressing take little; sources are outside V8's heap. MiB. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
- * Begins an export on a thread of its own: choosing among a million messages takes seconds, in which a daemon has other
- * things to do.
+ * Starts an export on its own thread: choosing among a million messages takes seconds and would block the daemon.
  *
- * @param job its query was understood already
- * @param signal aborted when nobody waits for it any more
+ * @param job has a query that was already parsed
+ * @param signal aborted when the result is no longer needed
  * @throws what `streamExport` throws before the first byte; thread-ended
  */
 async function beginExport(job: ExportJob, signal: AbortSignal) {
@@ -51,7 +50,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
   return {
     commit: first.commit,
-    /** One piece at a time: nothing is made before it is wanted. */
+    /** One piece at a time, made only on request. */
     bytes: {
       async next(): Promise<IteratorResult<Uint8Array, undefined>> {
         thread.post('more');
@@ -65,7 +64,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   };
 }
 
-/** Messages of a thread that nobody has taken yet: at most one, and its end. */
+/** Messages of a thread not read yet: at most one, and its end. */
 class Inbox {
   readonly #messages: FromExport[] = [];
   #end: ThreadEnded | undefined;
@@ -115,17 +114,16 @@ export function exportOffer(
   });
 }
 
-/** At least so many messages where counting was given up, and then without bytes. */
+/** A lower bound without bytes, if counting was given up. */
 export type ExportOffer = ReturnType<typeof exportOffer>;
 
-/** Returns the format of that name; undefined for any other text. */
 export function downloadFormat(text: string | undefined): DownloadFormat | undefined {
   return DOWNLOAD_FORMATS.find((format) => format === text);
 }
 
 const MOST_RUNNING = 2;
 
-/** Why nothing is exported, with the status that a program sees. */
+/** Why nothing is exported, with the HTTP status. */
 const REFUSED = {
   'unknown-format': 400,
   'bad-query': 400,
@@ -146,7 +144,7 @@ type Chosen =
       readonly text: string;
     };
 
-/** Downloads of what a query finds, as they are made. Each obeys the mailboxes that its session is limited to. */
+/** Adds streamed downloads of what a query finds. Each is limited to its session's mailboxes. */
 export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
   let running = 0;
   const run = async (
@@ -180,7 +178,7 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
     inTurn(context, async (signal) => {
       const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
       if ('refused' in chosen) return refused(context, chosen.refused);
-      // Nothing is made to be thrown away.
+      // A HEAD request must not build the export.
       if (context.req.method === 'HEAD') return context.body(null, 200);
       return chosen.format === 'eml'
         ? source(context, parts, chosen.id)
@@ -212,13 +210,13 @@ function source(context: RequestContext, parts: ArchiveParts, id: MessageId): Re
   try {
     return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
   } catch (error) {
-    // Of a damaged message, not even the size is known.
+    // For a damaged message, even the size is unknown.
     release();
     throw error;
   }
 }
 
-/** A program gets the code; whoever came by a link or a form sees it in words. */
+/** A program gets the code; a user who followed a link or sent a form gets a page that explains it. */
 function refused(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
     const { q, format } = context.req.query();
@@ -229,17 +227,17 @@ function refused(context: RequestContext, code: Refusal): Response {
 
 export interface ExportJob {
   readonly dataDir: string;
-  /** Keys of the mailboxes that may be known; null for all. */
+  /** Keys of the mailboxes that may be read; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly format: StreamOptions['format'];
   readonly text: string;
   readonly request: CountRequest;
 }
 
-/** To the thread: the next piece is wanted. */
+/** To the thread: requests the next piece. */
 export type ToExport = 'more';
 
-/** From the thread: once `begun`, then a piece for each that is wanted, then the end; or why there is none. */
+/** From the thread: `begun` once, a piece per request, then `end`; or `failed` with the reason. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }

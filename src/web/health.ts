@@ -55,7 +55,7 @@ function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: 
 export type Overview = ReturnType<typeof overviewOf>;
 export type MailboxRow = Overview['mailboxes'][number];
 
-/** Returns the filter that finds a mailbox: by its address, or by its resource id where others have the address too. */
+/** Returns the filter for a mailbox: by address, or by resource id if other mailboxes share the address. */
 function mailboxFilter(
   { address, resourceId }: Pick<MailboxStatus, 'address' | 'resourceId'>,
   all: readonly Pick<MailboxStatus, 'address'>[],
@@ -64,10 +64,10 @@ function mailboxFilter(
   return filterText('mailbox', others.length > 1 ? resourceId : address);
 }
 
-/** Folders of a page. */
+/** Folders per page. */
 const FOLDERS = 200;
 
-/** A page of folders by mailbox, those that were proven longest ago first where that is asked for. */
+/** Returns a page of folders by mailbox; with `age`, the least recently proven first. */
 function folderPages(
   mailboxes: readonly MailboxStatus[],
   numbers: LinkedNumbers,
@@ -76,7 +76,7 @@ function folderPages(
   const all = mailboxes.flatMap((mailbox) =>
     mailbox.folders.map((folder) => ({ mailbox, folder })),
   );
-  // The order of the mailboxes stays, whatever the order within them.
+  // The order of mailboxes does not depend on the order within them.
   const ordered =
     sort === 'name'
       ? all
@@ -99,14 +99,14 @@ function folderPages(
 
 export type FolderPages = ReturnType<typeof folderPages>;
 
-/** A folder with its sum: at the service = stored + assumed + quarantined + held + forgotten, in places. */
+/** Returns a folder with its sum, in places: at the service = stored + assumed + quarantined + held + forgotten. */
 function rowOf(status: FolderStatus, within: string, numbers: LinkedNumbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
   const { provenAt, complete, flagsAt, certifiedAt, unread, ended } = status;
   return {
     ...{ folder, unwatched, assumed, held, quarantined, forgotten },
     ...{ provenAt, complete, flagsAt, certifiedAt },
-    /** Places with a message of their own that is at the service. */
+    /** Places at the service with a verified message of their own. */
     stored: messages - assumed - held,
     kept: numbers.of(`${within} -is:deleted`, messages),
     unread: numbers.of(`${within} is:unread -is:deleted`, unread),
@@ -116,7 +116,7 @@ function rowOf(status: FolderStatus, within: string, numbers: LinkedNumbers) {
 
 export type FolderRow = ReturnType<typeof rowOf>;
 
-/** Deleted messages that are judged for a page: some 50 µs each. */
+/** Maximum deleted messages to judge for a page: about 50 µs each. */
 const MOST_JUDGED = 5_000;
 const MOST_LISTED = 100;
 const MOST_HOLDS = 100;
@@ -142,7 +142,7 @@ function retentionOf(
     const isMailbox = 'mailbox' in hold;
     const text = isMailbox ? hold.mailbox : hold.query;
     const found = linked(isMailbox ? filterText('mailbox', text) : text);
-    // Null where it could not be counted.
+    // Null if it could not be counted.
     return { text, isMailbox, kept: found.linked, problem: found.problem };
   });
   const isTooMany = deleted.query === null || deleted.count > MOST_JUDGED;
@@ -155,7 +155,7 @@ function retentionOf(
   };
 }
 
-/** `policy` is null where no configuration of this archive was found. */
+/** `policy` is null if no configuration of this archive was found. */
 export type Retention = ReturnType<typeof retentionOf>;
 export type Hold = NonNullable<Retention['policy']>['holds'][number];
 export type Preview = NonNullable<Retention['policy']>['preview'];
@@ -182,7 +182,7 @@ function previewOf(
     kept: [...kept].map(([reason, sum]) => ({ reason, ...sum })),
     list: prune.slice(0, MOST_LISTED).map(({ id, subject, size, reason, places }) => ({
       ...{ id, subject, size, reason },
-      /** When it was last deleted: milliseconds since the epoch. */
+      /** When it was last deleted, in milliseconds since the epoch. */
       endedAt: places.reduce<number | null>(
         (last, { endedAt }) => (endedAt === null ? last : Math.max(last ?? 0, endedAt)),
         null,
@@ -202,9 +202,9 @@ const LANES = {
 export type Lane = keyof typeof LANES;
 
 export const DAY_MS = 86_400_000;
-/** Runs that begin within one column are one mark: no screen shows more. */
+/** Runs that start within one column share one mark: no screen shows more. */
 const COLUMN_MS = DAY_MS / 480;
-/** Runs of the last 24 hours that are read: ten times those of a schedule of five minutes. */
+/** Maximum runs of the last 24 hours to read: ten times those of a five-minute schedule. */
 const MOST_RECENT = 3_000;
 const ROWS = 50;
 
@@ -219,7 +219,7 @@ function runPages(
   const found = state?.runs.list({ limit: ROWS + 1, before, kinds }) ?? [];
   const runs = found.slice(0, ROWS);
   return {
-    /** When the 24 hours end: milliseconds since the epoch. */
+    /** End of the 24 hours, in milliseconds since the epoch. */
     until: now,
     lanes: laneNames().map((name) => ({
       lane: name,
@@ -244,7 +244,6 @@ function runPages(
 
 export type RunPages = ReturnType<typeof runPages>;
 
-/** Returns the lane of that name; null for any other text. */
 function laneNamed(text: string | undefined): Lane | null {
   return laneNames().find((name) => name === text) ?? null;
 }
@@ -264,7 +263,10 @@ function isIn(lane: Lane, kind: string): boolean {
   return LANES[lane].some((known) => known === kind);
 }
 
-/** Runs that began within one column are one mark; times are milliseconds since the beginning of the 24 hours. */
+/**
+ * Returns one mark per column for the runs that started within it. Times are milliseconds since the start of the 24
+ * hours.
+ */
 function marksOf(runs: readonly KeptRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),
@@ -290,10 +292,10 @@ function verificationsOf(
   return { last: verification, messages, bytes: logBytes, runs };
 }
 
-/** `last` is null while nothing was ever verified. */
+/** `last` is null if nothing was ever verified. */
 export type Verifications = ReturnType<typeof verificationsOf>;
 
-/** Messages of a page. */
+/** Messages per page. */
 const WAITING = 100;
 
 function quarantinePages(
@@ -336,7 +338,7 @@ function heldPages(
 export type HeldPages = ReturnType<typeof heldPages>;
 export type HeldFolder = HeldPages['folders'][number];
 
-/** Since when, and when the next comparison decides, in milliseconds since the epoch; null where it is not known. */
+/** `since`, and `lookAt` for the deciding comparison, are milliseconds since the epoch; null if unknown. */
 function headOf(
   { host, mailbox, address, path }: FolderName,
   state: Pick<StateFile, 'get'> | undefined,
@@ -350,7 +352,6 @@ function headOf(
 const LAST_RUNS = 50;
 const PASSES = ['sync', 'hand', 'sweep', 'hint', 'backlog'];
 
-/** A parameter of the address; undefined where it has none. */
 type Parameter = (name: string) => string | undefined;
 
 interface Known {
@@ -398,7 +399,7 @@ export function healthTab(
     return {
       now,
       whole: reader.mailboxes === null,
-      /** When the last pass ended; null where none is known. */
+      /** When the last sync run ended; null if unknown. */
       lastPassAt: lastRuns.find(({ sum: compared }) => compared !== null)?.endedAt ?? null,
       quarantined: sum('quarantined'),
       held,
@@ -447,7 +448,7 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
     const status = statusFor(reader, state);
     const whole = reader.mailboxes === null;
     const behind = whole ? catalogLag(dataDir, () => catalog.reached().number) : null;
-    // A run is about all mailboxes of an account.
+    // A run covers all mailboxes of an account.
     const runs = whole ? (state?.runs.list({ limit: LAST_RUNS, kinds: PASSES }) ?? []) : [];
     const copies = whole ? copyStatuses(state, status.commit.number, now) : [];
     const matters = mattersOf(status, { behind, whole, copies, runs, now });
@@ -462,22 +463,22 @@ function positionOf(typed: string | undefined): number | undefined {
   return Number.isSafeInteger(position) && position >= 0 ? position : undefined;
 }
 
-/** Times are milliseconds since the epoch. Of some mailboxes, nothing of the archive as a whole is shown. */
+/** Times are milliseconds since the epoch. A limited view shows nothing about the archive as a whole. */
 export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
-  /** The button that has the daemon look now; null for who may read some mailboxes only. */
+  /** The button that makes the daemon look for mail; null in a limited view. */
   readonly look: Look | null;
-  /** Whether a daemon runs for the archive; null for who may read some mailboxes only. */
+  /** Whether a daemon runs for the archive; null in a limited view. */
   readonly hasDaemon: boolean | null;
 };
 
 export interface Look {
   readonly token: string;
-  /** What became of the last request for a pass; null where none was made. */
+  /** Outcome of the last request for a sync run; null if there was none. */
   readonly said: LookAnswer | null;
 }
 
 const LOOK_ANSWERS = ['asked', 'nobody', 'version'] as const;
-/** `nobody`: no daemon answers. `version`: one does, of another version of the program. */
+/** `nobody`: no daemon answers. `version`: the daemon has another version of the program. */
 export type LookAnswer = (typeof LOOK_ANSWERS)[number];
 
 export function lookAnswer(typed: string | undefined): LookAnswer | null {
@@ -498,14 +499,14 @@ export type HealthTab = (typeof HEALTH_TABS)[number];
 /** A number of messages with the query that finds exactly these. */
 export interface Linked {
   readonly count: number;
-  /** Null where the language cannot name them, or where there was no time to count them. */
+  /** Null if no query can describe them, or there was no time to count them. */
   readonly query: string | null;
 }
 
-/** For all numbers of a page together, and for its holds, in milliseconds. */
+/** Time limit for all numbers of a page, including its holds, in milliseconds. */
 const COUNTING_MS = 400;
 
-/** Counts what queries find, so that each number is the one that its link shows. */
+/** Counts the results of queries, so that each number matches what its link shows. */
 class LinkedNumbers {
   readonly #mayContinue = within(COUNTING_MS);
 
@@ -515,7 +516,7 @@ class LinkedNumbers {
     private readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>,
   ) {}
 
-  /** @param known what is shown without a link where the query was not counted */
+  /** @param known shown without a link if the query was not counted */
   of(query: string, known: number): Linked {
     if (known === 0 || !this.#mayContinue()) return { count: known, query: null };
     const { request } = understandQuery(query, this.reader, this.now, this.accounts);

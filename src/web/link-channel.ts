@@ -7,32 +7,32 @@ import { z } from 'zod';
 import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
 
-/** What asks for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
+/** A request for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
 export const linkMessage = z.object({
   mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),
 });
 export const linkAnswer = z.object({ signInUrl: z.string() });
 
-/** Where a server takes such a message, on its own socket and on the daemon's. */
+/** Path of such requests, on a server's own socket and on the daemon's. */
 const LINK_PATH = '/link';
 
 const MOST_BYTES = 1024 * 1024;
-/** A server answers at once or not at all. */
+/** Timeout of a request, in milliseconds: a server answers at once or not at all. */
 const ASK_MS = 5_000;
 const SUFFIX = '.web.sock';
-/** Of a socket, with a process id of ten digits. */
+/** Length of a socket's name with a ten-digit process id. */
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 
-/** Nobody listens: the server was killed, or ends just now. */
+/** No server is listening: it was killed, or is just exiting. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Takes messages that ask for sign-in links, on a socket in a folder that only this user can reach: the archive may lie
- * on a medium that cannot be written.
+ * Listens for requests for sign-in links, on a socket in a directory that only this user can access: the archive itself
+ * may be read-only.
  *
- * @throws daemon-socket-folder where there is no such folder
+ * @throws daemon-socket-folder if there is no such directory
  */
 export async function openLinkChannel(options: {
   readonly dataDir: string;
@@ -63,7 +63,7 @@ export async function openLinkChannel(options: {
   server.listen(socket);
   await once(server, 'listening');
   chmodSync(socket, 0o600);
-  // A connection that the system does not give (EMFILE): the next ones are waited for all the same.
+  // Ignores connections that the system cannot accept (EMFILE); later ones may succeed.
   server.on('error', () => {});
   return {
     async close() {
@@ -75,7 +75,7 @@ export async function openLinkChannel(options: {
   };
 }
 
-/** @throws Error for a body that is too long or no such message */
+/** @throws Error for a body that is too long or not such a request */
 async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
   const pieces: Buffer[] = [];
   let size = 0;
@@ -87,7 +87,9 @@ async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof 
   return linkMessage.parse(JSON.parse(Buffer.concat(pieces).toString('utf8')));
 }
 
-/** Returns the sockets of servers of an archive that this user (or, for root, its owner) started, the newest first. */
+/**
+ * Returns the sockets of an archive's servers that this user (or, for root, the archive's owner) started, newest first.
+ */
 export function linkSockets(dataDir: string, env: Environment): string[] {
   const folder = privateFolder(env, NAME_LENGTH);
   const prefix = prefixOf(dataDir);
@@ -100,11 +102,7 @@ export function linkSockets(dataDir: string, env: Environment): string[] {
     .map(({ file }) => file);
 }
 
-/**
- * Asks a server for a sign-in link.
- *
- * @returns null where nobody listens, or who does serves no web interface
- */
+/** Requests a sign-in link from a server. @returns null if no server is listening, or it has no web interface */
 export async function askLink(
   socketPath: string,
   mailboxes: readonly string[] | null,

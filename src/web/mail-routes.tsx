@@ -27,7 +27,10 @@ const NOT_ONE_FILE =
   'There is nothing to save, or more than one file takes: at most 500 attachments, and 500 MB.';
 const BUSY = 'Other attachments are being saved. Try again when that has ended.';
 
-/** The pages of the archive, as documents and as data. Each is made for one request, from what the archive holds then. */
+/**
+ * Serves the pages of the archive, as documents and as data. Each is made for one request, from the archive's current
+ * state.
+ */
 export function mailRoutes(
   app: WebApp,
   parts: ArchiveParts,
@@ -45,7 +48,7 @@ export function mailRoutes(
       parts,
       tab === 'overview' ? '/health' : `/health/${tab}`,
       async ({ reader, parameter, context }) => {
-        // It is about all mailboxes, as the daemon is.
+        // The daemon covers all mailboxes, so limited readers do not see it.
         const hasDaemon = reader.mailboxes === null ? await parts.hasDaemon() : null;
         const token = forms.of(context.get('session').key);
         return pages(reader).health(reader, tab, parameter, { token, hasDaemon });
@@ -92,7 +95,7 @@ export function mailRoutes(
   let saving = 0;
   const savedTogether = (context: RequestContext, find: Find, missing?: string) =>
     inTurn(context, (signal) => {
-      // Nothing is counted or held before: who leaves while they wait comes to no turn.
+      // Not earlier, since a request that is aborted while it waits never gets here.
       if (saving >= MOST_SAVING) return context.text(BUSY, 503);
       const { reader, release } = archive.hold(context.get('session').mailboxes);
       saving += 1;
@@ -152,7 +155,7 @@ function answered(
   );
 }
 
-/** Answers a page twice: as a document at its address, and below `/api/page` as the data that it is made of. */
+/** Serves a page twice: as a document at its address, and as data below `/api/page`. */
 function pageRoute(
   app: WebApp,
   parts: ArchiveParts,
@@ -165,7 +168,7 @@ function pageRoute(
       return page(context, <ArchiveDocument assets={parts.assets} page={made.page} />, made.status);
     }),
   );
-  // Data about what is not there is no error of the request.
+  // Missing data is a 200.
   app.get(`/api/page${path}`, (context) =>
     answered(parts, context, async (asked) => {
       const made = await make({ ...asked, parameter: inParts(asked.parameter) });
@@ -174,12 +177,12 @@ function pageRoute(
   );
 }
 
-/** For a script, which asks for the other messages of a conversation when the one that was opened is there. */
+/** For a script, which loads the other messages of a conversation after the opened one. */
 function inParts(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }
 
-/** What is saved has the archive open until its last byte has gone. */
+/** Serves a download, with the archive open until its last byte was sent. */
 function download(
   parts: ArchiveParts,
   context: RequestContext,
@@ -193,7 +196,7 @@ type MaybeSaved = Download | undefined | Promise<Download | undefined>;
 type Find = (reader: ServedReader, signal: AbortSignal) => MaybeSaved;
 type FindOfMessage = (reader: ServedReader, id: MessageId, signal: AbortSignal) => MaybeSaved;
 
-/** What is saved of the message that the address names; nothing for an id that no message or several have. */
+/** Returns the download for the message in the address; undefined if no message, or several, match its id. */
 function ofMessage(context: RequestContext, find: FindOfMessage): Find {
   return (reader, signal) => {
     const named = namedMessage(reader, context.req.param('id') ?? '');
@@ -210,7 +213,7 @@ async function saved(
     missing,
   }: {
     held?: { readonly reader: ServedReader; readonly release: () => void };
-    /** What is said where there is nothing to save, instead of that there is no such page. */
+    /** Text to show if there is nothing to save, instead of the page for unknown addresses. */
     missing?: string | undefined;
   } = {},
 ): Promise<Response> {
@@ -230,7 +233,7 @@ async function saved(
   return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
-/** Reads the first bytes: what cannot be read at all is an error page, and no answer that breaks off. */
+/** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
 async function begun(download: Download): Promise<Download> {
   const { bytes } = download;
   const first = await bytes.next();
@@ -247,7 +250,7 @@ async function begun(download: Download): Promise<Download> {
   };
 }
 
-/** The HTML of a message as a document of its own, which is confined by its own headers wherever it is opened. */
+/** Serves the HTML of a message as a document, confined by its own headers even when opened directly. */
 async function framedHtml(
   context: RequestContext,
   reader: ServedReader,

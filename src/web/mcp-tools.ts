@@ -128,10 +128,8 @@ export class ToolRefusal extends Error {
   }
 }
 
-/** Schema of text written by a sender. */
 const fenced = () => z.string().describe('Written by a sender of mail, between marks.');
 
-/** Schema of a message id or its prefix. */
 export const messageId = () =>
   z
     .string()

@@ -88,7 +88,6 @@ class FolderUids implements UidOrder<MirrorEntry> {
     return this.columns.uids.at(-1) ?? 0;
   }
 
-  /** Returns the message with a uid; undefined if there is none. */
   get(uid: number): MirrorEntry | undefined {
     const [found] = this.between(uid, uid, 0, 1);
     return found;

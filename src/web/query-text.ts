@@ -1,7 +1,7 @@
 import type { Span } from '../catalog/query-ast.ts';
 import { type Token, tokenize } from '../catalog/query-lexer.ts';
 
-/** What stands at the top level of a query, side by side: all of it must be true of a message. */
+/** A term at the top level of a query; a message must match all of them. */
 export interface Term extends Span {
   readonly text: string;
   /** Excluded by `-` or NOT. */
@@ -14,13 +14,13 @@ export interface Term extends Span {
 
 interface Terms {
   readonly terms: readonly Term[];
-  /** OR parts the query at its top level: no term of it can be changed without the others. */
+  /** The query has an OR at its top level: none of its terms can be changed alone. */
   readonly isEither: boolean;
-  /** Nothing is open or missing at the end: what is written behind the query is a term of its own. */
+  /** The query ends with nothing open or missing: text added after it is a separate term. */
   readonly isComplete: boolean;
 }
 
-/** Finds the terms of a query, also of one that cannot be understood, as far as it goes. */
+/** Finds the terms of a query; of an invalid one, as far as it can be read. */
 export function termsOf(query: string): Terms {
   const { tokens, cut } = tokenize(query);
   return new Scan(query, tokens).terms(cut === query.length);
@@ -41,7 +41,7 @@ class Scan {
     for (let token = this.#peek(); token !== undefined; token = this.#peek()) {
       if (isOr(token)) isEither = true;
       if (isOr(token) || token.type === 'AND' || token.type === ')' || token.type === '}') {
-        // A bracket that was never opened: what is behind it may belong to nothing.
+        // A closing bracket without an opening one: text after it may not be a separate term.
         if (token.type === ')' || token.type === '}') this.#isComplete = false;
         this.#at += 1;
       } else terms.push(this.#term(token));
@@ -80,7 +80,7 @@ class Scan {
     return { operator, value: isPlain ? said.text + (said.prefix ? '*' : '') : null };
   }
 
-  /** Passes over a word, a phrase, brackets, or an operator with its value. */
+  /** Skips a word, a phrase, brackets, or an operator with its value. */
   #primary(): void {
     const token = this.#peek();
     if (token === undefined) return;
@@ -137,7 +137,7 @@ function canonical(name: string): string {
   return Object.hasOwn(ALIASES, lower) ? (ALIASES[lower] ?? lower) : lower;
 }
 
-/** Returns whether two terms say the same: `is:unseen` is `is:unread`. */
+/** Returns whether two terms mean the same: `is:unseen` is `is:unread`. */
 function isSame(a: Term, b: Term): boolean {
   if (a.negated !== b.negated || a.operator !== b.operator) return false;
   return a.value === null || b.value === null ? a.text === b.text : meantBy(a) === meantBy(b);
@@ -150,7 +150,7 @@ function meantBy({ operator, value }: Term): string {
   return Object.hasOwn(VALUES, key) ? (VALUES[key] ?? lower) : lower;
 }
 
-/** Finds a term by what it says, such as `has:attachment`; undefined where the query does not ask for it. */
+/** Finds a term with the meaning of `text`, such as `has:attachment`; undefined if the query does not have it. */
 export function findTerm(query: string, text: string): Term | undefined {
   const { terms, isEither } = termsOf(query);
   const [wanted] = termsOf(text).terms;
@@ -158,11 +158,11 @@ export function findTerm(query: string, text: string): Term | undefined {
   return terms.find((term) => isSame(term, wanted));
 }
 
-/** Returns a query that asks for one thing more; the rest stays byte for byte as it was typed. */
+/** Returns a query with one more term; the rest stays byte for byte as typed. */
 export function withTerm(query: string, text: string): string {
   if (query.trim() === '') return text;
   const { isEither, isComplete } = termsOf(query);
-  // Behind an open bracket it would be within.
+  // After an open bracket, it would be inside the brackets.
   if (!isComplete) return `${text} ${query}`;
   if (isEither) return `(${query}) ${text}`;
   return `${query}${/\s$/.test(query) ? '' : ' '}${text}`;
@@ -179,17 +179,17 @@ export function withoutTerm(query: string, { start, end }: Span): string {
   if (left.trim() === '') return right.replace(/^\s/, '');
   if (right === '') return left.replace(/\s$/, '');
   if (/^\s/.test(right)) return left + (/\s$/.test(left) ? right.slice(1) : right);
-  // A word and a quoted text, which the term alone kept apart.
+  // A word and a quoted text that only the removed term kept apart.
   return left + (/\s$/.test(left) ? '' : ' ') + right;
 }
 
-/** Returns a query with another term where one stands. */
+/** Returns a query with one of its terms replaced. */
 export function withOther(query: string, { start, end }: Span, text: string): string {
   const right = query.slice(end);
   return query.slice(0, start) + text + (/^[^\s)}]/.test(right) ? ' ' : '') + right;
 }
 
-/** Returns a filter of the query language, such as `in:"INBOX.Old mail"`. */
+/** Returns a filter, such as `in:"INBOX.Old mail"`. */
 export function filterText(operator: string, value: string): string {
   const isPlain = /^[\p{L}\p{N}@._+/-]+$/u.test(value);
   return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;
@@ -197,12 +197,12 @@ export function filterText(operator: string, value: string): string {
 
 const UNQUOTABLE = /["“”„]/u;
 
-/** Returns a filter that finds a folder; null for a path that the language cannot name. */
+/** Returns a filter for a folder; null for a path that cannot be written in a query. */
 export function folderText(path: string): string | null {
   return UNQUOTABLE.test(path) ? null : filterText('in', path);
 }
 
-/** Returns a filter that finds mailboxes of one address: by their ids, where the language cannot name it. */
+/** Returns a filter for the mailboxes of one address: by id, if the address cannot be written in a query. */
 export function mailboxText(
   mailboxes: readonly { readonly address: string; readonly mailbox: string }[],
 ): string {
@@ -212,19 +212,19 @@ export function mailboxText(
   return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
 }
 
-/** Returns a query that asks for something, or does not any more; the rest stays as it was typed. */
+/** Returns a query with a term added, or removed if it is there; the rest stays as typed. */
 export function toggled(query: string, text: string): string {
   const term = findTerm(query, text);
   return term === undefined ? withTerm(query, text) : withoutTerm(query, term);
 }
 
-/** Returns the part of a query that says as of when: `asof:…` as it was typed, or an empty text. */
+/** Returns the `asof:…` term of a query as typed, or an empty text. */
 export function asOfWord(query: string): string {
   return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
 }
 
 /**
- * Returns a query as of another moment; what else stands in it stays as it was typed.
+ * Returns a query as of another moment; the rest stays as typed.
  *
  * @param moment milliseconds since the epoch; null for now
  */
@@ -232,12 +232,12 @@ export function asOf(query: string, moment: number | null): string {
   const old = asOfWord(query);
   const without = old === '' ? query : toggled(query, old);
   if (moment === null) return without;
-  // Whole seconds in UTC: the query has no finer moments, and its zone is not the reader's.
+  // Whole seconds in UTC: queries have no finer moments, and their zone may not be the reader's.
   const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
   return withTerm(without, word);
 }
 
-/** Returns the moment that a query names for a time: queries have whole seconds, and mean the end of them. */
+/** Returns the moment that a query means for a time: queries have whole seconds, and mean their end. */
 export function namedMoment(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }

@@ -18,30 +18,30 @@ import type { Session, Sessions, SignInCodes } from './sessions.ts';
 export interface ArchiveParts {
   readonly archive: ServedArchive;
   readonly assets: Assets;
-  /** Whether a browser is still signed in: asked while something is sent to it. */
+  /** Tells whether a browser is still signed in, while a response is sent. */
   readonly sessions: Pick<Sessions, 'isOpen'>;
   readonly forms: FormTokens;
   readonly events: EventStreams;
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
-  /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
+  /** Makes the archive's daemon look for new mail; resolves to whether there is a daemon. */
   readonly look: () => Promise<boolean>;
-  /** Returns whether a daemon runs for the archive; null where there can be none. */
+  /** Returns whether a daemon runs for the archive; null if there cannot be one. */
   readonly hasDaemon: () => Promise<boolean | null>;
-  /** What the configuration decides; null where there is none for this archive. */
+  /** Returns the configured policy; null if this archive has none. */
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;
   readonly onError: (error: unknown) => void;
 }
 
-/** What is behind the sign-in: the archive, wherever it is. */
+/** The part behind the sign-in: the archive, local or remote. */
 export interface Behind {
-  /** Adds its routes; a request that reaches them has a session. */
+  /** Adds its routes; every request that reaches them has a session. */
   readonly routes: (app: WebApp) => void;
-  /** Answers the API, which knows tokens and no browsers. */
+  /** Serves the Mailbox API, with tokens instead of sessions. */
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
-  /** Answers assistants, by the same tokens. */
+  /** Serves assistants, with the same tokens. */
   readonly mcp: Pick<McpSurface, 'fetch'>;
-  /** Returns the addresses of mailboxes by their keys: of all, or of these. */
+  /** Returns the addresses of mailboxes by key: of all, or of the given ones. */
   readonly names: (
     mailboxes: readonly string[] | null,
   ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
@@ -57,28 +57,28 @@ export interface DoorParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now'
 export interface RequestFacts {
   Bindings: {
     reached: Reached;
-    /** Breaks the connection: for an answer that turns out wrong once its beginning has gone. */
+    /** Breaks the connection, for a response that fails after its start was sent. */
     breakOff: () => void;
-    /** Of a browser that another server let in. */
+    /** Session of a browser that another server has authenticated. */
     session?: Session;
   };
   Variables: {
     reached: Reached;
     cookies: CookieNames;
-    /** Of the browser that is signed in; only routes behind the sign-in have it. */
+    /** Session of the signed-in browser; set only on routes behind the sign-in. */
     session: Session;
   };
 }
 
-/** A parameter of the address that a page was asked for; undefined where it has none. */
+/** Returns a parameter of the requested address; undefined if it is absent. */
 export type Parameter = (name: string) => string | undefined;
 
 export type RequestContext = Context<RequestFacts>;
 export type WebApp = Hono<RequestFacts>;
 
 /**
- * Runs `act` with the archive as the browser that asks may read it. Whatever an answer shows of the archive is read by
- * this reader: a sign-in may be limited to mailboxes.
+ * Runs `act` with the archive limited to what the browser may read. Every response must read the archive through this
+ * reader, since a sign-in may be limited to mailboxes.
  */
 export function withReader<T>(
   { archive }: Pick<ArchiveParts, 'archive'>,
@@ -89,8 +89,8 @@ export function withReader<T>(
 }
 
 /**
- * Returns a page as the answer to a request, in the theme of the browser that asks. The cookie is set again, because Safari
- * ends one that a script has set after seven days.
+ * Returns a page as a response, in the browser's theme. It sets the cookie again, because Safari deletes a cookie set
+ * by a script after seven days.
  */
 export function page(
   context: RequestContext,
@@ -110,15 +110,17 @@ export function seeOther(context: RequestContext, path: string): Response {
   return context.body(null, 303, { location: path });
 }
 
-/** Searches run one after the other: they hold the thread, and each may find that its browser has left. */
+/**
+ * Searches run one at a time: they block the thread, and each must be able to stop once its browser has disconnected.
+ */
 const searches = new Semaphore(1);
 
 /**
- * Answers a request when it has its turn; one that the browser has left before is not begun. What `make` does until it
- * first waits belongs to the turn. What it waits for, such as a message that is parsed, holds up no other request, and is
- * given up when the browser leaves.
+ * Answers a request when it has its turn; if the browser has already disconnected, it never starts. The turn covers
+ * what `make` does before it first waits. Waiting, for example for a message to be parsed, holds up no other request
+ * and stops when the browser disconnects.
  *
- * @param make gets the signal that is aborted when the connection closes
+ * @param make gets a signal that aborts when the connection closes
  */
 export async function inTurn(
   context: RequestContext,
@@ -126,12 +128,12 @@ export async function inTurn(
 ): Promise<Response> {
   const { signal } = context.req.raw;
   try {
-    // Within an object, the turn does not wait for the answer.
+    // Wrapped in an object, so that the turn does not wait for the answer.
     const { answer } = await searches.run(() => ({ answer: make(signal) }), signal);
     return await answer;
   } catch (error) {
     if (!signal.aborted) throw error;
-    // Nobody hears it.
+    // The client has disconnected.
     return context.body(null, 503);
   }
 }
@@ -152,7 +154,7 @@ export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>): Ad
   };
 }
 
-/** Returns what a download obeys while it is sent: it breaks off where its session ends. */
+/** Returns hooks for a download, which stop it when its session ends. */
 export function downloadHooks(
   context: RequestContext,
   { sessions, now, onError }: Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>,
@@ -165,16 +167,16 @@ export function downloadHooks(
     mayContinue: () => sessions.isOpen(key, now()),
     breakOff: context.env.breakOff,
     failed(error) {
-      // That a browser left is no failure.
+      // A disconnected browser is not a failure.
       if (!signal.aborted) onError(error);
     },
   };
 }
 
-/** Bytes of a form with two short fields. */
+/** Maximum bytes of a form with two short fields. */
 const MOST_BYTES = 4_096;
 
-/** Returns the fields of a form; null for a body that is none of ours: of another type, or too long. */
+/** Returns the fields of a form; null for a body of another type, or one that is too long. */
 export async function formBody(
   request: Request,
   most = MOST_BYTES,
@@ -192,7 +194,7 @@ export async function formBody(
   return new URLSearchParams(Buffer.concat(pieces).toString('utf8'));
 }
 
-/** Returns the fields of a form that a page of this session has sent; null for any other. */
+/** Returns the fields of a form sent by a page of this session; null for any other. */
 export async function ownForm(
   { forms }: Pick<ArchiveParts, 'forms'>,
   context: RequestContext,
@@ -204,8 +206,8 @@ export async function ownForm(
 const MOST_LIMITS = 64;
 
 /**
- * Returns a function that gives each reader something of its own: what is kept of one limit to mailboxes is never shown
- * to a reader with another.
+ * Returns a function that caches one value for each set of mailboxes that a reader is limited to. Readers with
+ * different limits never share a value.
  */
 export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedReader) => T {
   const known = new Map<string, T>();

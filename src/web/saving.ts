@@ -13,13 +13,13 @@ import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { type StateFile, stateFile } from '../core/state.ts';
 import { writableState } from './sessions.ts';
 
-/** What a browser learns when it saves a search or forgets one. */
+/** Response to saving or forgetting a search. */
 export interface Saving {
   readonly saved: readonly SavedSearch[];
   readonly problem: {
     readonly message: string;
     readonly hint: string | null;
-    /** The search that has the name already, and may be replaced. */
+    /** The existing search with that name, which may be replaced. */
     readonly taken: SavedSearch | null;
   } | null;
 }
@@ -27,11 +27,11 @@ export interface Saving {
 interface ToSave {
   readonly name: string;
   readonly query: string;
-  /** Also where another search has the name. */
+  /** Replaces another search with the same name. */
   readonly replace: boolean;
 }
 
-/** Saves a query under a name, as `search --save` does: with what saved searches in it stand for now. */
+/** Saves a query under a name, like `search --save`: saved searches in it are expanded. */
 export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: number): Saving {
   const plain = name.replace(/^@/, '');
   return changed(dataDir, (state) => {
@@ -47,7 +47,7 @@ export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: 
 
 export function forgetFor(dataDir: string, name: string): Saving {
   return changed(dataDir, (state) => {
-    // A name that no search has is an error, with the one that was probably meant.
+    // An unknown name is an error that suggests a similar one.
     withSaved(`@${name.replace(/^@/, '')}`, () => savedIn(state));
     saveIn(state, 'Name', name.replace(/^@/, ''), undefined);
   });
@@ -76,7 +76,7 @@ function changed(dataDir: string, change: (state: StateFile) => void): Saving {
   }
 }
 
-/** The error of a state that cannot be opened for writing: of its folder where that is the reason. */
+/** Returns the error for a state that cannot be opened for writing, with the file or directory at fault. */
 function unwritable(dataDir: string): MailkeepError {
   const file = stateFile(dataDir);
   for (const needed of [dataDir, file]) {

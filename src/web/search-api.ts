@@ -11,10 +11,10 @@ import {
 } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
 
-/** Columns of a track that are counted at a time, at most. */
+/** Maximum columns of a track per request. */
 const MOST_COLUMNS = 1_000;
 const COLUMNS = 600;
-/** For all columns of a track, in milliseconds. */
+/** Time limit for all columns of a track, in milliseconds. */
 const CHANGES_MS = 150;
 
 function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
@@ -44,7 +44,7 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
     const { catalog } = reader;
     return {
       at,
-      /** The commit in force; null before the first. */
+      /** The latest commit by then; null before the first. */
       inForce: catalog.commitAt(at),
       past: pages(reader).past(reader, at),
       since: catalog.changes.since(at),
@@ -56,19 +56,19 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
 
 type PagesOf = (reader: ServedReader) => MailPages;
 
-/** A moment as ISO 8601, or milliseconds since the epoch; undefined for what is neither. */
+/** Parses a moment in ISO 8601 or milliseconds since the epoch; undefined for any other text. */
 function momentOf(typed: ReturnType<Parameter>): number | undefined {
   if (typed === undefined) return undefined;
   const time = /^\d{1,14}$/.test(typed) ? Number(typed) : Date.parse(typed);
   return Number.isNaN(time) || time < 0 ? undefined : time;
 }
 
-/** Rows that a list asks for at a time, at most. */
+/** Maximum rows per request. */
 const MOST_ROWS = 200;
-/** For the bars of a spine, in milliseconds. */
+/** Time limit for the bars of a timeline, in milliseconds. */
 const SPINE_MS = 250;
 
-/** Data of the archive for a page that is open already. All of it comes from the catalog. */
+/** Serves data for a page that is already open, all of it from the catalog. */
 export function searchRoutes(
   app: WebApp,
   parts: ArchiveParts,

@@ -1,6 +1,6 @@
 import { FRAME_SANDBOX } from './pages/message-props.ts';
 
-/** For every page of our own. Scripts and styles come from this server only, and nothing may be made of text. */
+/** For our own pages. Scripts and styles come only from this server, and text can never become code. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -14,7 +14,7 @@ const PAGE_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ');
 
-/** For the HTML of a message, in its frame or opened by its own address: inline styles and its own pictures only. */
+/** For the HTML of a message, in its frame or opened directly: only inline styles and its own pictures. */
 export const MAIL_POLICY = [
   `sandbox ${FRAME_SANDBOX}`,
   "default-src 'none'",
@@ -25,7 +25,7 @@ export const MAIL_POLICY = [
   "frame-ancestors 'self'",
 ].join('; ');
 
-/** For what is only ever saved, and for pictures: opened by their own address, they can do nothing either. */
+/** For downloads and pictures: even when opened directly, they cannot run anything. */
 export const DOWNLOAD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
 const EVERYWHERE: Readonly<Record<string, string>> = {
@@ -34,18 +34,18 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
-  // A name that a link leads to is asked for when the link is followed, and not before.
+  // Names in links are resolved only when a link is followed.
   'x-dns-prefetch-control': 'off',
   'x-frame-options': 'DENY',
   'cache-control': 'no-store',
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-/** Puts the headers that every response has on one, where it does not have its own. */
+/** Adds the common headers to a response, unless it has its own. */
 export function secured(response: Response): Response {
   for (const [name, value] of Object.entries(EVERYWHERE))
     if (!response.headers.has(name)) response.headers.set(name, value);
-  // Older than frame-ancestors, which says it better where a frame of our own is meant.
+  // An older header than frame-ancestors, which allows our own frames.
   if (response.headers.get('content-security-policy') === MAIL_POLICY)
     response.headers.delete('x-frame-options');
   return response;

@@ -11,43 +11,43 @@ import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
 /**
- * How the catalog is opened. A server runs for months and answers from what the system has cached: with a quarter of SQLite's
- * own 16 MB, pages and searches of a million messages take the same processor time.
+ * Options for opening the catalog. A server runs for months and answers from the system's cache. With a quarter of
+ * SQLite's own 16 MB, pages and searches over a million messages take the same processor time.
  */
 const OPEN = { cacheKib: 4_096 };
 
 export interface ServedReader extends Reader {
   /**
-   * Keys of the mailboxes that the browser may read; null for all. The catalog knows no others then. Whatever does not
-   * come from the catalog, such as `state.sqlite` or the log, is to be left out or limited by these.
+   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others. Data from elsewhere,
+   * such as `state.sqlite` or the log, must be left out or limited to these mailboxes.
    */
   readonly mailboxes: readonly string[] | null;
 }
 
 interface Opened {
   readonly reader: Reader;
-  /** Which file the catalog is: a rebuild puts another one in its place. */
+  /** Identity of the catalog file: a rebuild replaces it. */
   readonly file: string;
-  /** When a file of the log was last made, replaced or removed, as far as that was looked at. */
+  /** When a log file was last known to be created, replaced or removed. */
   logChangedAt: bigint;
   users: number;
   retired: boolean;
 }
 
-/** An archive that is open for reading as long as the server runs, whatever becomes of its catalog meanwhile. */
+/** Keeps an archive open for reading while the server runs, even if its catalog is replaced. */
 export class ServedArchive {
   #current: Opened | undefined;
   readonly spare = new SpareReader();
 
-  /** @param segments where segments are that are not in the folder; without it, all are */
+  /** @param segments store of segments that are not in the directory; if absent, all of them are */
   constructor(
     readonly dataDir: string,
     readonly segments?: SegmentStore,
   ) {}
 
   /**
-   * Runs `act` with a reader that stays open until it has ended: again from its beginning where it needs a segment that has
-   * to be fetched first.
+   * Runs `act` with a reader that stays open until `act` has settled. Runs it again from the start if a segment has to
+   * be fetched first.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws what `openReaderOf` throws, and what `act` throws
@@ -67,14 +67,14 @@ export class ServedArchive {
     }
   }
 
-  /** Returns a reader that stays open until it is released: for answers that are sent after the handler has returned. */
+  /** Returns a reader that stays open until it is released: for responses sent after the handler has returned. */
   hold(mailboxes: readonly string[] | null): {
     readonly reader: ServedReader;
     readonly release: () => void;
   } {
     const opened = this.#opened();
     const logChangedAt = changedAt(logFolder(this.dataDir));
-    // A purge replaces segments: what it removed stays on the disk as long as the old ones are open.
+    // A purge replaces segments. What it removed stays on the disk while the old ones are open.
     if (logChangedAt !== opened.logChangedAt) opened.reader.refresh();
     opened.logChangedAt = logChangedAt;
     opened.users += 1;
@@ -90,7 +90,7 @@ export class ServedArchive {
     };
   }
 
-  /** Brings every segment into the folder, for a thread that reads the folder alone. @throws what fetching throws */
+  /** Fetches every segment into the directory, for a thread that reads only there. @throws what fetching throws */
   async bringAll(): Promise<void> {
     const { segments, dataDir } = this;
     if (segments === undefined) return;
@@ -121,7 +121,7 @@ export class ServedArchive {
   }
 }
 
-/** Returns a reader whose catalog answers as if the archive held these mailboxes only; null limits it to none. */
+/** Returns a reader whose catalog answers as if the archive had only these mailboxes; null sets no limit. */
 export function readerWithin(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
@@ -138,12 +138,12 @@ function identityOf(file: string): string {
   return stat === undefined ? '' : `${stat.dev}/${stat.ino}`;
 }
 
-/** Returns the hosts of configured accounts by their names in lower case, for a query that names one. */
+/** Returns the hosts of configured accounts by lower-case name, for a query that contains one. */
 export type AccountsOf = (node: SearchNode) => ReadonlyMap<string, string>;
 
 /**
- * Returns the accounts that a reader may name. The configuration names those of all mailboxes, so a reader that is limited
- * to some has none, and names its accounts by their hosts.
+ * Returns the accounts that a reader may use in queries. The configuration lists accounts of all mailboxes, so a
+ * limited reader gets none and has to use hosts instead.
  */
 export function accountsFor(
   { mailboxes }: Pick<ServedReader, 'mailboxes'>,
@@ -155,11 +155,11 @@ export function accountsFor(
 
 export interface ReadingFor {
   readonly spare: SpareReader;
-  /** Aborted when nobody waits for it any more: the reading ends, and throws the signal's reason. */
+  /** Aborted when the result is no longer needed: reading stops and throws the signal's reason. */
   readonly signal: AbortSignal;
 }
 
-/** Returns the saved searches of a reader. They may name any mailbox, so one that is limited to some has none. */
+/** Returns the saved searches of a reader. They may contain any mailbox, so a limited reader gets none. */
 export function searchesFor({
   dataDir,
   mailboxes,
@@ -167,13 +167,13 @@ export function searchesFor({
   return mailboxes === null ? savedSearches(dataDir) : [];
 }
 
-/** Bytes of a source that are read before others have their turn: reading, inflating and hashing are synchronous. */
+/** Bytes of a source to read before other requests run: reading, inflating and hashing are synchronous. */
 const TURN_BYTES = 1024 * 1024;
 
 /**
- * Passes pieces of a source on, and lets other requests have their turn in between.
+ * Passes on the pieces of a source, and lets other requests run in between.
  *
- * @throws the reason of a signal that is aborted meanwhile
+ * @throws the signal's reason once it is aborted
  */
 export async function* inTurns(
   pieces: AsyncIterable<Buffer>,
@@ -193,8 +193,8 @@ export async function* inTurns(
 const MOST_ZONE = 64;
 
 /**
- * Returns a zone that there is, under the name that it has; undefined, this machine's, for any other. Formats are kept
- * for each name, so that spellings of one zone must not count as many.
+ * Returns the canonical name of a time zone; undefined, which means this machine's, for an unknown one. Formats are
+ * cached by name, so spellings of one zone must not count as many.
  */
 export function knownZone(typed: string | undefined): string | undefined {
   if (typed === undefined || typed.length > MOST_ZONE) return undefined;

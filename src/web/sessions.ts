@@ -11,14 +11,14 @@ import {
 
 /** How long a browser stays signed in, in milliseconds. */
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** The last use is written down this often at most. */
+/** Minimum time between two records of a session's use, in milliseconds. */
 const NOTED_MS = 60_000;
 const SCOPE = 'web-session';
-/** Characters of what a browser calls itself. */
+/** Maximum characters stored of a user agent. */
 const AGENT_LENGTH = 400;
 
 export interface Session extends WebSession {
-  /** SHA-256 of the cookie's value, in hexadecimal digits: the value itself is stored nowhere. */
+  /** SHA-256 of the cookie's value, in hexadecimal. The value itself is never stored. */
   readonly key: string;
 }
 
@@ -37,7 +37,7 @@ export function storedSessions(state: Pick<StateFile, 'get' | 'entries' | 'set'>
   };
 }
 
-/** Returns a store that ends with the server: for an archive on a medium that cannot be written. */
+/** Returns an in-memory store, for an archive on a read-only medium. It is lost when the server exits. */
 export function sessionsInMemory(): SessionStore {
   const sessions = new Map<string, WebSession>();
   return {
@@ -50,11 +50,11 @@ export function sessionsInMemory(): SessionStore {
   };
 }
 
-/** The signed-in browsers. Times are milliseconds since the epoch. */
+/** Sessions of signed-in browsers. Times are milliseconds since the epoch. */
 export class Sessions {
   constructor(private readonly store: SessionStore) {}
 
-  /** Returns the cookie's value for a new session: 256 random bits. Sessions that have expired are removed. */
+  /** Starts a session and returns the value of its cookie: 256 random bits. Also removes expired sessions. */
   begin(
     { agent, mailboxes }: Pick<WebSession, 'agent' | 'mailboxes'>,
     now: number,
@@ -71,7 +71,7 @@ export class Sessions {
     return { token, session: { key, ...session } };
   }
 
-  /** Returns the session of a cookie's value, and notes its use; undefined for one that ended or never was. */
+  /** Returns the session for a cookie's value, and records its use; undefined if it has ended or is unknown. */
   find(token: string, now: number): Session | undefined {
     const key = keyOf(token);
     const session = this.store.get(key);
@@ -81,7 +81,7 @@ export class Sessions {
     return { key, ...session };
   }
 
-  /** Returns whether a session has neither ended nor expired; that is no use of it. */
+  /** Returns whether a session is still valid, without recording a use. */
   isOpen(key: string, now: number): boolean {
     const session = this.store.get(key);
     return session !== undefined && !hasExpired(session.createdAt, now);
@@ -98,7 +98,7 @@ export class Sessions {
     this.store.set(key, undefined);
   }
 
-  /** When a session was last used is not worth an error: the state may be locked, or its disk full. */
+  /** A failure to record the last use is ignored: the state may be locked, or its disk full. */
   #note(key: string, session: WebSession): void {
     try {
       this.store.set(key, session);
@@ -117,9 +117,8 @@ function keyOf(token: string): string {
 }
 
 /**
- * Returns a store that works on where another cannot write, as on a full disk: what was not written is kept in memory,
- * and written with the next change that can be. A browser can still sign in, and one that was ended stays ended as long
- * as the server runs.
+ * Returns a store that still works if another cannot write, as on a full disk. Changes stay in memory and are written
+ * with the next change that succeeds. Browsers can still sign in, and ended sessions stay ended while the server runs.
  */
 export function lastingSessions(store: SessionStore): SessionStore {
   const unwritten = sessionsInMemory();
@@ -156,17 +155,17 @@ export function lastingSessions(store: SessionStore): SessionStore {
   };
 }
 
-/** 32 letters and digits: none that people confuse with another (0 and O, 1 and I). */
+/** 32 letters and digits, without those that look alike (0 and O, 1 and I). */
 const ALPHABET = '23456789ABCDEFGHJKLMNPQRSTUVWXYZ';
-/** Five bits each: 60 in all. */
+/** Five bits each: 60 in total. */
 const LENGTH = 12;
 const GROUP = 4;
 const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 
-/** How long a code can be used, in milliseconds. */
+/** Lifetime of a code, in milliseconds. */
 export const CODE_MS = 10 * 60_000;
 const MOST_WRONG = 5;
-/** Codes that can be used at a time; another one ends the oldest. */
+/** Maximum codes open at a time; a new one invalidates the oldest. */
 const MOST_OPEN = 16;
 
 interface OpenCode {
@@ -176,20 +175,20 @@ interface OpenCode {
   wrong: number;
 }
 
-/** What a code gives: the mailboxes that its session may read, or null for all of them. */
+/** What a code grants: the mailboxes that its session may read, or null for all. */
 interface Grant {
   readonly mailboxes: readonly string[] | null;
 }
 
 /**
- * One-time codes of sign-in links. They live in memory only, as hashes: a restart of the server ends them. A wrong code
- * counts against every open one, since nobody can know which was meant.
+ * One-time codes of sign-in links. They are kept in memory only, as hashes, and are lost when the server restarts. A
+ * wrong code counts against every open one, since the intended code is unknown.
  */
 export class SignInCodes {
   #open: OpenCode[] = [];
 
   /**
-   * Returns a new code such as `K7QM-2XWD-94HT`, which works once, within ten minutes.
+   * Returns a new code such as `K7QM-2XWD-94HT`, valid once, within ten minutes.
    *
    * @param mailboxes addresses that the session will be limited to; null for no limit
    */
@@ -200,11 +199,11 @@ export class SignInCodes {
     return grouped(letters);
   }
 
-  /** Returns what a typed code gives, and ends it; null for a wrong, used or expired one. */
+  /** Returns what a typed code grants, and invalidates the code; null for a wrong, used or expired code. */
   redeem(typed: string, now: number): Grant | null {
     this.#open = this.#usable(now);
     const letters = typed.toUpperCase().replace(/[-\s]/g, '');
-    // A slip of the fingers is no attempt: nothing of another form can be a code.
+    // A typing mistake is not an attempt: text of another form cannot be a code.
     if (!CODE.test(letters)) return null;
     const hash = hashOf(letters);
     const found = this.#open.find((code) => timingSafeEqual(code.hash, hash));
@@ -233,14 +232,14 @@ function hashOf(letters: string): Buffer {
 
 interface OpenedSessions {
   readonly store: SessionStore;
-  /** The tokens of the API, and what the origin reported of mailboxes; null where there is no state. */
+  /** API tokens, and the origin's reports on mailboxes; null without a state. */
   readonly state: StateFile | null;
-  /** False where the archive's state cannot be written: everybody signs in again after a restart. */
+  /** False if the archive's state is not writable: then a restart signs everyone out. */
   readonly areKept: boolean;
   close(): void;
 }
 
-/** Opens the sessions of an archive: in its state, or in memory where that cannot be written. */
+/** Opens the sessions of an archive: in its state, or in memory if the state is not writable. */
 export function openSessions(dataDir: string): OpenedSessions {
   const state = writableState(dataDir);
   return state === undefined
@@ -253,15 +252,15 @@ export function openSessions(dataDir: string): OpenedSessions {
       };
 }
 
-/** Tokens that were made before the archive came to where it cannot be written are known there too. */
+/** Tokens made before the archive became read-only still work. */
 function withoutWriting(dataDir: string): OpenedSessions {
   const state = readState(dataDir) ?? null;
   return { store: sessionsInMemory(), state, areKept: false, close: () => state?.close() };
 }
 
 /**
- * Opens the archive's state for writing; undefined where that cannot be. A state that is there and cannot be read stays
- * as it is: to put it aside is for a command that writes.
+ * Opens the archive's state for writing; undefined if that fails. An unreadable state is left alone: only a command
+ * that writes may put it aside.
  */
 export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);
@@ -269,7 +268,7 @@ export function writableState(dataDir: string): StateFile | undefined {
   try {
     return openState(dataDir);
   } catch (error) {
-    // The folder cannot be written, or its disk is full.
+    // The directory is not writable, or its disk is full.
     if (error instanceof MailkeepError || errnoOf(error) !== undefined) return undefined;
     throw error;
   }

@@ -10,9 +10,8 @@ import { filterText, withTerm } from './query-text.ts';
 import { type ServedReader, searchesFor } from './served-archive.ts';
 
 /**
- * Returns what the folders of a mailbox are called where they stand below each other: without the `INBOX` that some
- * servers put before all of them, and with a slash between the parts. Two that would be called the same keep their
- * paths.
+ * Returns the display names of a mailbox's folders: without the `INBOX` that some servers put before all of them, and
+ * with a slash between the parts. Folders that would share a name keep their paths.
  *
  * @returns names by path
  */
@@ -42,21 +41,21 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
 
 export interface SideEntry {
   readonly name: string;
-  /** The path of a folder, which its name is a part of; null for all else. */
+  /** Full path of a folder; null for anything else. */
   readonly path: string | null;
-  /** Null for a folder that no query can name, as its path is too long: it is no link then. */
+  /** Null for a folder whose path is too long for a query; the entry is then not a link. */
   readonly query: string | null;
-  /** Messages that the query finds; null where there was no time to count them. */
+  /** Number of messages that the query finds; null if there was no time to count them. */
   readonly count: number | null;
   readonly specialUse: string | null;
-  /** How many of them are unread, and the query for these; null for none, and where that was not counted. */
+  /** Number of unread messages, and their query; null if there are none, or they were not counted. */
   readonly unread: { readonly count: number; readonly query: string } | null;
   readonly tag: SideTag | null;
 }
 
 type OfEntry = Pick<SideEntry, 'path' | 'specialUse' | 'tag'>;
 
-/** What is worth knowing of a folder or a mailbox, in a word. */
+/** Status of a folder or a mailbox, in one word. */
 export type SideTag = 'imported' | 'unwatched' | 'incomplete';
 
 export interface SideMailbox extends SideEntry {
@@ -66,7 +65,7 @@ export interface SideMailbox extends SideEntry {
 }
 
 export interface EarlierFolder extends SideEntry {
-  /** When it was first and last known to be there. Milliseconds since the epoch. */
+  /** When it was first and last known to exist. Milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
 }
@@ -78,12 +77,12 @@ export interface SideTree {
   readonly mailboxes: readonly SideMailbox[];
 }
 
-/** For all numbers of a tree together, in milliseconds: later ones are left out, and counted for the next page. */
+/** Time limit for all counts of a tree, in milliseconds. The rest is left out, and counted for the next page. */
 const COUNTING_MS = 300;
 
 const MOST_COUNTS = 20_000;
 
-/** A folder as it was called at a time, with what is known of its life by then. */
+/** A folder under its name at a time, with its life up to then. */
 interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
   readonly path: string;
   readonly isGone: boolean;
@@ -91,7 +90,7 @@ interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
   readonly to: number;
 }
 
-/** Trees with their numbers, kept until the archive has another commit. */
+/** Builds trees, and caches their counts until the next commit. */
 export class SideTrees {
   #version = -1;
   readonly #counts = new Map<string, number>();
@@ -99,8 +98,8 @@ export class SideTrees {
   /**
    * Returns the tree of an archive.
    *
-   * @param asOfText `asof:…` as it stands in the query, or empty: folders, links and numbers are those of then
-   * @param tags of folders and mailboxes, by `folderKey` and `mailboxKey`; they are those of now
+   * @param asOfText `asof:…` from the query, or empty; folders, links and counts are as of then
+   * @param tags current tags of folders and mailboxes, by `folderKey` and `mailboxKey`
    */
   of(
     reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
@@ -140,7 +139,7 @@ export class SideTrees {
         })),
         mailboxes: mailboxes.flatMap((mailbox): SideMailbox[] => {
           const inBox = filterText('mailbox', mailbox.address);
-          // Two hosts may have a mailbox of the same address; its number is the one that the link finds.
+          // Two hosts may have mailboxes with the same address; the count must match what the link finds.
           const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
           const ofBox = known.get(mailboxKey(mailbox)) ?? [];
           const folders = ofBox.flatMap(({ id, delimiter }) => {
@@ -164,7 +163,7 @@ export class SideTrees {
               ...entry(mailbox.address, inBox, { tag }),
               imported,
               folders: live.sort(byUse).map(listed),
-              // Several may have had one path, one after the other.
+              // Several folders may have had the same path, one after the other.
               earlier: [...Map.groupBy(gone, ({ path }) => path).values()].flatMap((same) => {
                 const [first] = same;
                 if (first === undefined) return [];
@@ -176,7 +175,7 @@ export class SideTrees {
           ];
         }),
       };
-      // After all other numbers, which matter more. Of some mailboxes or the past there are no sums.
+      // Unread counts come last, as they matter least. There are no sums for single mailboxes or for the past.
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
       const withUnread = <T extends SideEntry>(one: T): T => {
@@ -196,7 +195,7 @@ export class SideTrees {
     });
   }
 
-  /** Returns a number that stood in the last tree of now. */
+  /** Returns a count of the current tree. */
   known(query: string): number | null {
     return this.#counts.get(keyOf(query, undefined)) ?? null;
   }
@@ -213,7 +212,7 @@ export class SideTrees {
     if (!mayContinue()) return null;
     const found = catalog.countHitsWhile(request, mayContinue);
     if (!found.complete) return null;
-    // A relative moment, such as asof:3d, is another one with each page.
+    // A relative moment, such as asof:3d, is another one on each page.
     if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
     this.#counts.set(key, found.count);
     return found.count;
@@ -224,23 +223,19 @@ function keyOf(query: string, asOf: number | undefined): string {
   return `${query}\0${asOf ?? ''}`;
 }
 
-/** Returns what a query asks for; null for one that cannot be asked. */
+/** Returns the request of a query; null for an invalid one. */
 function requestOf(query: string, now: number): CountRequest | null {
   try {
     const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
     return { node, asOf: asOf ?? undefined };
   } catch (error) {
-    // The service lets people give folders paths of any length.
+    // The service allows folder paths of any length.
     if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
     return null;
   }
 }
 
-/**
- * Returns the folders that were known at a time, by their numbers.
- *
- * @param asOf milliseconds since the epoch; null for now
- */
+/** Returns the folders known at a time, by id. @param asOf milliseconds since the epoch; null for now */
 function foldersThen(
   catalog: ServedReader['catalog'],
   asOf: number | null,
@@ -261,7 +256,7 @@ function foldersThen(
 
 const USES = ['\\Inbox', '\\Sent', '\\Drafts', '\\Archive', '\\Flagged', '', '\\Junk', '\\Trash'];
 
-/** INBOX first, Junk and Trash last; the others by their paths. */
+/** INBOX first, Junk and Trash last; the others by path. */
 function byUse(a: FolderThen, b: FolderThen): number {
   return rank(a) - rank(b) || a.path.localeCompare(b.path, 'en');
 }

@@ -24,12 +24,12 @@ import {
 } from './request-context.ts';
 import type { Session } from './sessions.ts';
 
-/** Digits of a session's key that a form names it by. */
+/** Digits of a session's key that identify it in a form. */
 const ID_LENGTH = 24;
 /** A year: an asset's name changes with its content. */
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
-/** What everybody may ask for, and which shows nothing of the archive: assets, the sign-in, the way out of a message. */
+/** Adds routes that need no sign-in and show nothing of the archive: assets, sign-in, and links out of messages. */
 export function publicRoutes(app: WebApp, parts: DoorParts): void {
   const { assets, codes, sessions, forms, now } = parts;
   assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
@@ -56,7 +56,7 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
       return enterPage(context, 'stale-form');
     const grant = codes.redeem(fields.get('code') ?? '', now());
     if (grant === null) return enterPage(context, 'wrong-code');
-    // A session that this browser had is over: nobody but who typed the code has the new one.
+    // Ends the browser's previous session: only the user who typed the code has the new one.
     const before = cookieValue(header, cookies.session);
     const old = before === undefined ? undefined : sessions.find(before, now());
     if (old !== undefined) sessions.end(old.key);
@@ -68,23 +68,19 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
   });
 }
 
-/** Returns the session of whoever asks; undefined where a link elsewhere has the browser ask. */
+/** Returns the session of a request; undefined if a link elsewhere caused it. */
 export function sessionIn(
   context: RequestContext,
   { sessions, now }: Pick<DoorParts, 'sessions' | 'now'>,
 ): Session | undefined {
   const { session: name } = context.get('cookies');
   const cookie = cookieValue(context.req.header('cookie') ?? null, name);
-  // A link on another site brings no cookie; one on another port does, and is treated alike.
+  // A link on another site sends no cookie; one on another port does, but is treated alike.
   const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
   return token === undefined ? undefined : sessions.find(token, now());
 }
 
-/**
- * Answers with the files of this build.
- *
- * @param mayAskOthers whether a route that follows may know a file that this build has not
- */
+/** Serves the files of this build. @param mayAskOthers whether a later route may have a file that this build lacks */
 export function assetRoute(
   app: WebApp,
   assets: DoorParts['assets'],
@@ -117,7 +113,7 @@ export function signedInRoutes(app: WebApp, parts: DoorParts): void {
   app.get('/you', async (context) => {
     const session = context.get('session');
     const names = await behind.names(session.mailboxes);
-    // Who may read some mailboxes learns of no other browser, and of no other mailbox.
+    // A limited session must not list other browsers or mailboxes.
     const listed = session.mailboxes === null ? sessions.list(now()) : [session];
     const browsers = listed.map(({ key, mailboxes, ...browser }) => ({
       ...browser,
@@ -149,7 +145,7 @@ export function signedInRoutes(app: WebApp, parts: DoorParts): void {
   });
 }
 
-/** Returns an address that may be left for, as browsers write it (hosts in ASCII); null for any other. */
+/** Returns an address that a link may lead to, as browsers write it (hosts in ASCII); null for any other. */
 function leadingAway(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

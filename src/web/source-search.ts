@@ -1,9 +1,9 @@
 /**
- * Returns which of some sources match, by their positions; null where the time was over before all were read: a part of
- * the answer is none.
+ * Returns the positions of the matching sources; null if time ran out before all were read, since a partial answer
+ * would be wrong.
  *
- * @param read reads the source at a position; null for one that does not match, whatever is asked
- * @param isOver returns whether the time is over
+ * @param read reads the source at a position; null for one that never matches
+ * @param isOver returns whether time has run out
  */
 export function matchingSources(
   count: number,

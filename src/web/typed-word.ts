@@ -3,14 +3,14 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 export const MOST_ROWS = 8;
 
 export interface CompletionRow {
-  /** What replaces the query from `from` to `to`, in UTF-16 code units. */
+  /** Replacement for the query from `from` to `to`, in UTF-16 code units. */
   readonly insert: string;
   readonly from: number;
   readonly to: number;
-  /** What it is called. Strangers wrote names and addresses: they are only text. */
+  /** Label. Names and addresses come from outside, so they are only shown as text. */
   readonly label: string;
   readonly detail: string;
-  /** Messages that the term finds by itself; null where that is not known at once. */
+  /** Messages that the term finds by itself; null if that is not known at once. */
   readonly count: number | null;
   readonly kind:
     | 'operator'
@@ -33,10 +33,10 @@ export interface CompletionRequest {
   readonly knownCount: (query: string) => number | null;
 }
 
-/** A row before it is known what it replaces. */
+/** A row without the range that it replaces. */
 export type OfferedRow = Omit<CompletionRow, 'from' | 'to'>;
 
-/** The operators that are offered, the most useful first, and what each takes. */
+/** Operators to offer, most useful first, with a description of their values. */
 const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   from: 'sender',
   to: 'recipient in To',
@@ -85,26 +85,26 @@ export function operatorRows(typed: string): OfferedRow[] {
     }));
 }
 
-/** The word of a query that is being typed. Positions count UTF-16 code units. */
+/** The word being typed in a query. Positions are UTF-16 code units. */
 export interface TypedWord {
-  /** `from` of `from:anna`, in lower case; null where the word has no operator. */
+  /** `from` of `from:anna`, in lower case; null without an operator. */
   readonly operator: string | null;
-  /** What stands between the beginning of the word, or of the operator's value, and the caret, without its quote. */
+  /** Text from the start of the word, or of the operator's value, to the caret, without its quote. */
   readonly typed: string;
-  /** The stretch that a completion replaces: all of the word, or of the operator's value. */
+  /** The range that a completion replaces: the whole word, or the operator's value. */
   readonly from: number;
   readonly to: number;
-  /** Whether a minus or NOT stands before it. */
+  /** Whether a minus or NOT precedes it. */
   readonly excluded: boolean;
 }
 
-/** As the lexer of queries has them. */
+/** Same as in the query lexer. */
 const BREAK = /[\s(){}]/u;
 const OPENING = /["“„”]/u;
 const CLOSING: Readonly<Record<string, RegExp>> = { '"': /"/u, '“': /["”]/u, '„': /["“”]/u };
 const OPERATOR = /^([A-Za-z][A-Za-z_]*):/;
 
-/** Returns the word under the caret; an empty one where it stands between words. */
+/** Returns the word at the caret; an empty one between words. */
 export function typedWord(query: string, caret: number): TypedWord {
   const at = Math.max(0, Math.min(query.length, caret));
   let start = 0;
@@ -130,13 +130,13 @@ export function typedWord(query: string, caret: number): TypedWord {
     const typed = query.slice(quote !== null && value > from ? value : from, at);
     return { operator: name.toLowerCase(), typed, from, to: end, excluded };
   }
-  // An operator that is being typed before its colon keeps its value.
+  // An operator that is typed before an existing colon keeps its value.
   const rest = /^[A-Za-z_]*:?/.exec(query.slice(at))?.[0] ?? '';
   const to = rest.endsWith(':') && quote === null ? at + rest.length : end;
   return { operator: null, typed: query.slice(start, at), from, to, excluded };
 }
 
-/** Where the word ends that the caret stands in. */
+/** Returns the end of the word at the caret. */
 function endOf(query: string, at: number, quote: string | null): number {
   let end = at;
   if (quote !== null) {

@@ -8,13 +8,13 @@ import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 
-/** Why a query finds nothing: the CLI's sentence, the stretch that it is about, and a query to try instead. */
+/** Why a query finds nothing: the CLI's message, the affected part, and a query to try instead. */
 export interface QueryProblem {
   readonly message: string;
   readonly hint: string | null;
-  /** UTF-16 code units of the text from `start` up to `end`; null where all of it is meant. */
+  /** UTF-16 code units from `start` (included) to `end` (excluded); null for the whole text. */
   readonly stretch: { readonly start: number; readonly end: number } | null;
-  /** What was probably meant: what to write, and the whole query with it. */
+  /** The likely intended text, and the whole query with it. */
   readonly suggestion: { readonly text: string; readonly query: string } | null;
 }
 
@@ -25,9 +25,9 @@ export type Understood =
 const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 
 /**
- * Understands what stands in the query box; an empty one means everything.
+ * Parses the text of the query box; an empty text finds everything.
  *
- * @param accounts as `SearchRequest.accounts`, for a query that names one
+ * @param accounts as `SearchRequest.accounts`, for a query that contains one
  */
 export function understandQuery(
   text: string,
@@ -53,7 +53,7 @@ export function understandQuery(
 function problemOf(text: string, error: MailkeepError): QueryProblem {
   const { message, hint: said } = sentenceOf(error);
   const { found, position, suggestion, instead, operator, kind } = error.facts;
-  // The sentence names the command that lists what a page shows next to the query.
+  // The CLI's hint refers to a command; a page shows the folders next to the query.
   const isListed = error.code === 'usage-unknown-name' && kind === 'folder' && suggestion === null;
   const hint = isListed ? 'Choose one from the list of folders.' : said;
   const stretch = stretchOf(text, found, position);
@@ -67,7 +67,10 @@ function problemOf(text: string, error: MailkeepError): QueryProblem {
   return { message, hint, stretch, suggestion: { text: shown, query } };
 }
 
-/** Positions are those of the text unless a saved search stood in it; a name is looked for where it stands once. */
+/**
+ * Positions are relative to the text only without saved searches. Otherwise a name is located if it occurs exactly
+ * once.
+ */
 function stretchOf(text: string, found: unknown, position: unknown): QueryProblem['stretch'] {
   if (typeof found !== 'string' || found === '') return null;
   if (typeof position === 'number')
@@ -82,23 +85,23 @@ function quotedIfNeeded(name: string, before: string | undefined): string {
   return before !== '"' && /[\s()]/.test(name) ? `"${name}"` : name;
 }
 
-/** Pieces of a text on one page: a text of quotes and answers in turns, line by line, would cost seconds. */
+/** Maximum pieces of a text on one page: quotes alternating with answers line by line would take seconds. */
 const MOST_PIECES = 2_000;
 const MOST_MATCHES = 1_000;
-/** Characters of a message in which matches are looked for: folding every word of them takes time. */
+/** Characters of a message to search for matches: folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
 /**
- * Returns the text of a message in pieces: what is quoted is folded, and a signature dimmed.
+ * Returns the text of a message in pieces: quotes are folded, and a signature is dimmed.
  *
- * @param sought the words of the query, which are marked
+ * @param sought the words of the query to mark
  */
 export function textPieces(text: string, sought: readonly Sought[] = []): TextPiece[] {
   const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
   let signature = false;
   for (const line of text.replace(/\r\n?/g, '\n').split('\n')) {
     const quoted = /^[ \t]?>/.test(line);
-    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    // RFC 3676, section 4.3; the space after the dashes is often lost.
     if (/^-- ?$/.test(line)) signature = true;
     if (quoted) signature = false;
     const kind = quoted ? 'quote' : signature ? 'signature' : 'text';
