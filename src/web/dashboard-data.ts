@@ -98,7 +98,7 @@ function consecutive(
   zone: string | undefined,
 ): Period[] {
   const { year, month, day } = wallTime(now, zone);
-  // Weeks begin on Monday.
+  // Weeks start on Monday.
   const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
   const startOf = (back: number): number => {
     if (unit === 'month') return localMoment({ year, month: month - back, day: 1 }, zone);

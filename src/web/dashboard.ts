@@ -202,8 +202,8 @@ function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefi
 }
 
 /**
- * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds,
- * so it is made for the ends of a UTC day, and within the day only if they differ.
+ * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds.
+ * It is made for the ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();

@@ -224,8 +224,8 @@ const MISSED_PASSES = 3;
 const SILENT_MS = 900_000;
 
 /**
- * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from past runs, since
- * the configuration is unknown here. Returns null if no run is overdue, or there were none.
+ * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from its past
+ * runs, without contacting it. Returns null if no run is overdue, or there were none.
  *
  * @param runs latest runs, newest first
  */

@@ -139,7 +139,7 @@ export function mailList(
 
 /**
  * Returns the `after=` value of the page before a row: empty for the first page, also if time runs out. Returns null if
- * no rows precede it.
+ * no earlier row was found.
  */
 function pageBefore(
   reader: Pick<Reader, 'catalog'>,

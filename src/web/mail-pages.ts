@@ -167,7 +167,7 @@ const MOST_TERMS = 12;
 const LONGEST_ENDING = 3;
 /** Minimum letters of a prefix: shorter ones match almost anything. */
 const SHORTEST_BEGINNING = 4;
-/** Operators that search for words; null for none. */
+/** Operators that search for words; null is a word without one. */
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
 /** Counts the results of another query; null for an invalid one. */

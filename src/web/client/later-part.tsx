@@ -44,7 +44,7 @@ async function addLaterStyles(): Promise<void> {
 
 /**
  * Returns a component from the code outside the first script. The code is loaded when the component is first shown,
- * which renders nothing until then. After a failure, the next time it is shown tries again.
+ * which renders nothing until then. A failed load is repeated when it is next shown.
  */
 export function laterPart<Props extends object>(
   pick: (code: LaterCode) => ComponentType<Props>,

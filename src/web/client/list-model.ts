@@ -125,7 +125,7 @@ export const MOST_ROWS = 60;
 export const REACH = 2_000;
 /** Browsers cut elements at 17 to 33 million pixels. */
 export const MOST_PIXELS = 8_000_000;
-/** With fewer rows than this to an end of the scroller that is not an end of the list, it is centred at rest. */
+/** The scroller is centred at rest if fewer rows than this remain to its end, and the list continues there. */
 const NEAR = REACH / 2;
 /** Rows in the document before and after the visible ones. */
 const SPARE = 6;

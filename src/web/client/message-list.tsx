@@ -490,8 +490,7 @@ export function MessageList(props: ListProps) {
     if (hit === undefined) return;
     choose(hit.line.id);
     view.current?.show(wanted);
-    // Otherwise a message opened next to the list would get the focus from the body, and the next arrow key would
-    // scroll it.
+    // Otherwise an opened message would take the focus from the body, and the next arrow key would scroll it.
     if (document.activeElement === document.body) view.current?.focus();
     pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);
   };

@@ -86,7 +86,7 @@ export async function completionsOf(
   signal?: AbortSignal,
 ): Promise<readonly CompletionRow[]> {
   const { operator, typed, from, to } = typedWord(text, caret);
-  // Most keys type words, whose rows the server has to find, so operators are offered locally.
+  // Operators are offered locally: most keys type words, and the server is busy finding their rows.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
       .slice(0, MOST_ROWS)

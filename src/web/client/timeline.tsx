@@ -361,8 +361,8 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
 }
 
 /**
- * The bars and their labels, which change only with the query or the height. The length of a bar is the square root of
- * its number, so that months with few messages are visible next to one with thousands.
+ * The bars and their labels, which change only with the query or the height. A bar's length is the square root of its
+ * number, so that a month with few messages stays visible next to one with thousands.
  */
 function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   return useMemo(() => {

@@ -499,7 +499,7 @@ export class Viewer {
   }
 
   /**
-   * Fetches data from the server. The window shows if the server is unreachable or the browser is signed out.
+   * Fetches data from the server. The window reports an unreachable server or a lost session.
    *
    * @returns undefined if the request was aborted or failed
    */

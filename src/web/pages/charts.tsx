@@ -486,7 +486,7 @@ const RADIUS = 4;
 /** Distance between two dots of a pile, in pixels. */
 const STEP = 2 * RADIUS + 3;
 
-/** Dots by age on a logarithmic scale, piled up if they share an age, and a line at the age that is too old. */
+/** Dots by age on a logarithmic scale, piled up if they share an age, with a line at the limit. */
 export function AgeDots({
   height,
   dots,
