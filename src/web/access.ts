@@ -2,10 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Reached } from '../core/listener.ts';
 import { SESSION_MS } from './sessions.ts';
 
-/**
- * Cookies of one server, as it was reached. Ports do not separate cookies, so two servers on one machine need different
- * names.
- */
+/** Cookie names of one server. Cookies ignore ports, so two servers on one machine need different names. */
 export interface CookieNames {
   readonly session: string;
   /** Identifies a browser that is not signed in; the token of the sign-in form is bound to it. */
@@ -53,10 +50,7 @@ function cookie(name: string, value: string, secure: boolean, maxAge: number | n
   ].join('; ');
 }
 
-/**
- * Form tokens against requests forged by other origins. They are bound to the browser's own cookie and to a random key
- * of this run of the server.
- */
+/** Form tokens against cross-site requests, bound to the browser's own cookie and to a random key of this run. */
 export class FormTokens {
   readonly #key = randomBytes(32);
 

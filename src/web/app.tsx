@@ -134,10 +134,7 @@ function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void 
   });
 }
 
-/**
- * Makes the daemon look for new mail, for a script or by a form. Limited sign-ins may not, since it covers all
- * mailboxes: see `access.ts`.
- */
+/** Starts a look for new mail, by script or form. It covers all mailboxes: `access.ts` refuses limited sign-ins. */
 function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   const { assets } = parts;
   app.post('/api/look', async (context) => context.json({ data: { looking: await parts.look() } }));

@@ -127,10 +127,7 @@ export type ContentResult =
 
 /** Requests of one token that run at once; others wait. */
 const AT_ONCE = 8;
-/**
- * Maximum waiting requests of one token: fewer than the listener's connections, so that other clients can still
- * connect.
- */
+/** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */
 const WAITING = 120;
 /** Maximum searches of one token that run or wait. */
 const SEARCHING = 60;
@@ -147,11 +144,7 @@ interface Line {
 export class TokenTurns {
   readonly #lines = new Map<string, Line>();
 
-  /**
-   * Waits for a turn, and resolves to the function that ends it.
-   *
-   * @throws Refusal 429 if too many requests of the token wait
-   */
+  /** Waits for a turn, and resolves to the function that ends it. @throws Refusal 429 if too many requests wait */
   async enter(token: string): Promise<() => void> {
     const line = this.#line(token);
     if (line.answering < AT_ONCE) line.answering += 1;

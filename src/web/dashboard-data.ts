@@ -59,10 +59,7 @@ export function periodsOf(
   return { unit, list: consecutive(unit, Math.min(count, MOST_PERIODS), now, zone) };
 }
 
-/**
- * Returns the last hours, including the one that contains `now`. Hours start on UTC hours, so in some zones at half
- * past.
- */
+/** Returns the last hours up to the current one. They start on UTC hours, so in some zones at half past. */
 export function lastHours(count: number, now: number, zone: string | undefined): Periods {
   const hour = 3_600_000;
   const end = Math.floor(now / hour) * hour + hour;
@@ -114,10 +111,7 @@ function consecutive(
   });
 }
 
-/**
- * Returns a term for messages received in a period. Queries use this machine's zone, so a period of another zone is
- * written with its moments.
- */
+/** Returns a term for messages received in a period: by day in the zone of queries (this machine's), else by moment. */
 export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   const days = daysText(from, to);
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;

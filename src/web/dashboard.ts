@@ -465,10 +465,7 @@ export function dashboardData(
   return archive.catalog.snapshot(() => made(archive, state, view, now));
 }
 
-/**
- * The numbers of a dashboard as plain data. Times are milliseconds since the epoch; each query finds what its number
- * counts.
- */
+/** The numbers of a dashboard. Times are milliseconds since the epoch; each query finds what its number counts. */
 export type DashboardData = ReturnType<typeof made>;
 
 function made(archive: Archive, state: StateFile | undefined, view: DashboardView, now: number) {
@@ -558,7 +555,6 @@ function closing(
   };
 }
 
-/** Returns the folders that are compared with a service. */
 function watchedOf(folders: readonly FolderProof[]): FolderProof[] {
   return folders.filter((folder) => !folder.unwatched && !isImported(folder));
 }
@@ -661,10 +657,7 @@ function timeOf(docid: number | undefined): number | undefined {
 
 const MOST_MAILBOXES = 8;
 
-/**
- * Makes the page of charts. It accepts only queries for mailboxes and accounts, as of now: the cached sums have no
- * other filters and no past.
- */
+/** Makes the dashboard. The cached sums support only queries for mailboxes and accounts, as of now. */
 export function dashboardPage(
   reader: ServedReader,
   pages: Pick<MailPages, 'frame'>,

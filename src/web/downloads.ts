@@ -25,10 +25,7 @@ export function exportName(
   return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
 }
 
-/**
- * Returns the file name, without extension, of a zip of the attachments that a query finds. The caller must make it
- * safe.
- */
+/** Returns an unsafe file name, without extension, for a zip of the attachments that a query finds. */
 export function attachmentsName(query: string, now: number): string {
   return ['mailkeep attachments', readable(query), dayOf(now)].filter(Boolean).join(' ');
 }

@@ -392,10 +392,7 @@ function queryFor(
 /** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
 const LISTING_MS = 1_000;
 
-/**
- * Returns the attachments of a list, each content once, with its newest message; undefined if there are too many for
- * one file, or listing took too long.
- */
+/** Lists attachments, each content once, with its newest message; undefined if too many for one file, or too slow. */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,

@@ -263,10 +263,7 @@ function isIn(lane: Lane, kind: string): boolean {
   return LANES[lane].some((known) => known === kind);
 }
 
-/**
- * Returns one mark per column for the runs that started within it. Times are milliseconds since the start of the 24
- * hours.
- */
+/** Returns one mark per column for the runs that started in it. Milliseconds since the start of the 24 hours. */
 function marksOf(runs: readonly KeptRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),

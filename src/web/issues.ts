@@ -191,10 +191,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   return matters;
 }
 
-/**
- * Lists accounts, or the archive, whose last sync run failed as a whole: a rejected token, an unreachable service, a
- * full disk.
- */
+/** Lists what failed in its last sync run: a rejected token, an unreachable service, a full disk. */
 function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
   const last = new Map<string | null, KeptRun>();
   for (const run of runs) {
@@ -448,10 +445,7 @@ export class ClosingSums {
   }
 }
 
-/**
- * Messages known at a time, those deleted at the service by then, and those stored since. A number is null if there was
- * no time to count it.
- */
+/** Messages known at a time, deleted by then, and stored since; null if there was no time to count. */
 export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;

@@ -87,9 +87,7 @@ async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof 
   return linkMessage.parse(JSON.parse(Buffer.concat(pieces).toString('utf8')));
 }
 
-/**
- * Returns the sockets of an archive's servers that this user (or, for root, the archive's owner) started, newest first.
- */
+/** Returns the sockets of an archive's servers started by this user (or, for root, by its owner), newest first. */
 export function linkSockets(dataDir: string, env: Environment): string[] {
   const folder = privateFolder(env, NAME_LENGTH);
   const prefix = prefixOf(dataDir);

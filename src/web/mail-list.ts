@@ -47,9 +47,7 @@ export function listPlace(
   return undefined;
 }
 
-/**
- * Returns the `after=` value that continues after a docid in an order, which is the `before=` value of the other order.
- */
+/** Returns the `after=` value to continue after a docid; in the other order, it is the `before=` value. */
 function positionOf({ catalog }: Pick<Reader, 'catalog'>, docid: number, sort: ListSort): string {
   return `@${catalog.positions.shown(docid, sort)}`;
 }
@@ -58,17 +56,11 @@ function other(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
 
-/**
- * Rows of a page: they fill a tall window. More would delay the first paint, since the browser lays all of them out. A
- * script fetches the rest.
- */
+/** Rows per page: they fill a tall window. More would delay the first paint; a script fetches the rest. */
 const ROWS = 30;
 /** Time limit for counting all rows, in milliseconds. */
 const COUNTING_MS = 150;
-/**
- * Time limit for listing rows, in milliseconds. Beyond it, a shorter page with a position to continue from is better
- * than making others wait.
- */
+/** Time limit for listing rows, in milliseconds: rather a short page that can be continued than a long wait. */
 const LISTING_MS = 500;
 
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };

@@ -306,10 +306,7 @@ export class Opening {
     this.#sought = request === null ? [] : soughtWords(request.node);
   }
 
-  /**
-   * The query if it has words. Only matches of words are unfolded, since a folder or a date matches a whole
-   * conversation.
-   */
+  /** The query, if it has words. Other terms, such as a folder, would unfold a whole conversation. */
   get asked(): CountRequest | null {
     return this.#sought.length === 0 ? null : this.request;
   }
@@ -404,11 +401,7 @@ function factsOf(reading: NonNullable<ReadBack['reading']>) {
 
 export type MessageFacts = ReturnType<typeof factsOf>;
 
-/**
- * Returns the HTML of a message as a page for a frame.
- *
- * @returns null without HTML, or if it cannot be read within the limits
- */
+/** Returns a message's HTML as a page for a frame; null without HTML, or if it exceeds the limits. */
 export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
   try {
     return await readings.run(
@@ -424,7 +417,6 @@ export async function framedOrNull(reader: ServedReader, id: MessageId, how: Rea
 /** How long the archive's state is cached for pages, in milliseconds. */
 const STATE_MS = 5_000;
 
-/** A page and the HTTP status of its response. */
 export interface Answered {
   readonly page: Page;
   readonly status: 200 | 400 | 404 | 410;

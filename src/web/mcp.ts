@@ -124,10 +124,7 @@ interface McpSurfaceOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/**
- * Serves the archive over the streamable HTTP transport of the Model Context Protocol, without sessions: each request
- * has its bearer token. Cookies are ignored.
- */
+/** Serves the archive over MCP's streamable HTTP transport, without sessions. Each request has its own bearer token. */
 export class McpSurface {
   readonly #turns = new TokenTurns();
   readonly #handler = createMcpHandler(

@@ -244,10 +244,7 @@ interface Wanted {
   readonly size: number;
 }
 
-/**
- * Reads an attachment: directly if the archive stores it separately, else with its whole message. Its hash is checked
- * either way.
- */
+/** Reads an attachment: alone if it is stored separately, else with its message. Its hash is checked either way. */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
   { message, number, hash, size }: Wanted,

@@ -610,9 +610,7 @@ function keyOf(uids: InFolder['uids'], field: SortField): ((entry: MirrorEntry) 
   return field === 'uid' ? null : (entry) => uids.facts(entry)[field];
 }
 
-/**
- * Returns a page. It may be short, as messages gone since their uids were read are left out; `total` still counts them.
- */
+/** Returns a page. Messages gone meanwhile are left out, so it may be short; `total` still counts them. */
 function listed(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
@@ -821,10 +819,7 @@ interface MirrorOptions {
   readonly clock?: () => number;
 }
 
-/**
- * Serves the read operations of the Mailbox API from the archive and refuses writes. It accepts bearer tokens, but no
- * cookies.
- */
+/** Serves the Mailbox API's read operations from the archive, and refuses writes. Tokens only, no cookies. */
 export class MirrorSurface {
   readonly #views = new WeakMap<object, MirrorView>();
   /** Separate threads, so that searches never delay rendering. */

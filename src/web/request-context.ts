@@ -88,10 +88,7 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/**
- * Returns a page as a response, in the browser's theme. It sets the cookie again, because Safari deletes a cookie set
- * by a script after seven days.
- */
+/** Responds with a page in the browser's theme. The cookie is renewed: Safari limits a script's to seven days. */
 export function page(
   context: RequestContext,
   content: VNode,
@@ -110,9 +107,7 @@ export function seeOther(context: RequestContext, path: string): Response {
   return context.body(null, 303, { location: path });
 }
 
-/**
- * Searches run one at a time: they block the thread, and each must be able to stop once its browser has disconnected.
- */
+/** Searches run one at a time: they block the thread, and each stops if its browser has disconnected. */
 const searches = new Semaphore(1);
 
 /**
@@ -205,10 +200,7 @@ export async function ownForm(
 
 const MOST_LIMITS = 64;
 
-/**
- * Returns a function that caches one value for each set of mailboxes that a reader is limited to. Readers with
- * different limits never share a value.
- */
+/** Caches one value per set of mailboxes, so that readers with different limits never share it. */
 export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedReader) => T {
   const known = new Map<string, T>();
   return (reader) => {

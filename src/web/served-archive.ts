@@ -141,10 +141,7 @@ function identityOf(file: string): string {
 /** Returns the hosts of configured accounts by lower-case name, for a query that contains one. */
 export type AccountsOf = (node: SearchNode) => ReadonlyMap<string, string>;
 
-/**
- * Returns the accounts that a reader may use in queries. The configuration lists accounts of all mailboxes, so a
- * limited reader gets none and has to use hosts instead.
- */
+/** Returns the accounts that a reader may use in queries. A limited reader gets none, and uses hosts instead. */
 export function accountsFor(
   { mailboxes }: Pick<ServedReader, 'mailboxes'>,
   accounts: AccountsOf,

@@ -17,10 +17,7 @@ import type { Behind } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
 
-/**
- * Returns the quota of a mailbox in wire format, as last reported by the origin. A quota that was never reported is not
- * supported.
- */
+/** Returns a mailbox's quota in wire format, as last reported by the origin; not supported if never reported. */
 function quotaAsReported(known: ScopeValue<'quota'> | undefined): QuotaRecord {
   const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
     resourceName: name,

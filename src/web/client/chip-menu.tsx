@@ -73,10 +73,7 @@ export function ChipMenu({
   );
 }
 
-/**
- * Focuses the chosen row, or the first one, unless a field in the menu has the focus. From then on, the menu handles
- * the arrows.
- */
+/** Focuses the chosen row, or the first one, so that the menu gets the arrows. A field in the menu keeps the focus. */
 function enter(menu: HTMLElement): void {
   if (menu.contains(document.activeElement)) return;
   const row =

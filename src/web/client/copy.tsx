@@ -31,7 +31,6 @@ export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
   );
 }
 
-/** Copies a text; returns false if the browser does not allow it. */
 export async function copied(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

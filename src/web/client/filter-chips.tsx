@@ -171,11 +171,7 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
   return text === null ? withoutTerm(query, term) : withOther(query, term, text);
 }
 
-/**
- * Returns a query for a folder or a mailbox of the sidebar. In an archive with several mailboxes, it contains both.
- *
- * @param entry the query of the sidebar's link; empty for everything
- */
+/** Returns a query for a folder or mailbox. @param entry the query of the sidebar's link; empty for everything */
 export function withFolder(query: string, entry: string): string {
   const { slots } = chipsOf(entry);
   return (['mailbox', 'in'] as const).reduce(

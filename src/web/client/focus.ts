@@ -32,10 +32,7 @@ export function leaveDrawer(): void {
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/**
- * Moves the focus to the results, if there are any. Interim results may be empty or replaced, so it repeats until the
- * answer has arrived.
- */
+/** Moves the focus to the results, if any. It repeats until the answer has arrived, since results may be replaced. */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
   if (document.body.ariaBusy === 'true') requestAnimationFrame(focusResults);

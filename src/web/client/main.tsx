@@ -9,10 +9,7 @@ import { listenToKeys } from './page-keys.tsx';
 import { addressInOwnZone, noteFolding } from './preferences.ts';
 import { isOwnPage, Viewer } from './viewer.ts';
 
-/**
- * Interval for refreshing the archive's state in a visible window: a sync run without news makes no commit.
- * Milliseconds.
- */
+/** Interval for refreshing the archive's state: a sync run without news makes no commit. Milliseconds. */
 const STATE_MS = 60_000;
 
 const root = document.getElementById('root');
@@ -91,10 +88,7 @@ const PAUSE_MS = 2_000;
 /** Delay before a refused stream is reopened. Milliseconds. */
 const REFUSED_MS = 30_000;
 
-/**
- * Follows new commits of the archive while the window is visible. Browsers limit the connections per server, so hidden
- * windows must not hold one.
- */
+/** Follows new commits while the window is visible: browsers allow few connections per server. */
 class ArchiveEvents {
   #source: EventSource | undefined;
   #retry: number | undefined;

@@ -207,8 +207,7 @@ function QueryInk({
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
-    // An empty field has no position to read: reading it would force a layout of the page that the script has just
-    // rendered.
+    // An empty field has no offset: reading it would force a layout of the page just rendered.
     const shift = input?.value ? -input.scrollLeft : 0;
     if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
   };
@@ -263,8 +262,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   const field = useRef<HTMLInputElement>(null);
   const { rows, isCurrent, active, choose, isOpen, open, close } = useCompletions(typed);
   const path = here === 'files' ? '/files' : '/mail';
-  // A folder, a filter or the browser's history also changes the query: the box shows it at once, even if the answer
-  // takes a while.
+  // Folders, filters and the browser's history also change the query: show it at once, before the answer.
   useLayoutEffect(() => {
     const text = viewer.address.searchParams.get('q') ?? '';
     setTyped((now) => (now.text === text ? now : { text, caret: text.length }));

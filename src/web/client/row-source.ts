@@ -48,11 +48,7 @@ export class RowSource {
     private readonly ask: Ask,
   ) {}
 
-  /**
-   * Returns the page at a place; undefined if there is no answer. It is empty only if there are no rows.
-   *
-   * @param isGlance whether a few rows are enough
-   */
+  /** Returns the page at a place; undefined without an answer. @param isGlance whether a few rows are enough */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;

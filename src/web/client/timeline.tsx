@@ -121,11 +121,7 @@ interface DateWords {
   readonly day: (time: number) => string;
 }
 
-/**
- * Returns the labels that fit along a timeline: years first, then months, then days.
- *
- * @param room minimum number of slots for one label
- */
+/** Returns the labels that fit: years, then months, then days. @param room minimum slots per label */
 export function spineLabels(scale: SpineScale, words: DateWords, room: number): SpineLabel[] {
   const taken: SpineLabel[] = [];
   const isFree = (slot: number) => taken.every((label) => Math.abs(label.slot - slot) >= room);
@@ -408,9 +404,7 @@ function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   }, [scale, height]);
 }
 
-/**
- * Delay before the timeline of a new list is requested: it may take the server longer than the rows for the next key.
- */
+/** Delay before the timeline of a new list is requested, since the server may need long for it. Milliseconds. */
 const REST_MS = 150;
 
 /** Returns the timeline of a list; the previous one until it has loaded, and null if there is none. */

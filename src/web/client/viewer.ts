@@ -52,10 +52,7 @@ export class Latest {
   }
 }
 
-/**
- * What to load for an address: the whole page, the list of another query, another message next to the list, or nothing
- * (`close`), which leaves the list alone.
- */
+/** What to load for an address: the page, the list, another message, or nothing (`close` leaves the list alone). */
 type Step = 'page' | 'list' | 'message' | 'close';
 
 /** Paths that the script shows in place; all others are loaded. */
@@ -160,7 +157,6 @@ class Tries {
   }
 }
 
-/** State that the window shows. */
 export interface Shown {
   readonly page: Page;
   readonly busy: boolean;
@@ -262,11 +258,7 @@ export class Viewer {
     history.replaceState(null, '', to);
   }
 
-  /**
-   * Shows the results of a query while it is typed: one request at a time, then the latest.
-   *
-   * @param path page for the query
-   */
+  /** Shows results while a query is typed: one request at a time, then the latest. @param path page for the query */
   type(query: string, path: '/mail' | '/files' = '/mail'): void {
     const to = new URL(path, this.#address);
     if (query !== '') to.searchParams.set('q', query);
@@ -334,10 +326,7 @@ export class Viewer {
     await this.#list(this.#address.searchParams.get('q') ?? '', this.#asking.signal);
   }
 
-  /**
-   * Records the commit that the archive has reached, and refreshes the frame. The same commit is reported again once
-   * its messages are indexed.
-   */
+  /** Records a new commit and refreshes the frame. The same commit comes again once its messages are indexed. */
   reached(commit: number): void {
     const isFirst = !this.#hasHeard;
     this.#hasHeard = true;
@@ -498,11 +487,7 @@ export class Viewer {
     if (page.kind === 'mail') this.#change({ page: change(page) });
   }
 
-  /**
-   * Fetches data from the server. The window reports an unreachable server or a lost session.
-   *
-   * @returns undefined if the request was aborted or failed
-   */
+  /** Fetches data, and shows a lost connection or session. @returns undefined if the request was aborted or failed */
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const data = await ask<T>(address, signal);

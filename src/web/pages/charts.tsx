@@ -406,7 +406,6 @@ interface BarRow {
   readonly text: string;
 }
 
-/** A list of horizontal bars, readable as text. */
 export function Bars({ rows }: { rows: readonly BarRow[] }) {
   const total = ({ parts }: BarRow): number => parts.reduce((sum, { value }) => sum + value, 0);
   const most = Math.max(1, ...rows.map(total));

@@ -150,9 +150,7 @@ export function Attachments({
   );
 }
 
-/**
- * Always true when shown: the bytes were read for this page, and their hash matched. Unfolds to the message's places.
- */
+/** Shown only if the bytes were read for this page and matched their hash. Unfolds to the message's places. */
 export function Proof({
   open: { id, commit },
   hit,

@@ -174,9 +174,7 @@ const SYSTEMS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Linux', /\bLinux\b/],
 ];
 
-/**
- * Returns a readable browser name for a user agent, such as `Firefox 145 on Linux`; otherwise the user agent itself.
- */
+/** Returns a readable name for a user agent, such as `Firefox 145 on Linux`, or the user agent itself. */
 function browserName(agent: string): string {
   const system = SYSTEMS.find(([, mark]) => mark.test(agent))?.[0];
   for (const [name, mark] of BROWSERS) {

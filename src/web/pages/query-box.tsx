@@ -48,10 +48,7 @@ const CHIPS = [
   ['is:deleted', 'Kept only here'],
 ] as const;
 
-/**
- * Filters as links that add or remove a term of the query. Active filters come first, because on a phone the others may
- * be out of view.
- */
+/** Filters as links that add or remove a term. Active ones come first: on a phone, others may be out of view. */
 export function Chips({ frame: { query } }: { frame: Frame }) {
   const chips = CHIPS.map(([word, label]) => ({
     word,

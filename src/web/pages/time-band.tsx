@@ -76,10 +76,7 @@ export function TimeBand({ frame }: { frame: Frame }) {
   );
 }
 
-/**
- * What changed on the day, what the archive had at the moment, and what has arrived since. Each number links to what it
- * counts.
- */
+/** Changes of the day, messages known at the moment, and later arrivals, each linked to what it counts. */
 export function Since({ frame: { past, query } }: { frame: Frame }) {
   if (past === null) return null;
   const { messages, ended, later, day } = past;
