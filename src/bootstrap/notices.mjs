@@ -1,6 +1,6 @@
 /**
  * The licences of what the build puts into dist/: packages that are bundled are not installed with mailkeep, so their
- * licences have to come with it. Also makes sure that whatever is not bundled is installed.
+ * licences have to come with it. Also checks that all other packages are installed.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';

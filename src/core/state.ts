@@ -559,7 +559,7 @@ export function stateDamage(dataDir: string): string | undefined {
   }
 }
 
-/** Opens an existing, writable state beside its writer, which alone creates and repairs it; undefined otherwise. */
+/** Opens an existing, writable state next to its writer, which alone creates and repairs it; undefined otherwise. */
 export function openExistingState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: false });
 }
