@@ -3,7 +3,7 @@ import { count } from '../../core/text.ts';
 import { Link } from './icons.tsx';
 
 /** The top value of an axis and its marks, starting at 0. */
-interface Axis {
+export interface Axis {
   readonly top: number;
   readonly marks: readonly number[];
 }
@@ -240,7 +240,7 @@ interface Key {
   /** Total, shown after the name. */
   readonly count?: number;
   readonly fill: string;
-  readonly href?: string | null;
+  readonly href?: string | null | undefined;
 }
 
 /** A chart with its name, its key, a sentence that sums it up, and the same numbers as a table. */
@@ -276,13 +276,10 @@ export function Figure({
               <svg width="11" height="11" aria-hidden="true" focusable="false">
                 <rect {...painted(key.fill)} width="11" height="11" rx="2" />
               </svg>
-              {key.href == null ? (
-                <KeyText of={key} />
-              ) : (
-                <a href={key.href}>
-                  <KeyText of={key} />
-                </a>
-              )}
+              <Linked href={key.href}>
+                <bdi>{key.name}</bdi>
+                {key.count !== undefined && ` ${count(key.count)}`}
+              </Linked>
             </li>
           ))}
         </ul>
@@ -303,13 +300,8 @@ export function Figure({
   );
 }
 
-function KeyText({ of: { name, count: number } }: { of: Key }) {
-  return (
-    <>
-      <bdi>{name}</bdi>
-      {number !== undefined && ` ${count(number)}`}
-    </>
-  );
+export function Linked({ href, children }: Pick<Key, 'href'> & { children: ComponentChildren }) {
+  return href == null ? <>{children}</> : <a href={href}>{children}</a>;
 }
 
 interface Cell {
@@ -357,14 +349,8 @@ export function NumberTable({
   );
 }
 
-function CellText({
-  cell: { text, href = null },
-  isName = false,
-}: {
-  cell: Cell;
-  /** The text comes from outside. */
-  isName?: boolean;
-}) {
-  const shown = isName ? <bdi>{text}</bdi> : text;
-  return href === null ? <>{shown}</> : <Link to={href}>{shown}</Link>;
+/** A name comes from outside. */
+function CellText({ cell: { text, href }, isName }: { cell: Cell; isName?: boolean }) {
+  const shown = isName === true ? <bdi>{text}</bdi> : text;
+  return href == null ? <>{shown}</> : <Link to={href}>{shown}</Link>;
 }

@@ -1,4 +1,5 @@
 import {
+  type Axis,
   axisTo,
   BarLink,
   type Mark,
@@ -9,6 +10,17 @@ import {
   shortNumber,
   WIDE,
 } from './chart-frame.tsx';
+
+interface Framed {
+  /** Height of the plot alone, in pixels. */
+  readonly height: number;
+  readonly labels: readonly Mark[];
+}
+
+/** Returns the marks of an axis with their texts. */
+function marksOf({ top, marks }: Axis, text = shortNumber): Mark[] {
+  return marks.map((mark) => ({ at: mark / top, text: text(mark) }));
+}
 
 interface Pair {
   readonly title: string;
@@ -22,15 +34,7 @@ interface Pair {
 /** Minimum share of the height above the line, and below it. */
 const LEAST = 0.25;
 
-export function Diverging({
-  height,
-  pairs,
-  labels,
-}: {
-  height: number;
-  pairs: readonly Pair[];
-  labels: readonly Mark[];
-}) {
+export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly Pair[] }) {
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
   const up = axisTo(most('up'), 3);
   const down = axisTo(most('down'), 2);
@@ -102,21 +106,16 @@ export function Columns({
   bars,
   limit,
   labels,
-}: {
-  height: number;
+}: Framed & {
   bars: readonly Upright[];
   limit: { readonly value: number; readonly text: string } | null;
-  labels: readonly Mark[];
 }) {
   const most = Math.max(0, ...bars.map(({ value }) => value ?? 0));
-  const { top, marks } = axisTo(Math.max(most, limit?.value ?? 0), 3);
+  const axis = axisTo(Math.max(most, limit?.value ?? 0), 3);
+  const { top } = axis;
   const bar = 1 / Math.max(1, bars.length);
   return (
-    <Plot
-      height={height}
-      marks={marks.map((mark) => ({ at: mark / top, text: shortNumber(mark) }))}
-      labels={labels}
-    >
+    <Plot height={height} marks={marksOf(axis)} labels={labels}>
       {limit !== null && (
         <>
           <line
@@ -169,30 +168,21 @@ export function StackedArea({
   layers,
   columns,
   labels,
-}: {
-  height: number;
-  layers: readonly Layer[];
-  columns: readonly Column[];
-  labels: readonly Mark[];
-}) {
+}: Framed & { layers: readonly Layer[]; columns: readonly Column[] }) {
   const points = columns.length + 1;
   const bar = 1 / columns.length;
   const totals = Array.from({ length: points }, (_, at) =>
     layers.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
   );
-  const { top, marks } = axisTo(Math.max(...totals));
+  const axis = axisTo(Math.max(...totals));
   const below = new Array<number>(points).fill(0);
   const shapes = layers.map(({ name, fill, values }) => {
     const lower = [...below];
     for (const at of below.keys()) below[at] = (below[at] ?? 0) + (values[at] ?? 0);
-    return { name, fill, path: band(lower, below, top, height) };
+    return { name, fill, path: band(lower, below, axis.top, height) };
   });
   return (
-    <Plot
-      height={height}
-      marks={marks.map((mark) => ({ at: mark / top, text: shortNumber(mark) }))}
-      labels={labels}
-    >
+    <Plot height={height} marks={marksOf(axis)} labels={labels}>
       <Stretched height={height}>
         {shapes.map(({ name, fill, path }) => (
           <path key={name} {...painted(fill)} d={path} />
@@ -239,27 +229,16 @@ export function Lines({
   labels,
   text,
   ...more
-}: {
-  height: number;
-  text: (value: number) => string;
-  class?: string;
-  lines: readonly Line[];
-  labels: readonly Mark[];
-}) {
+}: Framed & { text: (value: number) => string; class?: string; lines: readonly Line[] }) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
-  const { top, marks } = axisTo(most, 4, false);
-  const y = (value: number): number => height * (1 - value / top);
+  const axis = axisTo(most, 4, false);
+  const y = (value: number): number => height * (1 - value / axis.top);
   const named = lines.flatMap((line) => {
     const last = line.points.at(-1);
     return last === undefined ? [] : [{ ...line, at: last[0], y: y(last[1]) }];
   });
   return (
-    <Plot
-      height={height}
-      marks={marks.map((mark) => ({ at: mark / top, text: text(mark) }))}
-      labels={labels}
-      class={more.class}
-    >
+    <Plot height={height} marks={marksOf(axis, text)} labels={labels} class={more.class}>
       <Stretched height={height}>
         {lines.map(({ name, points, ...line }) => (
           <path
@@ -437,23 +416,11 @@ function BarPicture({ parts, most }: { parts: readonly BarPart[]; most: number }
       {parts.map(({ value, fill, href, title }) => {
         const x = before / most;
         before += value;
-        const bar = (
-          <rect
-            {...painted(fill)}
-            x={percent(x)}
-            width={percent(value / most)}
-            height="10"
-            rx="1.5"
-          >
-            <title>{title}</title>
-          </rect>
-        );
-        return href === null ? (
-          <g key={title}>{bar}</g>
-        ) : (
-          <a key={title} href={href} tabindex={-1}>
-            {bar}
-          </a>
+        const place = { x: percent(x), width: percent(value / most) };
+        return (
+          <BarLink key={title} href={href} title={title}>
+            <rect {...painted(fill)} {...place} height="10" rx="1.5" />
+          </BarLink>
         );
       })}
     </svg>
@@ -490,8 +457,7 @@ export function AgeDots({
   height,
   dots,
   limit,
-}: {
-  height: number;
+}: Omit<Framed, 'labels'> & {
   dots: readonly Dot[];
   limit: { readonly age: number; readonly text: string };
 }) {

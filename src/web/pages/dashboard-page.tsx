@@ -2,13 +2,14 @@ import { bytes, closingEquation, count, counted, span } from '../../core/text.ts
 import type { DashboardData, Series } from '../dashboard.ts';
 import { dayText, type Period, RANGES, type Range, timeText } from '../dashboard-data.ts';
 import { pageAddress } from '../query-text.ts';
-import { FILLS, Figure, NumberTable, Textures } from './chart-frame.tsx';
+import { FILLS, Figure, Linked, NumberTable, Textures } from './chart-frame.tsx';
 import { Diverging, type Line, Lines, StackedArea } from './charts.tsx';
 import {
   CorrespondentsPanel,
-  each,
+  EACH,
   found,
   joined,
+  type Of,
   ProofsPanel,
   QuarantinePanel,
   RequestsPanel,
@@ -20,12 +21,6 @@ import {
 import { Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
-
-interface Of<K extends keyof DashboardData> {
-  readonly data: DashboardData[K];
-  /** IANA name of the zone in which days start. */
-  readonly zone: string;
-}
 
 function KeptPanel({ data, zone }: Of<'kept'>) {
   const { unit, periods, mailboxes, ended, total, shared } = data;
@@ -189,7 +184,7 @@ function ChangesPanel({ data, zone }: Of<'changes'>) {
   }));
   return (
     <Figure
-      name={`New and deleted ${each(unit)}`}
+      name={`New and deleted ${EACH[unit]}`}
       wide={6}
       keys={[
         {
@@ -335,7 +330,7 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
         <KeptPanel data={data.kept} zone={zone} />
         <GigabytesPanel data={data.gigabytes} unit={data.kept.unit} zone={zone} />
         <ChangesPanel data={data.changes} zone={zone} />
-        <ProofsPanel proofs={data.proofs} now={now} zone={zone} />
+        <ProofsPanel data={data.proofs} now={now} zone={zone} />
         <RequestsPanel data={data.requests} zone={zone} />
         <VerificationPanel data={data.verification} zone={zone} />
         <StoragePanel name="Storage by mailbox" rows={storage.mailboxes} note="raw bytes" />
@@ -350,10 +345,7 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
               : null
           }
         />
-        <CorrespondentsPanel
-          data={data.correspondents}
-          narrow={(query) => `${base} ${query}`.trim()}
-        />
+        <CorrespondentsPanel data={data.correspondents} base={base} />
         <RhythmPanel data={data.rhythm} zone={zone} />
         <QuarantinePanel data={data.quarantine} zone={zone} />
       </div>
@@ -493,7 +485,3 @@ const TERM_LINKS: Readonly<Record<string, string>> = {
   quarantined: '#quarantine',
 };
 const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantined: 'w' };
-
-function Linked({ href, children }: { href: string | undefined; children: string }) {
-  return href === undefined ? <>{children}</> : <a href={href}>{children}</a>;
-}

@@ -56,15 +56,17 @@ function yearLabels(periods: readonly Period[]): Mark[] {
   return labelled(years.length, MOST_LABELS + 2).flatMap((at) => years[at] ?? []);
 }
 
-const UNITS: Readonly<Record<Unit, string>> = {
+export const EACH: Readonly<Record<Unit, string>> = {
   hour: 'an hour',
   day: 'a day',
   week: 'a week',
   month: 'a month',
 };
 
-export function each(unit: Unit): string {
-  return UNITS[unit];
+export interface Of<K extends keyof DashboardData> {
+  readonly data: DashboardData[K];
+  /** IANA name of the zone in which days start. */
+  readonly zone: string;
 }
 
 export function StoragePanel({
@@ -121,14 +123,11 @@ export function StoragePanel({
 
 export function CorrespondentsPanel({
   data,
-  narrow,
-}: {
-  data: DashboardData['correspondents'];
-  narrow: (query: string) => string;
-}) {
+  base,
+}: Pick<Of<'correspondents'>, 'data'> & { base: string }) {
   const { years, people, term } = data;
   const linked = (query: string | null): string | null =>
-    query === null ? null : found(narrow(`${query} ${term}`.trim()));
+    query === null ? null : found(joined(base, joined(query, term)));
   return (
     <Figure
       name="Correspondents"
@@ -180,7 +179,7 @@ export function CorrespondentsPanel({
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
 
-export function RhythmPanel({ data, zone }: { data: DashboardData['rhythm']; zone: string }) {
+export function RhythmPanel({ data, zone }: Of<'rhythm'>) {
   const { counts, from, cut, query } = data;
   const all = counts.flat().reduce((sum, one) => sum + one, 0);
   return (
@@ -220,13 +219,7 @@ export function RhythmPanel({ data, zone }: { data: DashboardData['rhythm']; zon
   );
 }
 
-export function QuarantinePanel({
-  data,
-  zone,
-}: {
-  data: DashboardData['quarantine'];
-  zone: string;
-}) {
+export function QuarantinePanel({ data, zone }: Of<'quarantine'>) {
   const { count: all, entries } = data;
   return (
     <Figure
@@ -282,15 +275,7 @@ export function QuarantinePanel({
 
 type Proof = DashboardData['proofs'][number];
 
-export function ProofsPanel({
-  proofs,
-  now,
-  zone,
-}: {
-  proofs: readonly Proof[];
-  now: number;
-  zone: string;
-}) {
+export function ProofsPanel({ data: proofs, now, zone }: Of<'proofs'> & { now: number }) {
   const ageOf = ({ at }: Proof): number | null => (at === null ? null : Math.max(0, now - at));
   const isLate = (proof: Proof): boolean => {
     const age = ageOf(proof);
@@ -357,7 +342,7 @@ export function ProofsPanel({
 
 const UNIT_HOURS = { hour: 1, day: 24, week: 168, month: 720 } as const;
 
-export function RequestsPanel({ data, zone }: { data: DashboardData['requests']; zone: string }) {
+export function RequestsPanel({ data, zone }: Of<'requests'>) {
   const { unit, periods, since, perMinute, gates } = data;
   const known = periods.filter(({ requests }) => requests !== null);
   const sum = (of: 'requests' | 'refused' | 'failed'): number =>
@@ -369,7 +354,7 @@ export function RequestsPanel({ data, zone }: { data: DashboardData['requests'];
   const share = budget === null ? null : sum('requests') / (budget * Math.max(1, known.length));
   return (
     <Figure
-      name={`Requests ${each(unit)}`}
+      name={`Requests ${EACH[unit]}`}
       wide={6}
       keys={sum('refused') > 0 ? [{ name: 'refused', count: sum('refused'), fill: 'f-warn' }] : []}
       note={
@@ -383,7 +368,7 @@ export function RequestsPanel({ data, zone }: { data: DashboardData['requests'];
           : [
               ...(budget === null || isNear
                 ? []
-                : [`The budget is ${count(budget)} ${each(unit)}.`]),
+                : [`The budget is ${count(budget)} ${EACH[unit]}.`]),
               ...(since > (periods[0]?.from ?? 0) ? [`Known since ${dayText(since, zone)}.`] : []),
               ...(sum('failed') > 0 ? [`${counted(sum('failed'), 'request')} failed.`] : []),
             ].join(' ') || null
@@ -451,13 +436,7 @@ const FILL_OF = new Map(BRICKS.map(([state, , fill]) => [state, fill]));
 /** Maximum bricks of a wall: more could not be told apart. */
 const MOST_BRICKS = 600;
 
-export function VerificationPanel({
-  data,
-  zone,
-}: {
-  data: DashboardData['verification'];
-  zone: string;
-}) {
+export function VerificationPanel({ data, zone }: Of<'verification'>) {
   const { bricks, fullAt, findings } = data;
   const byState = Map.groupBy(bricks, ({ state }) => state);
   const said = ({
