@@ -81,6 +81,25 @@ export function isForeign({ headers }: Request, ownOrigin: string | null): boole
   return from !== null && from !== ownOrigin;
 }
 
+/** Returns a request's body, or null if it exceeds `most`: the rest is not read. @throws errors of the connection */
+export async function readAtMost({ headers, body }: Request, most: number): Promise<Buffer | null> {
+  return Number(headers.get('content-length') ?? 0) > most ? null : bytesAtMost(body, most);
+}
+
+export async function bytesAtMost(
+  pieces: AsyncIterable<Uint8Array> | null,
+  most: number,
+): Promise<Buffer | null> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of pieces ?? []) {
+    length += chunk.length;
+    if (length > most) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
 function hostOf({ headers }: Request): string {
   return headers.get('host')?.toLowerCase() ?? '';
 }

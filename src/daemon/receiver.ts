@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Hono } from 'hono';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
-import { type ListenerLimits, listenOn } from '../core/listener.ts';
+import { type ListenerLimits, listenOn, readAtMost } from '../core/listener.ts';
 import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
@@ -106,19 +106,6 @@ export interface Secrets<Sender extends { readonly id: string }> {
   learn(secret: string | null): Promise<void>;
   /** Whether unauthenticated clients may trigger it without limit. */
   readonly learnsCheaply: boolean;
-}
-
-/** Returns a request's body, or null if it exceeds `most`: the rest is not read. @throws errors of the connection */
-async function readAtMost(request: Request, most: number): Promise<Buffer | null> {
-  if (Number(request.headers.get('content-length') ?? 0) > most) return null;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of request.body ?? []) {
-    length += chunk.length;
-    if (length > most) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 type RefusalReason =

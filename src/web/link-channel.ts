@@ -6,6 +6,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
+import { bytesAtMost } from '../core/listener.ts';
 
 /** A request for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
 export const linkMessage = z.object({
@@ -77,14 +78,9 @@ export async function openLinkChannel(options: {
 
 /** @throws Error for a body that is too long or not such a request */
 async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
-  const pieces: Buffer[] = [];
-  let size = 0;
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    size += piece.length;
-    if (size > MOST_BYTES) throw new Error('the message is too long');
-    pieces.push(piece);
-  }
-  return linkMessage.parse(JSON.parse(Buffer.concat(pieces).toString('utf8')));
+  const bytes = await bytesAtMost(request, MOST_BYTES);
+  if (bytes === null) throw new Error('the message is too long');
+  return linkMessage.parse(JSON.parse(bytes.toString('utf8')));
 }
 
 /** Returns the sockets of an archive's servers started by this user (or, for root, by its owner), newest first. */

@@ -6,7 +6,7 @@ import {
 } from '@modelcontextprotocol/server';
 import packageJson from '../../package.json' with { type: 'json' };
 import { MailkeepError } from '../core/errors.ts';
-import { isForeign } from '../core/listener.ts';
+import { isForeign, readAtMost } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
 import { envelope, Refusal, unauthorized } from '../service/surface.ts';
 import { TokenTurns } from './content-threads.ts';
@@ -216,23 +216,14 @@ async function oneMessage(request: Request): Promise<Request> {
   return new Request(url, { method, headers, signal, body });
 }
 
-async function bodyOf({ headers, body }: Request): Promise<string> {
-  const tooLarge = () =>
-    new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', { maxBytes: MOST_BODY_BYTES });
-  if (Number(headers.get('content-length')) > MOST_BODY_BYTES) throw tooLarge();
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of body ?? []) {
-      length += chunk.length;
-      if (length > MOST_BODY_BYTES) break;
-      chunks.push(chunk);
-    }
-  } catch {
+async function bodyOf(request: Request): Promise<string> {
+  const maxBytes = MOST_BODY_BYTES;
+  const bytes = await readAtMost(request, maxBytes).catch(() => {
     // The client has disconnected.
     throw new Refusal(400, 'ERR_BODY_INCOMPLETE', 'The body did not come to its end');
-  }
-  if (length > MOST_BODY_BYTES) throw tooLarge();
+  });
+  if (bytes === null)
+    throw new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', { maxBytes });
   // Drops a byte order mark.
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  return new TextDecoder().decode(bytes);
 }

@@ -13,7 +13,7 @@ import type {
   OriginUids,
 } from '../catalog/origin-places.ts';
 import { MailkeepError, rethrown } from '../core/errors.ts';
-import { isForeign } from '../core/listener.ts';
+import { isForeign, readAtMost } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
 import type { Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
@@ -631,9 +631,9 @@ type Handler = (call: MirrorCall) => MirrorReply | Promise<MirrorReply>;
 
 /** Read operations by name. Any operation not listed here would write. */
 const READING: Readonly<Record<string, Handler>> = {
-  getCurrentAccount: ({ mailboxes, orderId }) =>
+  getCurrentAccount: ({ mailboxes }) =>
     dataReply({
-      orderResourceId: orderId,
+      orderResourceId: ORDER,
       mailboxes: mailboxes.map(({ resourceId, address }) => ({ resourceId, address })),
     }),
   getQuota: (call) => dataReply(call.quotaOf(mailboxOf(call))),
@@ -894,7 +894,6 @@ export class MirrorSurface {
         dataDir,
         view: this.#viewOf(archive),
         threads: this.#threads,
-        orderId: ORDER,
         quotaOf,
         alone: (act) => this.#turns.alone(token.id, act),
         clock,
@@ -951,20 +950,13 @@ function noRoute(match: { readonly kind: string; readonly allowed?: readonly str
 }
 
 async function jsonBody(request: Request): Promise<unknown> {
-  const { body } = request;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  if (body !== null)
-    for await (const chunk of body) {
-      length += chunk.length;
-      if (length > MOST_BODY_BYTES) throw bodyTooLarge(MOST_BODY_BYTES);
-      chunks.push(chunk);
-    }
-  return parseJsonBody(Buffer.concat(chunks), request.headers.get('content-type') ?? undefined);
+  const bytes = await readAtMost(request, MOST_BODY_BYTES);
+  if (bytes === null) throw bodyTooLarge(MOST_BODY_BYTES);
+  return parseJsonBody(bytes, request.headers.get('content-type') ?? undefined);
 }
 
 /** A routed and authorised request with its parsed body. */
-interface MirrorCall {
+interface MirrorCall extends Pick<MirrorOptions, 'dataDir' | 'quotaOf'> {
   readonly operation: Operation;
   readonly token: ApiToken;
   readonly params: Readonly<Record<string, string>>;
@@ -973,12 +965,8 @@ interface MirrorCall {
   readonly mailboxes: readonly MirroredMailbox[];
   readonly moment: Moment;
   readonly archive: OpenArchive;
-  readonly dataDir: string;
   readonly view: MirrorView;
   readonly threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
-  /** Order id to report; it identifies the archive. */
-  readonly orderId: string;
-  readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
   readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
   /** Returns milliseconds of a monotonic clock. */
   readonly clock: () => number;

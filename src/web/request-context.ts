@@ -3,7 +3,7 @@ import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import type { Reached } from '../core/listener.ts';
+import { type Reached, readAtMost } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
@@ -178,15 +178,8 @@ export async function formBody(
 ): Promise<URLSearchParams | null> {
   const type = request.headers.get('content-type') ?? '';
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(type)) return null;
-  if (Number(request.headers.get('content-length') ?? '0') > most) return null;
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of request.body ?? []) {
-    size += piece.byteLength;
-    if (size > most) return null;
-    pieces.push(piece);
-  }
-  return new URLSearchParams(Buffer.concat(pieces).toString('utf8'));
+  const bytes = await readAtMost(request, most);
+  return bytes === null ? null : new URLSearchParams(bytes.toString('utf8'));
 }
 
 /** Returns the fields of a form sent by a page of this session; null for any other. */
