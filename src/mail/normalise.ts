@@ -1,4 +1,4 @@
-import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { catalogError } from '../core/error-tables.ts';
 import { cutMarks } from '../core/types.ts';
 
@@ -267,7 +267,7 @@ export function packUtf8(utf8: Buffer, level: number): Buffer {
 const FRAME_BYTES = 64;
 
 /**
- * Unpacks the result of `packUtf8`, or the brotli stream of programs before catalog version 4.
+ * Unpacks the result of `packUtf8`.
  *
  * @param maxBytes length of the longest text ever packed here; bounds the memory
  * @throws `catalog-damaged` with `reason` for invalid or longer data; a rebuild stores it again
@@ -277,32 +277,18 @@ export function unpackUtf8(
   { maxBytes, file, reason }: { maxBytes: number; file: string; reason: string },
 ): string {
   try {
-    return (isZstd(packed) ? fromZstd : fromBrotli)(packed, maxBytes).toString('utf8');
+    const bytes = contentBytes(packed);
+    if (bytes > maxBytes) throw new RangeError(`${bytes} bytes of text, but at most ${maxBytes}`);
+    const utf8 = zstdDecompressSync(packed, {
+      maxOutputLength: bytes,
+      chunkSize: bytes + FRAME_BYTES,
+    });
+    // Node.js 22 returns the start of a truncated frame instead of throwing.
+    if (utf8.length !== bytes) throw new RangeError(`${utf8.length} of ${bytes} bytes of text`);
+    return utf8.toString('utf8');
   } catch (error) {
     throw catalogError('catalog-damaged', { file, reason }, error);
   }
-}
-
-/**
- * The first bytes of every zstd frame. No brotli stream starts with them: they would be an uncompressed block with
- * nonzero padding bits (RFC 7932, 9.2).
- */
-const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
-
-function isZstd(packed: Buffer): boolean {
-  return packed.subarray(0, ZSTD_MAGIC.length).equals(ZSTD_MAGIC);
-}
-
-function fromZstd(packed: Buffer, maxBytes: number): Buffer {
-  const bytes = contentBytes(packed);
-  if (bytes > maxBytes) throw new RangeError(`${bytes} bytes of text, but at most ${maxBytes}`);
-  const utf8 = zstdDecompressSync(packed, {
-    maxOutputLength: bytes,
-    chunkSize: bytes + FRAME_BYTES,
-  });
-  // Node.js 22 returns the start of a truncated frame instead of throwing.
-  if (utf8.length !== bytes) throw new RangeError(`${utf8.length} of ${bytes} bytes of text`);
-  return utf8;
 }
 
 /**
@@ -321,12 +307,6 @@ function contentBytes(packed: Buffer): number {
     default:
       throw new RangeError('no size in the frame header');
   }
-}
-
-function fromBrotli(packed: Buffer, maxBytes: number): Buffer {
-  // Most texts pack to more than a quarter: this unpacks in one step, with hardly more memory than the text.
-  const chunkSize = FRAME_BYTES + Math.min(maxBytes, packed.length * 4);
-  return brotliDecompressSync(packed, { maxOutputLength: maxBytes, chunkSize });
 }
 
 /** UTF-8 bytes per message kept for snippets. Text beyond is searchable, but not in snippets. */
