@@ -4,7 +4,6 @@ import type { BlobHash, MessageId } from '../core/types.ts';
 import type { FileLayer } from './file-system.ts';
 import {
   CODEC,
-  type CommittedBatch,
   canonicalJson,
   commitHash,
   encodeCommit,
@@ -234,23 +233,10 @@ export interface BatchPlace {
   readonly ordinal: number;
 }
 
-interface SerializedBatch {
-  /** A view of the given memory, or of larger memory to use from now on. */
-  readonly bytes: Buffer;
-  readonly memory: Buffer;
-  readonly committed: CommittedBatch;
-  /** Ordinal of the record after the commit. */
-  readonly nextOrdinal: number;
-}
-
 /** Memory for serialising a batch; a larger batch gets temporary memory. */
 export const MEMORY_BYTES = 9 * 1024 * 1024;
 
-export function serializeBatch(
-  batch: LocalBatch,
-  place: BatchPlace,
-  memory: Buffer,
-): SerializedBatch {
+export function serializeBatch(batch: LocalBatch, place: BatchPlace, memory: Buffer) {
   const pending = batch.ordered();
   const bytes = pending.reduce((sum, { payload }) => sum + RECORD_HEADER_BYTES + payload.length, 0);
   const identities = new Identities();
@@ -287,9 +273,11 @@ export function serializeBatch(
   const closing = { payload: commitPayload, hash: digest('sha256', commitPayload, 'buffer') };
   at = put(target, at, RECORD_KIND.commit, closing, place.space, place.offset + at);
   return {
+    /** A view of the given memory, or of larger memory to use from now on. */
     bytes: target.subarray(0, at),
     memory: target,
     committed: { commit, previousHash: place.chain.hash, records },
+    /** Ordinal of the record after the commit. */
     nextOrdinal: place.ordinal + records.length + 1,
   };
 }

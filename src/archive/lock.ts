@@ -134,21 +134,16 @@ export function startOf(pid: number): string | null {
   }
 }
 
-/** Write access to an archive, until release or the end of the process, however it ends. */
-interface ArchiveLock {
-  release(): void;
-}
-
 /**
- * Locks an archive for its only writer: an exclusive transaction on the SQLite file `lock`, which the system frees even
- * after `kill -9`. Never waits. Creates the directory (0700) if missing.
+ * Locks an archive for its only writer, until release or the end of the process: an exclusive transaction on the SQLite
+ * file `lock`, which the system frees even after `kill -9`. Never waits. Creates the directory (0700) if missing.
  *
  * Nothing else in this process may open the file `lock`: POSIX drops a process's locks on a file when any of its
  * descriptors is closed.
  *
  * @throws `archive-in-use` if another process holds the lock; `archive-lock-failed` if the file cannot be locked
  */
-export function acquireLock(dir: string): ArchiveLock {
+export function acquireLock(dir: string) {
   const held = lockFile(dir);
   noteHolder(dir);
   let released = false;

@@ -270,12 +270,6 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
 /** Size in bytes of the smallest unit that a disk reads or fails to read. */
 const SECTOR = 4_096;
 
-/** Unreadable bytes of the disk; `end` is excluded. */
-interface BadStretch {
-  readonly offset: number;
-  readonly end: number;
-}
-
 /** The permanently unreadable sectors of the most recently opened file. */
 export class BadSectors {
   readonly #sectors = new Set<number>();
@@ -288,8 +282,8 @@ export class BadSectors {
     this.#sectors.clear();
   }
 
-  /** In order of offset; adjacent sectors form one stretch. */
-  stretches(): BadStretch[] {
+  /** Unreadable bytes in order of offset, `end` excluded; adjacent sectors form one stretch. */
+  stretches() {
     const found: { offset: number; end: number }[] = [];
     for (const sector of [...this.#sectors].sort((a, b) => a - b)) {
       const offset = sector * SECTOR;

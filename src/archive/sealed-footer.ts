@@ -16,16 +16,6 @@ import type { Problem } from './segment-reader.ts';
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
-/** A record within a block. The block's hash covers it; only a purged record has its hash, in place of its payload. */
-interface InnerRecord {
-  readonly kind: number;
-  readonly flags: number;
-  readonly rawLength: number;
-  /** The payload; undefined if purged, when `hash` is present. */
-  readonly payload: Buffer | undefined;
-  readonly hash: Buffer | undefined;
-}
-
 /** Returns the bytes of a record within a block. */
 export function innerLength(rawLength: number, purged: boolean): number {
   return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
@@ -46,8 +36,11 @@ export function encodeInner(record: {
   return [head, record.payload ?? record.hash];
 }
 
-/** Reads the record at `at` of an inflated block. Undefined if the block ends within it. */
-export function decodeInner(block: Buffer, at: number): InnerRecord | undefined {
+/**
+ * Reads the record at `at` of an inflated block, whose hash covers it. Undefined if the block ends within it. Only a
+ * purged record has its hash, in place of its payload.
+ */
+export function decodeInner(block: Buffer, at: number) {
   if (at + INNER_HEADER_BYTES > block.length) return undefined;
   const kind = block.readUInt8(at);
   const flags = block.readUInt16LE(at + 2);

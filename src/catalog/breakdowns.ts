@@ -185,17 +185,6 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
   };
 }
 
-/** A person with whom mail was exchanged. */
-interface Correspondent {
-  readonly address: string;
-  /** Messages from the address, and to it. */
-  readonly from: number;
-  readonly to: number;
-  /** Queries for them; null if a query cannot express the address. */
-  readonly fromQuery: string | null;
-  readonly toQuery: string | null;
-}
-
 /** Years with their bounds in the reader's time zone. */
 export interface Years {
   readonly first: number;
@@ -215,8 +204,8 @@ interface CountedCorrespondent {
 }
 
 /**
- * Returns the addresses with the most messages, from the index's sums. Counts are exact, but an address that is among
- * the first in no year may be missing.
+ * Returns the addresses with the most messages from and to them, from the index's sums, with queries; null if a query
+ * cannot express the address. Counts are exact, but an address that is among the first in no year may be missing.
  *
  * @param years null for all
  */
@@ -225,7 +214,7 @@ export function correspondentsOf(
   filter: ChartFilter,
   years: Years | null,
   limit: number,
-): Correspondent[] {
+) {
   const lists = listsOf(connection, filter);
   const candidates = candidatesOf(connection, lists, years ?? allYears(connection));
   const counted = countedOf(connection, lists, years, candidates);

@@ -18,10 +18,6 @@ interface Carrier {
   readonly number: number;
 }
 
-interface CarrierRow extends Carrier {
-  readonly isMeant: 0 | 1;
-}
-
 /** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
 
@@ -38,7 +34,7 @@ function* carriersOf(
   mayContinue: () => boolean,
 ): Generator<Carrier, boolean, undefined> {
   const direction = order === 'newest' ? 'DESC' : 'ASC';
-  const rows = connection.text<CarrierRow>(
+  const rows = connection.text<Carrier & { readonly isMeant: 0 | 1 }>(
     `SELECT a.docid, a.number, (${meant}) AS isMeant
      FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
      WHERE a.hash = ? ORDER BY a.docid ${direction}, a.number ${direction}`,

@@ -1,4 +1,3 @@
-import type { Fact } from '../archive/format.ts';
 import { foldersMeant } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
@@ -205,15 +204,6 @@ export interface KnownFolder extends FolderKey {
   readonly generation: number;
   /** True if it was deleted at the service; its ended places remain. */
   readonly gone: boolean;
-}
-
-type Certificate = Extract<Fact, { fact: 'certificate' }>;
-
-interface StoredCertificate extends Omit<Certificate, 'fact' | keyof FolderKey> {
-  readonly folder: number;
-  readonly commit: number;
-  /** Milliseconds since the epoch: the time of its commit. */
-  readonly time: number;
 }
 
 const MAILBOXES = query()((db) =>
@@ -424,7 +414,8 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     /** Returns the highest generation number of the folder; 0 for none. */
     highestGeneration: (folder: number) =>
       connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
-    latestCertificate(folder: number): StoredCertificate | undefined {
+    /** `time` is that of its commit, milliseconds since the epoch. */
+    latestCertificate(folder: number) {
       const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;
       return row && { ...row, complete: row.complete === 1 };
     },

@@ -532,19 +532,12 @@ export function lastSeen(
   return ends;
 }
 
-interface PlaceSteps {
-  readonly folder: number;
-  readonly generation: number;
-  readonly uid: number;
-  readonly steps: readonly Step[];
-}
-
 function* stepsByPlace(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   docid: number,
   scope: Scope | undefined,
-): Generator<PlaceSteps, void, undefined> {
+) {
   const rows =
     scope === undefined
       ? connection.all(PLACES, { docid })
@@ -627,15 +620,6 @@ export interface StoodPlace extends Place {
   readonly endedAt: number | null;
 }
 
-/** A message without open places. */
-interface EndedMessage {
-  readonly docid: number;
-  readonly id: MessageId;
-  readonly size: number;
-  readonly subject: string | null;
-  readonly places: readonly StoodPlace[];
-}
-
 const ENDED = query()((db) =>
   db
     .selectFrom('messages')
@@ -684,7 +668,7 @@ export function endedQueries(connection: Connection) {
     });
   return {
     /** Yields messages without an open place, newest first. The caller must not write between them. */
-    *messages(): Generator<EndedMessage, void, undefined> {
+    *messages() {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);

@@ -242,13 +242,6 @@ const DAYS = new WeakMap<
 /** Maximum sums cached, 20 bytes each; more are read again. */
 const MOST_KEPT = 200_000;
 
-interface ReceivedDayRow {
-  readonly id: number;
-  readonly days: string;
-  readonly messages: string;
-  readonly bytes: string;
-}
-
 /**
  * Returns the sums of the last commit. There may be 100,000, which take 10 MB and 100 ms as rows. So they are cached as
  * columns, built once per commit.
@@ -271,7 +264,7 @@ function receivedDays(connection: Connection): ReceivedDays {
 function read(connection: Connection): ReceivedDays {
   const { file } = connection;
   // One text per column of a set: single rows take twice as long, and create garbage.
-  const rows = connection.text<ReceivedDayRow>(
+  const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
     `SELECT place_set AS id, json_group_array(day) AS days, json_group_array(messages) AS messages,
        json_group_array(bytes) AS bytes
      FROM received_days GROUP BY place_set`,

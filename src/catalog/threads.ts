@@ -379,11 +379,6 @@ function sizesOfAll(
   return sizes;
 }
 
-interface SeenMember extends LinkedMember {
-  readonly thread: number;
-  readonly seen: number;
-}
-
 /** Messages outside the scope connect nothing, so a thread may split into several conversations. */
 function sizesWithin(
   connection: Connection,
@@ -393,7 +388,7 @@ function sizesWithin(
   const { scope } = view;
   const sizes = new Map<number, number>();
   if (scope === null) return sizes;
-  const rows = connection.text<SeenMember>(
+  const rows = connection.text<LinkedMember & { readonly thread: number; readonly seen: number }>(
     `SELECT t.thread, t.docid, t.node, t.subject, t.joins, t.ancestors,
        (${seen(view).join(' AND ')}) AS seen
      FROM (SELECT DISTINCT thread FROM thread_members

@@ -351,13 +351,6 @@ interface ChangeSums {
   readonly ended: number;
 }
 
-interface ChangeColumns {
-  /** In time order. */
-  readonly columns: readonly ChangeSums[];
-  /** False if time ran out before the oldest columns, which are then empty. */
-  readonly complete: boolean;
-}
-
 /** A commit in which places appeared or ended. */
 export interface ChangedCommit extends ChangeSums {
   readonly commit: number;
@@ -398,11 +391,11 @@ export function changeQueries(connection: Connection) {
       const [first, last] = times;
       return first === undefined || last === undefined ? undefined : { first, last };
     },
-    /** Returns the places that appeared and ended per column. Calls `mayContinue` after each. */
-    columns: (
-      { from, to, columns, scope }: ChangesRequest,
-      mayContinue: () => boolean,
-    ): ChangeColumns =>
+    /**
+     * Returns the places that appeared and ended per column, in time order. Calls `mayContinue` after each; if time runs
+     * out, the oldest columns are empty.
+     */
+    columns: ({ from, to, columns, scope }: ChangesRequest, mayContinue: () => boolean) =>
       connection.snapshot(() => {
         const found: ChangeSums[] = [];
         const begin = (column: number) => from + ((to - from + 1) * column) / columns;

@@ -10,24 +10,17 @@ type Ready = string;
 
 export type FromThread<Out extends object> = Out | Ready;
 
-/** A worker thread's port to its host, a `WorkerThread` of the same message types. */
-interface ThreadPort<Out extends object> {
-  /** Sends a message; transfers the buffers in `transfer`. */
-  send(message: Out, transfer?: readonly Transferable[]): void;
-  /** Lets the thread end when it has nothing else to do. */
-  close(): void;
-}
-
 /** Listens to the host of this worker thread and reports that the thread has started. Throws on the main thread. */
-export function openThreadPort<In, Out extends object>(
-  receive: (message: In) => void,
-): ThreadPort<Out> {
+export function openThreadPort<In, Out extends object>(receive: (message: In) => void) {
   const port = parentPort;
   if (port === null) throw new Error('runs as a worker thread only');
   port.on('message', receive);
   port.postMessage(ownTask() satisfies FromThread<Out>);
   return {
-    send: (message, transfer = []) => port.postMessage(message, transfer),
+    /** Sends a message; transfers the buffers in `transfer`. */
+    send: (message: Out, transfer: readonly Transferable[] = []) =>
+      port.postMessage(message, transfer),
+    /** Lets the thread end when it has nothing else to do. */
     close: () => port.close(),
   };
 }

@@ -106,19 +106,6 @@ export interface StoredWebhook {
   readonly createdAt: string;
 }
 
-/** Storage reserved before the secret exists, because the service shows it only once. */
-interface SecretSlot {
-  /**
-   * Stores the secret durably.
-   *
-   * @returns the file, of mode 0600
-   * @throws webhook-secret-lost, with `deleted` false
-   */
-  keep(webhook: StoredWebhook): Promise<string>;
-  /** Removes the reservation; does nothing after `keep`. */
-  drop(): Promise<void>;
-}
-
 const SUFFIX = '.json';
 
 /** Directory of webhook secrets in a data directory: one JSON file per webhook. */
@@ -126,8 +113,12 @@ export function webhookSecretsFolder(dataDir: string): string {
   return path.join(dataDir, 'webhooks');
 }
 
-/** @throws webhook-secrets-unwritable */
-export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
+/**
+ * Reserves storage before the secret exists, because the service shows it only once.
+ *
+ * @throws webhook-secrets-unwritable
+ */
+export async function reserveSecret(dataDir: string) {
   const folder = webhookSecretsFolder(dataDir);
   const temporary = path.join(folder, `${randomUUID()}.tmp`);
   let handle: FileHandle;
@@ -145,7 +136,13 @@ export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
     isOpen = false;
   };
   return {
-    async keep(webhook) {
+    /**
+     * Stores the secret durably.
+     *
+     * @returns the file, of mode 0600
+     * @throws webhook-secret-lost, with `deleted` false
+     */
+    async keep(webhook: StoredWebhook) {
       const file = secretFile(dataDir, webhook.id);
       try {
         await handle.writeFile(`${JSON.stringify(written(webhook), null, 2)}\n`);
@@ -161,6 +158,7 @@ export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
         throw webhookError('webhook-secret-lost', { id, file, reason, deleted: false }, error);
       }
     },
+    /** Removes the reservation; does nothing after `keep`. */
     async drop() {
       await close();
       await rm(temporary, { force: true });

@@ -14,16 +14,11 @@ const COMPARED_CHARS = 256 * 1024;
 /** Consecutive punctuation characters allowed within a word, as in `48.20`, `77-9921` and addresses. */
 const SIGNS_INSIDE = 3;
 
-/** Words of one form of a text that its other forms lack. */
-interface NewWords {
-  /** More than half of the words are new. */
-  readonly isMost: boolean;
-  /** The new words in order, each with its neighbours, so that phrases of them are found; may be empty. */
-  readonly text: string;
-}
-
-/** Compares the words of a text with those of others, ignoring case, spacing and line breaks. Takes linear time. */
-function newWords(text: string, others: readonly string[]): NewWords {
+/**
+ * Returns the words of a text that the others lack, ignoring case, spacing and line breaks, in order and each with its
+ * neighbours, so that phrases of them are found; and whether they are more than half. Takes linear time.
+ */
+function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();
   for (const other of others) {
     const lower = cutText(other, COMPARED_CHARS).toLowerCase();
@@ -124,14 +119,6 @@ function isUnspaced(code: number): boolean {
   );
 }
 
-/** Text of a message's own bodies, in source order. */
-interface BodyText {
-  readonly text: string;
-  readonly cut: boolean;
-  /** Number of HTML tags that were parsed as trees. */
-  readonly tags: number;
-}
-
 /** A body as sent, before HTML becomes text. */
 interface Piece {
   readonly kind: BodyKind;
@@ -154,7 +141,7 @@ export function bodyText(
     readonly htmlChars: number;
     readonly htmlTags: number;
   },
-): BodyText {
+) {
   let cut = false;
   let tags = 0;
   let room = limits.bodyChars;

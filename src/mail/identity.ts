@@ -2,14 +2,6 @@ import { createHash, hash as digest, hash } from 'node:crypto';
 import type { Address, FlagSet, Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { foldWord } from './normalise.ts';
 
-/** A subject without reply and forward prefixes (RFC 5256, section 2.1). */
-interface BaseSubject {
-  /** On one line, without prefixes; case and accents unchanged. */
-  readonly base: string;
-  /** A reply or forward marker was removed. */
-  readonly reply: boolean;
-}
-
 /** Blobs such as `[list]`, and words for reply and forward: those of RFC 5256 and common translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
@@ -28,7 +20,11 @@ const WRAPPED = /^\[fwd:(.*)\]$/i;
 /** Code units; a longer subject is cut before parsing. */
 const LONGEST = 1_000;
 
-export function baseSubject(subject: string): BaseSubject {
+/**
+ * Returns a subject on one line without reply and forward prefixes (RFC 5256, section 2.1), case and accents unchanged,
+ * and whether there was one.
+ */
+export function baseSubject(subject: string) {
   let base = subject.slice(0, LONGEST).replace(/\s+/g, ' ').trim();
   let reply = false;
   for (;;) {
@@ -50,15 +46,6 @@ export function baseSubject(subject: string): BaseSubject {
   }
 }
 
-/** Thread links of a message; nodes and subjects are 47-bit hashes. */
-interface ThreadLinks {
-  /** The node of its Message-ID, or null. */
-  readonly node: number | null;
-  /** Nodes of its references, oldest first, without duplicates; may include its own. */
-  readonly ancestors: readonly number[];
-  readonly subject: SubjectLink;
-}
-
 /** Thread link of a message's subject. */
 export interface SubjectLink {
   /** Hash of the base subject; null if it is empty. */
@@ -71,18 +58,21 @@ const ANCESTORS = 20;
 /** Hex digits of the 48 bits from which a hash takes 47. */
 const HEX_DIGITS = 12;
 
+/** Returns the thread links of a message; nodes and subjects are 47-bit hashes. */
 export function threadLinks(headers: {
   readonly messageId: string | null;
   readonly references: readonly string[];
   readonly subject: string;
-}): ThreadLinks {
+}) {
   const { messageId, references, subject } = headers;
   const named =
     references.length <= ANCESTORS
       ? references
       : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
   return {
+    /** The node of its Message-ID, or null. */
     node: messageId === null ? null : threadNode(messageId),
+    /** Nodes of its references, oldest first; may include its own. */
     ancestors: [...new Set(named.map(threadNode))],
     subject: subjectLink(subject),
   };

@@ -102,13 +102,8 @@ export function emptyResult(durationMs: number): SyncResult {
   };
 }
 
-/** Combined reconciliation of several folders. */
-type SumOfFolders = Omit<FolderCertificate, 'mailbox' | 'folder'> & {
-  readonly folders: number;
-};
-
 /** Adds up the reconciliations of several folders; null if none was compared. */
-export function sumOf(certificates: readonly FolderCertificate[]): SumOfFolders | null {
+export function sumOf(certificates: readonly FolderCertificate[]) {
   if (certificates.length === 0) return null;
   return {
     ...addSums(certificates),

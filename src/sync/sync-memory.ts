@@ -153,14 +153,8 @@ function recall(ctx: PassContext): Map<string, RememberedMailbox> {
   return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
 
-/** A mailbox that a token reached at the account's last sync. */
-interface ListedMailbox extends OriginMailbox {
-  readonly account: string;
-  readonly host: string;
-}
-
 /** Returns the mailboxes that the accounts' tokens reached in their last sync runs; none without a state. */
-export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined): ListedMailbox[] {
+export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   return (state?.entries(MAILBOXES) ?? []).flatMap(({ key, value }) => {
     const { account, host } = accountIn(key);
     return value

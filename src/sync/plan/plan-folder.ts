@@ -317,24 +317,14 @@ interface PageAnswer {
 }
 
 /**
- * The uids that one response covers.
- *
- * `whole`: the response reaches the end of its request, because `total` does not exceed its items. `interval`: the
- * covered part of the request; null for none (no items despite a total). `doubtful`: a page with room to spare although
- * `total` is higher: a deletion during the request, or an error of the service. The request is repeated, and a walk
- * never ends on such a page.
- */
-interface PageEvidence {
-  readonly whole: boolean;
-  readonly interval: UidInterval | null;
-  readonly doubtful: boolean;
-}
-
-/**
  * Weighs one response. Sorted by uid, it covers the uids from its request's bound to its last uid, or the whole request
  * if `total` does not exceed its items. A short page alone does not prove an end.
+ *
+ * Returns `whole`: the response reaches the end of its request. `interval`: the covered part of the request; null for
+ * none (no items despite a total). `doubtful`: a page with room to spare although `total` is higher: a deletion during
+ * the request, or an error of the service. The request is repeated, and a walk never ends on such a page.
  */
-export function weighPage(question: PageQuestion, answer: PageAnswer): PageEvidence {
+export function weighPage(question: PageQuestion, answer: PageAnswer) {
   const { range, order, perPage } = question;
   const count = answer.uids.length;
   if (answer.total <= count) return { whole: true, interval: range, doubtful: false };
