@@ -9,135 +9,22 @@ import {
 import { z } from 'zod';
 import { parseJson } from '../archive/format.ts';
 import { onAbort } from '../core/concurrency.ts';
+import { errnoOf, MailkeepError } from '../core/errors.ts';
 import {
-  ERROR_FAMILIES,
-  type ErrorFamily,
-  errnoOf,
-  type Facts,
-  MailkeepError,
-} from '../core/errors.ts';
-import type { ProgressListener, SyncProgress, SyncResult } from '../sync/result.ts';
-import type { SyncPlan } from '../sync/run-sync.ts';
+  errorFacts,
+  errorFamily,
+  type ProgressListener,
+  type SyncPlan,
+  type SyncResult,
+  syncPlan,
+  syncProgress,
+  syncResult,
+} from '../sync/result.ts';
 import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
 import { type ControlPlace, socketFailed } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
-
-/** Shapes of sync events on the control socket: responses are not trusted. */
-const count = z.number();
-const name = z.string();
-const counts = <Name extends string>(...names: readonly Name[]) =>
-  Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
-
-const errorFamily: z.ZodType<ErrorFamily> = z.enum(ERROR_FAMILIES);
-
-const errorFacts: z.ZodType<Facts> = z.record(
-  z.string(),
-  z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())]),
-);
-
-const forecast = z.object({
-  ...counts('mailboxes', 'folders', 'messages', 'bytes'),
-  ...counts('requests', 'requestsPerMinute', 'hours'),
-});
-
-const syncProgress: z.ZodType<SyncProgress> = z.discriminatedUnion('event', [
-  z.object({ event: z.literal('forecast'), account: name, forecast }),
-  z.object({
-    event: z.literal('mailbox-started'),
-    account: name,
-    address: name,
-    messages: count,
-  }),
-  z.object({
-    event: z.literal('stored'),
-    account: name,
-    address: name,
-    messages: count,
-    bytes: count,
-  }),
-  z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  z.object({
-    event: z.literal('requests'),
-    account: name,
-    ...counts('requests', 'perMinute'),
-  }),
-  z.object({
-    event: z.literal('waiting'),
-    account: name,
-    until: count,
-    reason: z.enum(['rate', 'retry-after', 'paused']),
-  }),
-  z.object({ event: z.literal('indexing'), indexed: count, remaining: count }),
-  z.object({ event: z.literal('sealing'), segment: count }),
-]);
-
-const mailboxResult = z.object({
-  address: name,
-  ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
-  ...counts('quarantined', 'held'),
-  heldUntil: name.nullable(),
-  ...counts('bytes', 'compared'),
-  comparison: z.enum(['all', 'some', 'none']),
-});
-
-const failure = z.object({
-  account: name,
-  mailbox: name.nullable(),
-  folder: name.nullable(),
-  uid: count.nullable(),
-  family: errorFamily,
-  code: z.string(),
-  facts: errorFacts,
-});
-
-const certificate = z.object({
-  mailbox: name,
-  folder: name,
-  ...counts('originTotal', 'stored', 'assumed', 'quarantined', 'held', 'forgotten'),
-  complete: z.boolean(),
-});
-
-const syncResult: z.ZodType<SyncResult> = z.object({
-  mailboxes: z.array(mailboxResult),
-  requests: count,
-  requestsByOperation: z.record(z.string(), count),
-  timings: z.object({ fetchMs: count, indexMs: count }),
-  durationMs: count,
-  failures: z.array(failure),
-  certificates: z.array(certificate),
-  excluded: z.array(z.object({ mailbox: name, folder: name })),
-});
-
-const folderPlan = z.object({
-  folder: name,
-  action: z.enum(['nothing', 'look', 'search', 'walk', 'sweep']),
-  reason: z.enum([
-    'empty',
-    'new-folder',
-    'interrupted',
-    'fewer-at-origin',
-    'more-at-origin',
-    'unread-differs',
-    'full',
-    'newest-page',
-  ]),
-  messages: count,
-  requests: count,
-});
-
-const syncPlan: z.ZodType<SyncPlan> = z.object({
-  mailboxes: z.array(
-    z.object({
-      account: name,
-      address: name,
-      folders: z.array(folderPlan),
-      excluded: z.array(name),
-    }),
-  ),
-  ...counts('messages', 'requests', 'requestsPerMinute', 'hours'),
-});
 
 /** Messages on the control socket. Both ends must be the same program, as checked by `version`. */
 const names = z.array(z.string().max(4096)).max(10_000);

@@ -1,6 +1,5 @@
 import { selects } from '../core/names.ts';
-import type { ProgressListener, SyncResult } from '../sync/result.ts';
-import type { SyncPlan } from '../sync/run-sync.ts';
+import type { ProgressListener, SyncPlan, SyncResult } from '../sync/result.ts';
 import type { Narrowing } from '../sync/selection.ts';
 import { Accounts, accountFailure, archiveFailure, isOfTheDisk } from './accounts.ts';
 import { Dispatcher, mailboxKey, type Task } from './dispatcher.ts';

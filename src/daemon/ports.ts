@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { Lane } from '../core/concurrency.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import type { OriginMailbox } from '../sync/ports.ts';
-import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
-import type { SyncPlan } from '../sync/run-sync.ts';
+import type { ProgressListener, SyncFailure, SyncPlan, SyncResult } from '../sync/result.ts';
 import type { Narrowing } from '../sync/selection.ts';
 
 export interface DaemonClock {

@@ -34,11 +34,12 @@ import {
   NOTHING_DONE,
   type ProgressListener,
   type SyncFailure,
+  type SyncPlan,
   type SyncProgress,
   type SyncResult,
   totalsOf,
 } from '../sync/result.ts';
-import { planSync, type SyncPlan } from '../sync/run-sync.ts';
+import { planSync } from '../sync/run-sync.ts';
 import { type Narrowing, wantedOf } from '../sync/selection.ts';
 import type { Wanted } from '../sync/sync-memory.ts';
 import { noteUnwatchedMailboxes } from '../sync/usage.ts';

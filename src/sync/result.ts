@@ -1,76 +1,89 @@
-import type { ErrorFamily, Facts } from '../core/errors.ts';
-import { addSums, differsByHeldOnly, type FolderSums } from './plan/folder-evidence.ts';
-import type { Forecast } from './plan/plan-folder.ts';
+import { z } from 'zod';
+import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts';
+import { addSums, differsByHeldOnly } from './plan/folder-evidence.ts';
+import { folderPlanShape, forecastShape } from './plan/plan-folder.ts';
 
-/** Result of a sync run for one mailbox. Counts are messages, once per folder; `bytes` are raw source bytes fetched. */
-export interface MailboxResult {
-  readonly address: string;
-  readonly folders: number;
-  readonly added: number;
-  readonly ended: number;
-  readonly flagsChanged: number;
-  readonly relinked: number;
+/** Shapes, which also check what the daemon sends on its control socket: responses are not trusted. */
+const count = z.number();
+const name = z.string();
+/** These fields, each a number. */
+const counts = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
+
+const list = <T extends z.ZodType>(item: T): z.ZodType<readonly z.output<T>[]> => z.array(item);
+
+export const errorFamily: z.ZodType<ErrorFamily> = z.enum(ERROR_FAMILIES);
+export const errorFacts: z.ZodType<Facts> = z.record(
+  z.string(),
+  z.union([z.string(), z.number(), z.boolean(), z.null(), z.array(z.string())]),
+);
+
+const mailboxResult = z.object({
+  address: name,
+  ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked'),
   /** Messages matched without download that were fetched since; `corrected` ones turned out to be other messages. */
-  readonly verified: number;
-  readonly corrected: number;
-  readonly quarantined: number;
-  readonly held: number;
+  ...counts('verified', 'corrected'),
+  ...counts('quarantined', 'held'),
   /** ISO 8601. The first sync run after this time accepts held deletions that remain; null if there are none. */
-  readonly heldUntil: string | null;
-  readonly bytes: number;
+  heldUntil: name.nullable(),
+  bytes: count,
   /** Folders compared with the archive, in this sync run or so recently that it skipped them. */
-  readonly compared: number;
+  compared: count,
   /** How many folders were compared: others may have changed. */
-  readonly comparison: 'all' | 'some' | 'none';
-}
+  comparison: z.enum(['all', 'some', 'none']),
+});
+/** Result of a sync run for one mailbox. Counts are messages, once per folder; `bytes` are raw source bytes fetched. */
+export type MailboxResult = Readonly<z.output<typeof mailboxResult>>;
 
-/** A failure that did not stop the rest. */
-export interface SyncFailure {
+const syncFailure = z.object({
   /** Empty for a failure of the archive itself. */
-  readonly account: string;
-  readonly mailbox: string | null;
-  readonly folder: string | null;
-  readonly uid: number | null;
-  readonly family: ErrorFamily;
-  readonly code: string;
-  readonly facts: Facts;
-}
+  account: name,
+  mailbox: name.nullable(),
+  folder: name.nullable(),
+  uid: count.nullable(),
+  family: errorFamily,
+  code: z.string(),
+  facts: errorFacts,
+});
+/** A failure that did not stop the rest. */
+export type SyncFailure = Readonly<z.output<typeof syncFailure>>;
 
+const folderCertificate = z.object({
+  mailbox: name,
+  folder: name,
+  /** See `FolderSums`. */
+  ...counts('originTotal', 'stored', 'assumed', 'quarantined', 'held', 'forgotten'),
+  complete: z.boolean(),
+});
 /**
  * Reconciliation of a folder: `originTotal` = stored + assumed + quarantined + forgotten. Held messages are pending
  * deletions, which the service does not count. `complete` requires equal sums, no held messages, and a response for
  * every uid.
  */
-export interface FolderCertificate extends FolderSums {
-  readonly mailbox: string;
-  readonly folder: string;
-  readonly originTotal: number;
-  readonly complete: boolean;
-}
+export type FolderCertificate = Readonly<z.output<typeof folderCertificate>>;
 
 /** Returns whether only held messages make a folder incomplete: a user decision, not a fault of the service. */
 export function isHeldOnly(folder: FolderCertificate): boolean {
   return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }
 
+const excludedFolder = z.object({ mailbox: name, folder: name });
 /** A folder that the configuration excludes: it is not synced, and nothing in it counts as deleted. */
-export interface ExcludedFolder {
-  readonly mailbox: string;
-  readonly folder: string;
-}
+export type ExcludedFolder = Readonly<z.output<typeof excludedFolder>>;
 
-/** The result of one sync run, in the shape that `sync --json` prints. */
-export interface SyncResult {
-  readonly mailboxes: readonly MailboxResult[];
-  readonly requests: number;
-  readonly requestsByOperation: Readonly<Record<string, number>>;
+export const syncResult = z.object({
+  mailboxes: list(mailboxResult),
+  requests: count,
+  requestsByOperation: z.record(z.string(), count),
   /** `fetchMs`: until everything was durable. `indexMs`: from then until everything was searchable. */
-  readonly timings: { readonly fetchMs: number; readonly indexMs: number };
-  readonly durationMs: number;
-  readonly failures: readonly SyncFailure[];
-  readonly certificates: readonly FolderCertificate[];
-  readonly excluded: readonly ExcludedFolder[];
-}
+  timings: z.object(counts('fetchMs', 'indexMs')),
+  durationMs: count,
+  failures: list(syncFailure),
+  certificates: list(folderCertificate),
+  excluded: list(excludedFolder),
+});
+/** The result of one sync run, in the shape that `sync --json` prints. */
+export type SyncResult = Readonly<z.output<typeof syncResult>>;
 
 export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
   folders: 0,
@@ -137,41 +150,56 @@ export function totalsOf(
   return Object.fromEntries(counts.map((count) => [count, sum(count)]));
 }
 
-/** Progress of a sync run. A listener prints or counts; it must not throw or block. */
-export type SyncProgress =
+export const syncProgress = z.discriminatedUnion('event', [
   /** Before anything is fetched, if more than a few new messages remain. */
-  | { readonly event: 'forecast'; readonly account: string; readonly forecast: Forecast }
-  | {
-      readonly event: 'mailbox-started';
-      readonly account: string;
-      readonly address: string;
-      /** Remaining messages of this mailbox, by the folder listing. */
-      readonly messages: number;
-    }
+  z.object({ event: z.literal('forecast'), account: name, forecast: forecastShape }),
+  /** `messages`: remaining messages of this mailbox, by the folder listing. */
+  z.object({
+    event: z.literal('mailbox-started'),
+    account: name,
+    address: name,
+    messages: count,
+  }),
   /** After each durable batch: running sums of one mailbox. `bytes` are raw source bytes. */
-  | {
-      readonly event: 'stored';
-      readonly account: string;
-      readonly address: string;
-      readonly messages: number;
-      readonly bytes: number;
-    }
-  | { readonly event: 'mailbox-finished'; readonly account: string; readonly address: string }
+  z.object({
+    event: z.literal('stored'),
+    account: name,
+    address: name,
+    ...counts('messages', 'bytes'),
+  }),
+  z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
   /** After each request: all requests of the sync run so far, and the current rate. */
-  | {
-      readonly event: 'requests';
-      readonly account: string;
-      readonly requests: number;
-      readonly perMinute: number;
-    }
+  z.object({ event: z.literal('requests'), account: name, ...counts('requests', 'perMinute') }),
   /** The limiter delays the sync run until `until` (milliseconds since the epoch). */
-  | {
-      readonly event: 'waiting';
-      readonly account: string;
-      readonly until: number;
-      readonly reason: 'rate' | 'retry-after' | 'paused';
-    }
-  | { readonly event: 'indexing'; readonly indexed: number; readonly remaining: number }
-  | { readonly event: 'sealing'; readonly segment: number };
+  z.object({
+    event: z.literal('waiting'),
+    account: name,
+    until: count,
+    reason: z.enum(['rate', 'retry-after', 'paused']),
+  }),
+  z.object({ event: z.literal('indexing'), ...counts('indexed', 'remaining') }),
+  z.object({ event: z.literal('sealing'), segment: count }),
+]);
+/** Progress of a sync run. A listener prints or counts; it must not throw or block. */
+export type SyncProgress = Readonly<z.output<typeof syncProgress>>;
 
 export type ProgressListener = (event: SyncProgress) => void;
+
+export const syncPlan = z.object({
+  mailboxes: list(
+    z.object({
+      account: name,
+      address: name,
+      folders: list(folderPlanShape),
+      excluded: list(name),
+    }),
+  ),
+  messages: count,
+  /** Requests of the sync run itself, including listings of mailboxes and folders. */
+  requests: count,
+  /** The current rate; of several parallel accounts, that of the longest. */
+  requestsPerMinute: count,
+  hours: count,
+});
+/** Plan of a sync run with its request costs. Planning fetches and writes no message. */
+export type SyncPlan = Readonly<z.output<typeof syncPlan>>;

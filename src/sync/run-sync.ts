@@ -8,7 +8,7 @@ import { FetchQueue, type FolderPass } from './folder-sync.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-sync.ts';
 import type { Mirror } from './mirror.ts';
 import { accountedFor } from './plan/folder-evidence.ts';
-import { type FolderPlan, forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
+import { forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
 import {
   concernsOnly,
   endsOnlyTheAccount,
@@ -20,7 +20,12 @@ import {
   type PassContext,
   type PassPolicy,
 } from './ports.ts';
-import { failureOfAccount, type ProgressListener, type SyncResult } from './result.ts';
+import {
+  failureOfAccount,
+  type ProgressListener,
+  type SyncPlan,
+  type SyncResult,
+} from './result.ts';
 import {
   noteMailboxes,
   recalledCoverage,
@@ -457,22 +462,6 @@ class IndexAlongside {
   async finish(): Promise<void> {
     await this.#running;
   }
-}
-
-/** Plan of a sync run with its request costs. Planning fetches and writes no message. */
-export interface SyncPlan {
-  readonly mailboxes: readonly {
-    readonly account: string;
-    readonly address: string;
-    readonly folders: readonly FolderPlan[];
-    readonly excluded: readonly string[];
-  }[];
-  readonly messages: number;
-  /** Requests of the sync run itself, including listings of mailboxes and folders. */
-  readonly requests: number;
-  /** The current rate; of several parallel accounts, that of the longest. */
-  readonly requestsPerMinute: number;
-  readonly hours: number;
 }
 
 /**

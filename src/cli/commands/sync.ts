@@ -22,8 +22,14 @@ import {
 } from '../../sync/make-run.ts';
 import { catalogMirror } from '../../sync/mirror.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
-import { type FolderCertificate, isHeldOnly, type SyncResult, sumOf } from '../../sync/result.ts';
-import { planSync, type SyncPlan } from '../../sync/run-sync.ts';
+import {
+  type FolderCertificate,
+  isHeldOnly,
+  type SyncPlan,
+  type SyncResult,
+  sumOf,
+} from '../../sync/result.ts';
+import { planSync } from '../../sync/run-sync.ts';
 import {
   chosenAccounts,
   type Narrowing,

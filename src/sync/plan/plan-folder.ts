@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import {
   type FlagSet,
   flagSet,
@@ -130,20 +131,21 @@ export class Coverage {
   }
 }
 
-/** The remaining work of a sync, estimated from listings. */
-export interface Forecast {
-  readonly mailboxes: number;
-  readonly folders: number;
-  readonly messages: number;
+export const forecastShape = z.object({
+  mailboxes: z.number(),
+  folders: z.number(),
+  messages: z.number(),
   /** 0 if neither a quota nor the listings so far show the sizes of most messages. */
-  readonly bytes: number;
+  bytes: z.number(),
   /** One per message, one per page of 100, and the folder listings. */
-  readonly requests: number;
+  requests: z.number(),
   /** The current rate. */
-  readonly requestsPerMinute: number;
+  requestsPerMinute: z.number(),
   /** Hours at this rate; the service may be slower. */
-  readonly hours: number;
-}
+  hours: z.number(),
+});
+/** The remaining work of a sync, estimated from listings. */
+export type Forecast = Readonly<z.output<typeof forecastShape>>;
 
 interface FolderAhead {
   /** Messages that the service counts in the folder. */
@@ -192,24 +194,26 @@ export function forecast(input: {
   };
 }
 
-/** Plan for a folder: action, reason and number of requests. Plain data, for printing. */
-export interface FolderPlan {
-  readonly folder: string;
-  readonly action: 'nothing' | 'look' | 'search' | 'walk' | 'sweep';
-  readonly reason:
-    | 'empty'
-    | 'new-folder'
-    | 'interrupted'
-    | 'fewer-at-origin'
-    | 'more-at-origin'
-    | 'unread-differs'
-    | 'full'
-    | 'newest-page';
+export const folderPlanShape = z.object({
+  folder: z.string(),
+  action: z.enum(['nothing', 'look', 'search', 'walk', 'sweep']),
+  reason: z.enum([
+    'empty',
+    'new-folder',
+    'interrupted',
+    'fewer-at-origin',
+    'more-at-origin',
+    'unread-differs',
+    'full',
+    'newest-page',
+  ]),
   /** Messages of the service that the archive does not account for. */
-  readonly messages: number;
+  messages: z.number(),
   /** Listing pages plus sources; for `search`, the maximum needed to find a difference. */
-  readonly requests: number;
-}
+  requests: z.number(),
+});
+/** Plan for a folder: action, reason and number of requests. Plain data, for printing. */
+export type FolderPlan = Readonly<z.output<typeof folderPlanShape>>;
 
 /** The archive's facts about a folder. */
 interface KnownOfFolder {
