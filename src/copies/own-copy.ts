@@ -187,16 +187,8 @@ export function noteCopyChecked(
 /** Maximum number of key objects read: a copy has a few. */
 const MOST_OBJECTS = 1_000;
 
-interface FoundRecipients {
-  readonly recipients: readonly WrappedKeys[];
-  readonly damaged: readonly MailkeepError[];
-}
-
 /** Reads the recipients of a copy. @throws errors of the store */
-export async function readRecipients(
-  store: ObjectStore,
-  signal: AbortSignal,
-): Promise<FoundRecipients> {
+export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   const recipients: WrappedKeys[] = [];
   const damaged: MailkeepError[] = [];
   for await (const { name } of namesIn(store, 'keys', signal)) {

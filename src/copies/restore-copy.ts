@@ -147,11 +147,7 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
  * @returns the file and its bytes
  * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and other disk errors
  */
-export async function fetchSegment(
-  source: SegmentSource,
-  to: string,
-  copied: CopiedSegment,
-): Promise<FetchedSegment> {
+export async function fetchSegment(source: SegmentSource, to: string, copied: CopiedSegment) {
   const versions = new ChosenVersions(source.store, source.signal);
   for (;;) {
     try {
@@ -162,17 +158,12 @@ export async function fetchSegment(
   }
 }
 
-interface FetchedSegment {
-  readonly name: SegmentFile;
-  readonly bytes: number;
-}
-
 async function fetchWith(
   source: SegmentSource,
   to: string,
   copied: CopiedSegment,
   versions: ChosenVersions,
-): Promise<FetchedSegment> {
+) {
   const bytes = joined(source, copied, versions)[Symbol.asyncIterator]();
   try {
     const beginning = await atLeast(bytes, SEGMENT_HEADER_BYTES);

@@ -48,11 +48,6 @@ export function classOf({ task, startedAt }: Underway, monotonic: number): RunKi
   return 'backlog';
 }
 
-interface Decision {
-  readonly start: readonly Task[];
-  readonly stop: readonly Underway[];
-}
-
 /**
  * Returns which syncs to start and which to interrupt. Each mailbox has one sync at a time. An interrupted sync resumes
  * later, after those that took precedence.
@@ -64,7 +59,7 @@ export function decide(
   underway: readonly Underway[],
   monotonic: number,
   isOpen: (account: string) => boolean,
-): Decision {
+) {
   const busy = new Map(underway.map((one) => [mailboxKey(one.task.mailbox), one]));
   const counts = new Map<string, number>();
   const count = (account: string, kind: RunKind): number => counts.get(slot(account, kind)) ?? 0;

@@ -387,13 +387,8 @@ interface OtherCopy {
   close(): void;
 }
 
-interface OpenedCopies {
-  readonly others: readonly OtherCopy[];
-  readonly skipped: readonly SkippedCopy[];
-}
-
 /** Opens copies by their logs: they may have no catalog. */
-async function openCopies(files: FileLayer, copies: readonly string[]): Promise<OpenedCopies> {
+async function openCopies(files: FileLayer, copies: readonly string[]) {
   const others: OtherCopy[] = [];
   const skipped: SkippedCopy[] = [];
   for (const dir of copies) {
