@@ -62,6 +62,7 @@ interface Surroundings {
   readonly whole: boolean;
   /** Empty if the status covers only some mailboxes. */
   readonly copies: readonly CopyStatus[];
+  /** Latest sync runs, newest first. */
   readonly runs: readonly KeptRun[];
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -91,17 +92,16 @@ export function mattersOf(
   matters.push(...mattersOfCopies(copies, now));
   if (behind !== null)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: 'The index lacks the newest mail',
       text: `It covers commit ${behind.reached} of ${behind.last}. The mail itself is stored.`,
       command: 'rebuild',
-      link: null,
     });
   matters.push(...mattersOfRuns(runs), ...matterOfSilence(runs, now));
   for (const mailbox of mailboxes) matters.push(...mattersOfMailbox(mailbox, now));
   if (whole && verification === null && status.messages > 0)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: 'The archive was never verified',
       text: 'Each message is checked when it is opened. A verification reads every byte of all of them and compares it with its hash.',
       command: 'verify',
@@ -109,11 +109,9 @@ export function mattersOf(
     });
   if (pending > 0)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${countedNoun(pending, 'message')} cannot be found by words yet`,
       text: 'Folder, flags, date and size already find them. The next sync indexes them.',
-      command: null,
-      link: null,
     });
   const inFolder = `${status.dataDir}/`;
   return matters
@@ -130,7 +128,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   const matters: Matter[] = [];
   if (held > 0)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address}: ${countedNoun(held, 'pending deletion')}`,
       text: 'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
       command: 'list --held',
@@ -142,7 +140,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   );
   if (old.length > 0 && !unwatched)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address}: ${countedNoun(old.length, 'folder')} not compared for more than 26 h`,
       text: 'The archive lacks mail that arrived at the service since.',
       command: 'sync',
@@ -150,7 +148,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
     });
   if (quarantined > 0)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address}: ${countedNoun(quarantined, 'incomplete message')}`,
       text: 'They could not be fetched completely. Each sync tries them again.',
       command: 'quarantine',
@@ -158,20 +156,16 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
     });
   if (suspendedSince !== null)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address} is suspended at the service`,
       text: `First seen so on ${suspendedSince.slice(0, 10)}. What is archived stays readable.`,
-      command: null,
-      link: null,
     });
   const full = fullnessOf(mailbox.quota?.resources ?? []);
   if (full !== null && percentOf(full.share) >= FULL_PERCENT)
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address} is ${percentOf(full.share)}% full at the service`,
       text: 'A full mailbox receives no mail.',
-      command: null,
-      link: null,
     });
   // A folder with pending deletions has more than the service, and has its own issue.
   const late = folders.filter(
@@ -179,7 +173,7 @@ function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   );
   if (late.length > 0 && !unwatched && !isImported(mailbox))
     matters.push({
-      level: 'warn',
+      ...WARNING,
       title: `${address}: ${countedNoun(late.length, 'folder')} not complete`,
       text: `The last sync could not account for every message at the service: ${late
         .slice(0, 3)
@@ -226,10 +220,7 @@ const SILENT_MS = 900_000;
  *
  * @param runs latest runs, newest first
  */
-function silentSince(
-  runs: readonly KeptRun[],
-  now: number,
-): { readonly last: number; readonly usual: number } | null {
+function silentSince(runs: readonly KeptRun[], now: number) {
   const passes = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
   const [last] = passes;
   const waits = passes.slice(1).map((startedAt, at) => (passes[at] ?? startedAt) - startedAt);
@@ -251,6 +242,8 @@ function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
     },
   ];
 }
+
+const WARNING = { level: 'warn', command: null, link: null } as const;
 
 export interface Matter {
   readonly level: 'bad' | 'warn';
@@ -278,15 +271,11 @@ export interface ArchiveState {
   readonly now: number;
 }
 
-interface Known {
+interface Known extends Pick<Surroundings, 'runs' | 'whole' | 'now'> {
   /** Whether `state.sqlite` exists: without it, comparisons are unknown. */
   readonly hasState: boolean;
   readonly status: ArchiveStatus;
-  /** Latest sync runs, newest first. */
-  readonly runs: readonly KeptRun[];
   readonly matters: readonly Matter[];
-  readonly whole: boolean;
-  readonly now: number;
 }
 
 export function archiveStateOf(known: Known): ArchiveState {
@@ -346,39 +335,31 @@ export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map
   return tags;
 }
 
-/**
- * Messages known to be at the service, counted once per folder: the summary of a sync over all folders. `open` is the
- * sum of stored, assumed and held messages.
- */
-export interface ClosingSum {
+/** Sums of the folders at any commit. */
+export type FolderSums = ReturnType<typeof closingOf>;
+
+export interface ClosingSum extends Readonly<FolderSums> {
   readonly commit: number;
   /** When that commit was written, in milliseconds since the epoch; null before the first. */
   readonly writtenAt: number | null;
-  readonly open: number;
-  readonly stored: number;
-  /** Matched without download by the service's fingerprint, and not yet verified. */
-  readonly assumed: number;
-  readonly held: number;
-  readonly quarantined: number;
-  readonly forgotten: number;
-  readonly ended: number;
-  readonly imported: number;
   readonly equation: Equation;
 }
-
-/** Sums of the folders at any commit. */
-export type FolderSums = Omit<ClosingSum, 'commit' | 'writtenAt' | 'equation'>;
 
 /** Time limit of each past number, in milliseconds. */
 const PAST_MS = 200;
 
+/**
+ * Sums the messages known to be at the service, counted once per folder: the summary of a sync over all folders. `open`
+ * is the sum of stored, assumed and held messages.
+ */
 export function closingOf(
   { folders }: Pick<Reader['catalog'], 'folders'>,
   counts: (folder: MailboxKey) => boolean,
-): FolderSums {
+) {
   const sum = {
     open: 0,
     stored: 0,
+    /** Matched without download by the service's fingerprint, and not yet verified. */
     assumed: 0,
     held: 0,
     quarantined: 0,
@@ -450,25 +431,12 @@ export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
-  readonly later: CountedToday | null;
-  readonly day: ChangesOfDay | null;
+  readonly later: ReturnType<typeof counted>;
+  readonly day: ReturnType<typeof dayOf>;
 }
 
-/** A count as of today, regardless of the moment shown. */
-interface CountedToday {
-  readonly count: number;
-  readonly query: string;
-}
-
-/** Messages stored and deleted on the day of a moment, in this machine's zone. */
-interface ChangesOfDay {
-  /** For example `24 Nov 2026`. */
-  readonly name: string;
-  readonly stored: CountedToday;
-  readonly deleted: CountedToday;
-}
-
-function dayOf(catalog: Reader['catalog'], asOf: number, now: number): PastSum['day'] {
+/** Counts the messages stored and deleted on the day of a moment, in this machine's zone. */
+function dayOf(catalog: Reader['catalog'], asOf: number, now: number) {
   const { year, month, day } = wallTime(asOf);
   const period = {
     from: localMoment({ year, month, day }),
@@ -480,7 +448,8 @@ function dayOf(catalog: Reader['catalog'], asOf: number, now: number): PastSum['
   return { name: dayText(asOf, undefined), stored, deleted };
 }
 
-function counted(catalog: Reader['catalog'], query: string, now: number): CountedToday | null {
+/** Counts as of today, regardless of the moment shown. */
+function counted(catalog: Reader['catalog'], query: string, now: number) {
   const { node } = parseQuery(query, { now });
   const { count, complete } = catalog.countHitsWhile({ node }, within(PAST_MS));
   return complete ? { count, query } : null;

@@ -109,15 +109,8 @@ function rowElement(id: string): string {
 /** A row of the list, rendered again only if one of its properties changes. */
 class ListRow extends Component<ListRowProps> {
   override shouldComponentUpdate(next: ListRowProps): boolean {
-    const { hit, href, top, selected, place, size } = this.props;
-    return !(
-      hit === next.hit &&
-      href === next.href &&
-      top === next.top &&
-      selected === next.selected &&
-      place === next.place &&
-      size === next.size
-    );
+    const names = Object.keys(next) as (keyof ListRowProps)[];
+    return names.some((name) => this.props[name] !== next[name]);
   }
 
   override render({ hit, href, top, selected, place, size }: ListRowProps): VNode {
