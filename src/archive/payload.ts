@@ -356,15 +356,8 @@ export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   return endOfBlocks(stored, header) === stored.length;
 }
 
-interface FrameHeader {
-  readonly length: number;
-  readonly contentSize: number;
-  readonly window: number;
-  readonly hasChecksum: boolean;
-}
-
 /** Undefined if the bytes are not a frame header, or the frame has a dictionary or no content size. */
-function readHeader(bytes: Buffer): FrameHeader | undefined {
+function readHeader(bytes: Buffer) {
   if (bytes.length < 5 || bytes.readUInt32LE(0) !== MAGIC) return undefined;
   const descriptor = bytes.readUInt8(4);
   const isSingleSegment = (descriptor & 0x20) !== 0;
@@ -404,7 +397,10 @@ function windowOf(descriptor: number): number {
 }
 
 /** Returns the frame's end. Undefined if its blocks do not form a frame. */
-function endOfBlocks(bytes: Buffer, header: FrameHeader): number | undefined {
+function endOfBlocks(
+  bytes: Buffer,
+  header: NonNullable<ReturnType<typeof readHeader>>,
+): number | undefined {
   let at = header.length;
   let most = 0;
   for (;;) {

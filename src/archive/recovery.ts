@@ -541,21 +541,13 @@ interface LooseBatches {
   readonly after: ChainState;
 }
 
-interface ProvenCommit extends ChainState {
-  /** Position of the next record. */
-  readonly end: Standing;
-}
-
 /**
  * Returns the commits of batches in memory. Verifies every byte: records, payload hashes and the chain.
  *
  * @param origin name of the source, for errors
  * @throws `log-damaged` unless the bytes are exactly a sequence of intact batches
  */
-export function provenCommits(
-  origin: string,
-  { bytes, space, at, after }: LooseBatches,
-): readonly ProvenCommit[] {
+export function provenCommits(origin: string, { bytes, space, at, after }: LooseBatches) {
   const { segment } = space;
   const name = { segment, generation: 1 };
   const header = { ...space, ...name, previousNumber: after.number, previousHash: after.hash };
@@ -569,7 +561,8 @@ export function provenCommits(
     },
   };
   const reading = { digest: true };
-  const commits: ProvenCommit[] = [];
+  /** `end` is the position of the next record. */
+  const commits: (ChainState & { readonly end: Standing })[] = [];
   const read = { file, name, header, sealed: undefined };
   for (const item of segmentBatches(read, reading, () => undefined, at)) {
     const [problem] = item.problems;

@@ -503,12 +503,6 @@ interface FileSplitSink {
   drain(): Promise<void>;
 }
 
-interface SplitFile {
-  readonly id: MessageId;
-  readonly size: number;
-  readonly payload: Buffer;
-}
-
 /**
  * Splits a raw source from a file, window by window: memory use does not depend on its size. The result equals that of
  * `splitSource`, except for lines over 256 KiB. Compares the rebuilt source's hash with the original; on a mismatch,
@@ -519,7 +513,7 @@ export async function splitSourceFile(
   path: string,
   sink: FileSplitSink,
   window: WindowSize = WINDOW,
-): Promise<SplitFile> {
+) {
   const file = files.open(path, 'read');
   try {
     const decoded = await split(file, sink, window, true);
@@ -534,7 +528,7 @@ async function split(
   sink: FileSplitSink,
   { bytes, judged }: WindowSize,
   decode: boolean,
-): Promise<SplitFile & { readonly rebuilt: string }> {
+) {
   const whole = createHash('sha256');
   const rebuilt = createHash('sha256');
   const builder = new RecipeBuilder({

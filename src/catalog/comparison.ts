@@ -416,18 +416,6 @@ export interface SpannedRecord {
   readonly docid: number | null;
 }
 
-/** Lookups of messages in a catalog or its rebuilt double. */
-export interface Concerns {
-  byDocid(docid: number): ConcernedMessage | undefined;
-  byId(id: string): ConcernedMessage | undefined;
-  /** Returns a place as a message, for an unknown message. */
-  atPlace(folder: number, uid: number): ConcernedMessage | undefined;
-  /** Returns the records in a range of the log. Reads all records, so it is for damage only. */
-  recordsIn(span: RecordSpan, limit: number): SpannedRecord[];
-  /** Returns the places where the service still had the message. */
-  openPlaces(id: MessageId): Place[];
-}
-
 /** Converts a row of `records`. */
 export function spanned(
   connection: Connection,
@@ -436,7 +424,10 @@ export function spanned(
   return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
 }
 
-export function concerns(connection: Connection): Concerns {
+/** Lookups of messages in a catalog or its rebuilt double. */
+export type Concerns = ReturnType<typeof concerns>;
+
+export function concerns(connection: Connection) {
   const { docidOf } = messageQueries(connection);
   const byDocid = (docid: number): ConcernedMessage | undefined => {
     const row = connection.get(MESSAGE, { docid });
@@ -446,22 +437,26 @@ export function concerns(connection: Connection): Concerns {
   };
   return {
     byDocid,
-    byId(id) {
+    byId(id: string) {
       const docid = docidOf(id);
       return docid === undefined ? undefined : byDocid(docid);
     },
-    atPlace(folder, uid) {
+    /** Returns a place as a message, for an unknown message. */
+    atPlace(folder: number, uid: number): ConcernedMessage | undefined {
       const place = connection.get(PLACE, { folder });
       return place && { id: null, subject: null, places: [{ ...place, uid }] };
     },
-    recordsIn(span, limit) {
+    /** Returns the records in a range of the log. Reads all records, so it is for damage only. */
+    recordsIn(span: RecordSpan, limit: number) {
       const found =
         'first' in span
           ? connection.all(BETWEEN_ORDINALS, { ...span, limit })
           : connection.all(BETWEEN_OFFSETS, { ...span, limit });
       return found.map((row) => spanned(connection, row));
     },
-    openPlaces: (id) => connection.all(OPEN_PLACES, { id: Buffer.from(id, 'hex') }),
+    /** Returns the places where the service still had the message. */
+    openPlaces: (id: MessageId): Place[] =>
+      connection.all(OPEN_PLACES, { id: Buffer.from(id, 'hex') }),
   };
 }
 

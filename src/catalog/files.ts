@@ -370,14 +370,6 @@ export interface Holder extends HolderMessage {
   readonly filename: string | null;
 }
 
-interface Holders {
-  /** The newest ones, newest first. */
-  readonly newest: readonly Holder[];
-  readonly messages: HitCount;
-  /** Received time of the first. */
-  readonly first: number | null;
-}
-
 const MOST_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -431,14 +423,14 @@ function countHolders(
     : { count: messages, complete: true };
 }
 
-/** Returns the messages of a view with a content, the newest `limit` with details. */
+/** Returns the messages of a view with a content, the newest `limit` with details, and the time of the first. */
 function holdersOf(
   connection: Connection,
   hash: Buffer,
   limit: number,
   view: View,
   mayContinue: () => boolean,
-): Holders {
+) {
   const found = walked(connection, hash, view, limit, mayContinue);
   const newest = [...found.newest].flatMap(([docid, number]) => {
     const message = holderMessage(connection, docid, view);
@@ -460,20 +452,14 @@ function holdersOf(
   };
 }
 
-/** The newest messages with a content, each with the first such attachment, and the total. */
-interface Walked {
-  readonly newest: ReadonlyMap<number, number>;
-  readonly messages: number;
-  readonly complete: boolean;
-}
-
+/** Returns the newest messages with a content, each with the first such attachment, and the total. */
 function walked(
   connection: Connection,
   hash: Buffer,
   view: View,
   limit: number,
   mayContinue: () => boolean,
-): Walked {
+) {
   const newest = new Map<number, number>();
   let messages = 0;
   let last: number | undefined;
@@ -498,7 +484,7 @@ function walked(
   return { newest, messages, complete: false };
 }
 
-function countOf({ messages, complete }: Walked): HitCount {
+function countOf({ messages, complete }: ReturnType<typeof walked>): HitCount {
   return { count: messages, complete };
 }
 
@@ -548,7 +534,9 @@ export interface FilesSums {
   readonly complete: boolean;
 }
 
-export interface FileContent extends ListedFile, Pick<Holders, 'newest' | 'first'> {
+export interface FileContent
+  extends ListedFile,
+    Pick<ReturnType<typeof holdersOf>, 'newest' | 'first'> {
   /** True if the query finds a message with it. */
   readonly isFound: boolean;
 }

@@ -285,18 +285,13 @@ function read(connection: Connection): ReceivedDays {
   return { days, sets };
 }
 
-/** Messages and bytes of one place set: before the first bound, in each period, and from the last bound on. */
-interface SetCounts {
-  readonly messages: Float64Array;
-  readonly bytes: Float64Array;
-}
-
 type Count = readonly [set: number, messages: number, bytes: number];
 
 /** Received messages in consecutive periods. Uses the fold's daily sums in UTC; days that overlap are counted. */
 export class Received {
   readonly sets: ReadonlyMap<number, CountedSet>;
-  readonly #counts = new Map<number, SetCounts>();
+  /** By place set: before the first bound, in each period, and from the last bound on. */
+  readonly #counts = new Map<number, Record<'messages' | 'bytes', Float64Array>>();
   readonly #periods: number;
   #bySet: (readonly [CountedSet, Sums])[] | undefined;
 
@@ -393,7 +388,7 @@ export class Received {
     counts.bytes[period] = (counts.bytes[period] ?? 0) + bytes;
   }
 
-  #countsOf(set: number): SetCounts {
+  #countsOf(set: number) {
     const known = this.#counts.get(set);
     if (known !== undefined) return known;
     const counts = {

@@ -1,6 +1,6 @@
 import type { MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { type SubjectLink, threadNode } from '../mail/identity.ts';
+import { type subjectLink, threadNode } from '../mail/identity.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { query, type Row } from './query.ts';
@@ -21,7 +21,7 @@ interface ThreadedMessage {
   readonly node: number;
   /** Nodes of its references, oldest first; its own is ignored. */
   readonly ancestors: readonly number[];
-  readonly subject: SubjectLink;
+  readonly subject: ReturnType<typeof subjectLink>;
   /** True for a message without a thread yet, which saves the lookup. */
   readonly fresh: boolean;
 }

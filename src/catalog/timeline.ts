@@ -13,13 +13,7 @@ import { daysReceived, Received } from './sums.ts';
 export type SpineUnit = 'month' | 'week' | 'day';
 
 /** A month, week or day of a zone; weeks start on Mondays. */
-interface CalendarPeriod {
-  /** Its first day: `2026-03-01`. */
-  readonly key: string;
-  /** Docids of its messages, from `low` (included) to `high` (excluded). */
-  readonly low: number;
-  readonly high: number;
-}
+type CalendarPeriod = ReturnType<typeof periodOf>;
 
 /** Milliseconds. */
 const DAY = 86_400_000;
@@ -44,11 +38,7 @@ function timeOf(docid: number): number {
  *
  * @param timeZone IANA name; default this machine's
  */
-export function periodOf(
-  unit: SpineUnit,
-  docid: number,
-  timeZone: string | undefined,
-): CalendarPeriod {
+export function periodOf(unit: SpineUnit, docid: number, timeZone: string | undefined) {
   const { year, month, day } = wallTime(timeOf(docid), timeZone);
   const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
   const first = unit === 'month' ? 1 : unit === 'week' ? day - weekday : day;
@@ -61,7 +51,9 @@ export function periodOf(
   const later = docid >= docidOf(1) ? 1 : 0;
   const { year: y, month: m, day: d } = begin(later);
   return {
+    /** Its first day: `2026-03-01`. */
     key: new Date(Date.UTC(y, m - 1, d)).toISOString().slice(0, 10),
+    /** Docids of its messages, from `low` (included) to `high` (excluded). */
     low: docidOf(later),
     high: docidOf(later + 1),
   };

@@ -90,12 +90,7 @@ export class WaitingLines<T> {
 }
 
 /** One listener per signal: thousands of requests share the signal of one run. */
-const waiting = new WeakMap<AbortSignal, AbortListener>();
-
-interface AbortListener {
-  readonly calls: Set<() => void>;
-  readonly listener: () => void;
-}
+const waiting = new WeakMap<AbortSignal, ReturnType<typeof listen>>();
 
 /**
  * Calls back when the signal aborts. The returned function cancels the call, and the last one removes the listener. The
@@ -114,7 +109,7 @@ export function onAbort(signal: AbortSignal, call: () => void): () => void {
   };
 }
 
-function listen(signal: AbortSignal): AbortListener {
+function listen(signal: AbortSignal) {
   const calls = new Set<() => void>();
   const listener = (): void => {
     waiting.delete(signal);

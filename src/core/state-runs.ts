@@ -167,18 +167,6 @@ interface RunsAsked {
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** The runs of an archive, newest first. */
-export interface RunJournal {
-  /**
-   * Stores a run, and removes those that are too old, except imports: they can be undone.
-   *
-   * @param instead id of a run to replace
-   * @returns its id
-   */
-  keep(run: RunRecord, instead?: number): number;
-  list(asked: RunsAsked): KeptRun[];
-}
-
 /** Creates the table of runs if missing: earlier versions had none, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
@@ -189,12 +177,22 @@ export function makeRunTable(database: Database.Database): void {
     CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, id)`);
 }
 
+/** The runs of an archive, newest first. */
+export type RunJournal = ReturnType<typeof runJournal>;
+
 /** @param guard converts errors of the database to ours */
-export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T): RunJournal {
+export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T) {
   return {
-    keep: (kept, instead) =>
+    /**
+     * Stores a run, and removes those that are too old, except imports: they can be undone.
+     *
+     * @param instead id of a run to replace
+     * @returns its id
+     */
+    keep: (kept: RunRecord, instead?: number): number =>
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
-    list: (asked) => guard(() => (hasRunTable(database) ? listed(database, asked) : [])),
+    list: (asked: RunsAsked): KeptRun[] =>
+      guard(() => (hasRunTable(database) ? listed(database, asked) : [])),
   };
 }
 

@@ -101,17 +101,7 @@ const TERMS = [
 ] as const;
 
 /** The sum of an equation, and whether it matches the service. */
-export interface Equation {
-  readonly atService: number;
-  readonly terms: readonly {
-    readonly kind: (typeof TERMS)[number][0];
-    readonly count: number;
-    readonly text: string;
-  }[];
-  readonly isEqual: boolean;
-  /** Messages in the archive, but in no term: the service no longer lists them. */
-  readonly pending: number;
-}
+export type Equation = ReturnType<typeof closingEquation>;
 
 /**
  * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
@@ -119,7 +109,7 @@ export interface Equation {
  *
  * @param atService count of the service; defaults to the sum
  */
-export function closingEquation(sums: ClosingSums, atService?: number): Equation {
+export function closingEquation(sums: ClosingSums, atService?: number) {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
   return {
     atService: atService ?? accounted,
@@ -129,6 +119,7 @@ export function closingEquation(sums: ClosingSums, atService?: number): Equation
       text,
     })),
     isEqual: atService === undefined || atService === accounted,
+    /** Messages in the archive, but in no term: the service no longer lists them. */
     pending: sums.held,
   };
 }

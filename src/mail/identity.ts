@@ -46,13 +46,6 @@ export function baseSubject(subject: string) {
   }
 }
 
-/** Thread link of a message's subject. */
-export interface SubjectLink {
-  /** Hash of the base subject; null if it is empty. */
-  readonly base: number | null;
-  readonly reply: boolean;
-}
-
 /** References that count: the first, which is the thread's root, and the last ones. */
 const ANCESTORS = 20;
 /** Hex digits of the 48 bits from which a hash takes 47. */
@@ -93,8 +86,8 @@ function withoutBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
-/** Returns the thread link of a subject, without reply and forward prefixes. */
-export function subjectLink(subject: string): SubjectLink {
+/** Returns the thread link of a subject: whether it is a reply, and the hash of its base, null if that is empty. */
+export function subjectLink(subject: string) {
   const { base, reply } = baseSubject(subject);
   return base === '' ? { base: null, reply: false } : { base: hash47(foldWord(base)), reply };
 }

@@ -388,25 +388,10 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
   return uid >= range.lo && uid <= range.hi && flags.includes(flag);
 }
 
-export interface MailboxPass {
-  readonly mailbox: OriginMailbox;
-  readonly key: MailboxKey;
-  /** The folders to request in this sync run. */
-  readonly folders: readonly FolderPass[];
-  /** Known folders that the listing lacks; gone if two complete listings of separate sync runs lack them. */
-  readonly unlisted: readonly UnlistedFolder[];
-  /** Open places by path, before any change of this sync run. */
-  readonly openBefore: ReadonlyMap<string, number>;
-  /** Paths of all listed folders, including those not requested. */
-  readonly listed: ReadonlySet<string>;
-}
+export type MailboxPass = Awaited<ReturnType<typeof openMailbox>>;
 
 /** Reads a mailbox's folders, records new, renamed or changed ones, and opens them for the sync run. */
-export async function openMailbox(
-  ctx: PassContext,
-  mailbox: OriginMailbox,
-  asked: Wanted,
-): Promise<MailboxPass> {
+export async function openMailbox(ctx: PassContext, mailbox: OriginMailbox, asked: Wanted) {
   const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
   forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
@@ -418,13 +403,16 @@ export async function openMailbox(
   const pages = all.complete
     ? await findRenames(ctx, key, all.folders)
     : new Map<string, OriginPage>();
+  // Gone if two complete listings of separate sync runs lack them.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   noteUnwatchedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
+  // By path, before any change of this sync run.
   const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, openPlaces(sums)]));
+  // Includes folders that are not requested.
   const listed = new Set(all.folders.map(({ path }) => path));
   return { mailbox, key, folders: passes, unlisted, openBefore, listed };
 }
