@@ -22,7 +22,7 @@ interface Change {
   readonly ended: number;
 }
 
-interface Changes {
+export interface Changes {
   readonly periods: readonly Change[];
   /** The first complete period; earlier ones exceed the limit. 0 if all are complete. */
   readonly since: number;
@@ -216,7 +216,7 @@ function quartersBetween(
   };
 }
 
-interface FolderBytes extends Sums {
+export interface FolderBytes extends Sums {
   readonly address: string;
   readonly path: string;
   /** A query for exactly these messages; null if a query cannot express the folder. */

@@ -510,7 +510,7 @@ export interface ListedFile extends FilePosition {
   readonly messages: HitCount;
 }
 
-interface FilesPage {
+export interface FilesPage {
   readonly files: readonly ListedFile[];
   /** Start of the next page; null at the end. A page may be short if time ran out. */
   readonly next: FilePosition | null;

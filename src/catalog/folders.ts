@@ -339,7 +339,7 @@ const GONE = query<{ folder: number }>()((db, p) =>
     .where('f.id', '=', p.folder),
 );
 
-interface FoldersAsked {
+export interface FoldersAsked {
   readonly mailbox?: MailboxKey;
   readonly gone?: boolean;
 }

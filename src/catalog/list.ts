@@ -369,7 +369,7 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
  * Docids as shown in lists, where a page ends between messages. A docid's low bits count the messages of its second in
  * all mailboxes. So a reader of some mailboxes gets the rank among visible messages instead.
  */
-interface ListPositions {
+export interface ListPositions {
   /** Returns the position to show for continuing a list after a docid. */
   shown(docid: number, direction: Direction): number;
   /** Returns the docid after which a list continues, for a shown position or any input. */
@@ -408,7 +408,7 @@ export function positionsWithin(connection: Connection, scope: Scope): ListPosit
 }
 
 /** An open place for comparison with the service's listing. */
-interface OpenPlace {
+export interface OpenPlace {
   readonly uid: number;
   readonly docid: number;
   readonly flags: FlagSet;

@@ -25,7 +25,7 @@ import {
   timeOf,
 } from './sql.ts';
 
-interface FoundMessage {
+export interface FoundMessage {
   readonly docid: number;
   /** Size of the raw source in bytes. */
   readonly size: number;
@@ -325,7 +325,7 @@ function spread(value: number): Words {
 }
 
 /** Places of a mailbox that appeared in some commits, or all. */
-interface Chosen extends MailboxKey {
+export interface Chosen extends MailboxKey {
   readonly commits?: RemovedPart['commits'] | undefined;
 }
 

@@ -405,7 +405,7 @@ function listed(connection: Connection, { sql, params }: Sql): number[] {
 }
 
 /** A filter that sums over place sets can evaluate exactly. */
-interface SumsFilter {
+export interface SumsFilter {
   /** Docids from `low` (included) to `high` (excluded). */
   readonly low: number;
   readonly high: number;

@@ -405,12 +405,12 @@ export interface SearchResult {
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
 
 /** Input for counting or listing matches after a docid: older messages, or with `oldest` newer ones. */
-interface PartRequest extends CountRequest {
+export interface PartRequest extends CountRequest {
   readonly after?: number | undefined;
   readonly sort?: SearchRequest['sort'] | undefined;
 }
 
-interface WalkRequest extends PartRequest {
+export interface WalkRequest extends PartRequest {
   /** Indexed messages: some dozens at most. */
   readonly among?: readonly number[] | undefined;
 }

@@ -329,7 +329,7 @@ function becameOf(
 }
 
 /** A range of observation times, divided into equal columns. Milliseconds since the epoch. */
-interface ChangesRequest {
+export interface ChangesRequest {
   readonly from: number;
   /** Included. */
   readonly to: number;
@@ -338,7 +338,7 @@ interface ChangesRequest {
 }
 
 /** Places that appeared and ended: a moved message counts in both. */
-interface ChangeSums {
+export interface ChangeSums {
   readonly came: number;
   readonly ended: number;
 }

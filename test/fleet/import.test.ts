@@ -57,7 +57,7 @@ beforeEach(async () => {
   dir = await localArchive();
   return async () => {
     await objects.close();
-    client.close();
+    await client.close();
     for (const folder of [dir, `${dir}.cache`]) rmSync(folder, { recursive: true, force: true });
   };
 });

@@ -43,7 +43,7 @@ async function contents(bucket: string): Promise<string> {
     const request = { operation: 'list', method: 'GET', query } as const;
     texts.push(JSON.stringify((await client.request(request, signal)).xml ?? null));
   }
-  client.close();
+  await client.close();
   return texts.join('\n');
 }
 
@@ -161,7 +161,7 @@ describe.skipIf(skipped)('mailkeep fleet init', () => {
       body,
     } as const;
     expect((await client.request(request, signal)).status).toBe(200);
-    client.close();
+    await client.close();
     const place = await newPlace({ bucket });
     const accepted = await place.run(['init', '--allow-versioning']);
     expect([accepted.code, accepted.stderr]).toEqual([0, '']);
