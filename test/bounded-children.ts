@@ -6,8 +6,8 @@ import { syncBuiltinESMExports } from 'node:module';
  * would hold the whole suite. Such a child is killed after a while, and its test fails and is named. What a call states
  * itself comes first.
  */
-const LONGEST_MS = 10 * 60_000;
-const BOUND = { timeout: LONGEST_MS, killSignal: 'SIGKILL' } as const;
+const MAX_MS = 10 * 60_000;
+const BOUND = { timeout: MAX_MS, killSignal: 'SIGKILL' } as const;
 
 const { spawnSync, execFileSync, execSync } = children;
 

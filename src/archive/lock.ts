@@ -81,7 +81,7 @@ export function noteOfHolder(dir: string): LockHolder | null {
   return isRunning(pid) && startOf(pid) === started ? { pid, command, since, host: null } : null;
 }
 
-const LONGEST_NOTE = 4096;
+const MAX_NOTE = 4096;
 
 function readNote(file: string): Note | null {
   let text: string;
@@ -91,7 +91,7 @@ function readNote(file: string): Note | null {
     if (errnoOf(error) === undefined) throw error;
     return null;
   }
-  const note = text.length > LONGEST_NOTE ? undefined : parseJson(text);
+  const note = text.length > MAX_NOTE ? undefined : parseJson(text);
   return isNote(note) ? note : null;
 }
 

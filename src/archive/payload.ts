@@ -286,7 +286,7 @@ export type ArchiveCodec = 'zstd' | 'zlib';
 export const DEFAULT_CODEC: ArchiveCodec = 'zstd';
 
 /** Minimum share that compression must save to justify inflating. */
-const LEAST_SAVING = 0.03;
+const MIN_SAVING = 0.03;
 
 /**
  * Measured on 5,708 messages (103 MB) in blocks of 64 KiB: level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353
@@ -311,7 +311,7 @@ export async function compressPayload(
   const small = await (codec === 'zstd'
     ? zstdFrame(raw)
     : deflateAsync(raw, { level: ZLIB_LEVEL }));
-  const helps = small.length <= raw.length * (1 - LEAST_SAVING);
+  const helps = small.length <= raw.length * (1 - MIN_SAVING);
   return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
@@ -419,7 +419,7 @@ function endOfBlocks(
 }
 
 /** Maximum bytes allocated before the stored bytes are known to be valid. */
-const MOST_AT_ONCE = 4 * 1024 * 1024;
+const MAX_AT_ONCE = 4 * 1024 * 1024;
 
 const MIB = 1024 * 1024;
 /**
@@ -427,7 +427,7 @@ const MIB = 1024 * 1024;
  * No writer exceeds these limits. A block of any version so far is below 768 KiB and a commit has about 300 bytes. A
  * footer needs 5 bytes for a record that took at least 64 in its segment.
  */
-const MOST_RAW_BYTES: Readonly<Record<number, number>> = {
+const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.blob]: BLOB_BYTES,
   [STORED_KIND.commit]: 64 * 1024,
   [STORED_KIND.block]: 4 * MIB,
@@ -437,7 +437,7 @@ const MOST_RAW_BYTES: Readonly<Record<number, number>> = {
  * For messages and facts, which grow with a message's parts and a fact's places. Their JSON is read as one text, which
  * JavaScript limits to 512 MiB; a message has up to 1 MiB of literal bytes as well.
  */
-const MOST_TEXT_BYTES = 513 * MIB;
+const MAX_TEXT_BYTES = 513 * MIB;
 
 /**
  * Returns the payload before compression. Undefined if the stored bytes do not inflate to the stated length, the length
@@ -446,7 +446,7 @@ const MOST_TEXT_BYTES = 513 * MIB;
 export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | undefined {
   const { kind, codec, rawLength } = header;
   if (codec === CODEC.none) return stored.length === rawLength ? stored : undefined;
-  if (rawLength > (MOST_RAW_BYTES[kind] ?? MOST_TEXT_BYTES)) return undefined;
+  if (rawLength > (MAX_RAW_BYTES[kind] ?? MAX_TEXT_BYTES)) return undefined;
   try {
     const raw = decompress(codec, stored, rawLength);
     return raw?.length === rawLength ? raw : undefined;
@@ -462,7 +462,7 @@ function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | 
   // One output piece for everything: with the usual 16 KiB, a block is joined from five pieces. Warm, verifying 158 MB
   // of mail took 0.64 s of one core instead of 0.76 s. A zstd frame that fits its piece is decoded into it directly,
   // without a separate window.
-  const chunkSize = Math.max(64, Math.min(rawLength, MOST_AT_ONCE) + 1);
+  const chunkSize = Math.max(64, Math.min(rawLength, MAX_AT_ONCE) + 1);
   if (codec === CODEC.zlib) return inflateSync(stored, { maxOutputLength, chunkSize });
   if (codec !== CODEC.zstd || !isSingleFrame(stored, rawLength)) return undefined;
   return zstdDecompressSync(stored, { maxOutputLength, chunkSize });

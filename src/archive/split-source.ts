@@ -137,7 +137,7 @@ interface ReadRun {
 
 /** Decodes a run in growing pieces, so that a short run costs little. */
 const FIRST_PIECE_BYTES = 8 * 1024;
-const LARGEST_PIECE_BYTES = 1024 * 1024;
+const MAX_PIECE_BYTES = 1024 * 1024;
 
 /** Reads the run whose first line is at `start`. */
 function readRun(window: Buffer, start: number, first: FirstLine, final: boolean): ReadRun {
@@ -166,7 +166,7 @@ function decodeRun(
   let line = start;
   let full = known;
   let end = Math.min(start, known);
-  for (let reach = FIRST_PIECE_BYTES; ; reach = Math.min(reach * 2, LARGEST_PIECE_BYTES)) {
+  for (let reach = FIRST_PIECE_BYTES; ; reach = Math.min(reach * 2, MAX_PIECE_BYTES)) {
     const limit = Math.min(window.length, full + Math.max(reach, shape.lineLength + 2 * eol));
     const atEnd = limit === window.length;
     const lines = fullLines(window, full, shape, limit);

@@ -225,8 +225,8 @@ function withHolder(
 }
 
 /** Timeouts after which an attachment, or a whole message, is given up. */
-const MOST_ATTEMPTS = 3;
-const MOST_STRIKES = 6;
+const MAX_ATTEMPTS = 3;
+const MAX_STRIKES = 6;
 
 export function attachmentWriter(connection: Connection) {
   return {
@@ -278,7 +278,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   if (row === undefined) return 0;
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
-  if (attempts >= MOST_ATTEMPTS) return settleFinally(connection, textId, timeout);
+  if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
   // Text of an older version stays until this version has one.
   const { truncated, text } = row;
   const kept = { version: -attempts, failure: 'timeout', truncated, packed: text };
@@ -287,7 +287,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   for (const { docid } of connection.all(HOLDERS, { text: textId })) {
     const strikes = connection.get(STRIKES, { docid })?.strikes ?? 0;
     indexAgain(connection, docid);
-    if (strikes < MOST_STRIKES) continue;
+    if (strikes < MAX_STRIKES) continue;
     for (const { id } of connection.all(OWN_PENDING, { docid }))
       settled += settleFinally(connection, id, timeout);
   }

@@ -49,7 +49,7 @@ export function keptTypes(connection: Connection, count: (type: string) => numbe
 }
 
 /** Maximum types read: senders choose the types of their attachments. */
-const MOST_TYPES = 2_000;
+const MAX_TYPES = 2_000;
 
 /** Returns attachment types with a prefix, from stored sums. */
 export function typesCalled(
@@ -60,7 +60,7 @@ export function typesCalled(
   const typed = prefix.toLowerCase();
   const rows = connection.text<Omit<Contents, 'bytes'>>(
     `SELECT type, contents FROM attachment_types
-     WHERE type >= ? AND type < ? LIMIT ${MOST_TYPES}`,
+     WHERE type >= ? AND type < ? LIMIT ${MAX_TYPES}`,
     [typed, `${typed}\u{10ffff}`],
   );
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
@@ -195,8 +195,8 @@ export interface Years {
 }
 
 /** Candidates for each role, year and mailbox list. */
-const MOST_CANDIDATES = 40;
-const MOST_LISTS = 60;
+const MAX_CANDIDATES = 40;
+const MAX_LISTS = 60;
 
 interface CountedCorrespondent {
   from: number;
@@ -241,7 +241,7 @@ function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[]
   return connection
     .column<string>(`SELECT DISTINCT mailboxes FROM place_sets WHERE ${visible}`, [])
     .filter((list) => fits?.(numberList(list, connection.file)) !== false)
-    .slice(0, MOST_LISTS);
+    .slice(0, MAX_LISTS);
 }
 
 function allYears(connection: Connection): Pick<Years, 'first' | 'last'> {
@@ -266,7 +266,7 @@ function candidatesOf(
              CROSS JOIN addresses a ON a.id = c.address_id
            WHERE c.mailboxes = ? AND c.role = ${role} AND c.year = CAST(? AS INTEGER)
              AND a.address NOT LIKE '@%'
-           ORDER BY c.messages DESC LIMIT ${MOST_CANDIDATES}`,
+           ORDER BY c.messages DESC LIMIT ${MAX_CANDIDATES}`,
           [list, year],
         ))
           candidates.add(id);
@@ -363,7 +363,7 @@ export interface Person {
 /** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
 /** Maximum people from the newest messages to count per request. */
-const MOST_NAMED = 64;
+const MAX_NAMED = 64;
 
 /**
  * Returns people whose address starts with `typed`, or whose name in the newest messages does, most written to first.
@@ -391,7 +391,7 @@ export function peopleCalled(
     if (rows % ASKED_AFTER === 0 && !mayContinue()) break;
   }
   const recent = recentSenders(connection, scope);
-  for (const address of recent.called(typed).slice(0, MOST_NAMED)) {
+  for (const address of recent.called(typed).slice(0, MAX_NAMED)) {
     if (counts.has(address)) continue;
     const sums = { received: 0, sent: 0 };
     for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
@@ -423,10 +423,10 @@ const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 /** Messages read per request for their senders. */
 const READ = 2_000;
 /** Maximum people kept in memory. */
-const MOST_PEOPLE = 10_000;
+const MAX_PEOPLE = 10_000;
 /** Maximum characters and words of a name: senders choose its length. */
-const MOST_CHARACTERS = 200;
-const MOST_WORDS = 12;
+const MAX_CHARACTERS = 200;
+const MAX_WORDS = 12;
 
 interface Sender {
   readonly docid: number;
@@ -465,7 +465,7 @@ class RecentSenders {
       if (this.#newest >= 0 && rest.length === READ - 1) this.#clear();
       for (const sender of [first, ...rest].reverse()) this.#note(sender, true);
     }
-    if (this.#senders.size >= MOST_PEOPLE || (first !== undefined && rest.length === READ - 1))
+    if (this.#senders.size >= MAX_PEOPLE || (first !== undefined && rest.length === READ - 1))
       return;
     const older = this.connection.text<Sender>(
       `${select} docid < ?${visible} ORDER BY docid DESC LIMIT ${READ}`,
@@ -511,14 +511,14 @@ class RecentSenders {
 }
 
 function wordsOf(text: string): string[] {
-  return (foldWord(text.slice(0, MOST_CHARACTERS)).match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).slice(
+  return (foldWord(text.slice(0, MAX_CHARACTERS)).match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).slice(
     0,
-    MOST_WORDS,
+    MAX_WORDS,
   );
 }
 
 /** Scopes whose senders are kept in memory. */
-const MOST_SCOPES = 16;
+const MAX_SCOPES = 16;
 const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
 
 function recentSenders(connection: Connection, scope: Scope | null): RecentSenders {
@@ -526,7 +526,7 @@ function recentSenders(connection: Connection, scope: Scope | null): RecentSende
   RECENT.set(connection, known);
   const key = scope === null ? 'all' : scope.mailboxes.join();
   const recent = known.get(key) ?? new RecentSenders(connection);
-  if (known.size >= MOST_SCOPES) known.clear();
+  if (known.size >= MAX_SCOPES) known.clear();
   known.set(key, recent);
   recent.readFurther(scope);
   return recent;

@@ -29,8 +29,8 @@ export interface Changes {
 }
 
 /** Maximum rows read per kind, newest first, always whole commits. */
-const MOST_STORED = 100_000;
-const MOST_ENDED = 25_000;
+const MAX_STORED = 100_000;
+const MAX_ENDED = 25_000;
 
 /**
  * Returns the messages stored and deleted in consecutive periods, by commit time.
@@ -71,7 +71,7 @@ function changesBetween(
   let read = 0;
   for (const [commit, set, messages] of stored) {
     read += messages;
-    if (read > MOST_STORED) {
+    if (read > MAX_STORED) {
       stopAt(commit);
       break;
     }
@@ -85,7 +85,7 @@ function changesBetween(
     endedSql(low, high, filter.scope),
   )) {
     read += 1;
-    if (read > MOST_ENDED) {
+    if (read > MAX_ENDED) {
       stopAt(commit);
       break;
     }
@@ -330,7 +330,7 @@ export function chartQueries(connection: Connection) {
 export type ChartQueries = ReturnType<typeof chartQueries>;
 
 /** Maximum attachments counted one by one, in all mailboxes. */
-const MOST_ATTACHMENTS = 100_000;
+const MAX_ATTACHMENTS = 100_000;
 
 function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
   if (filter.scope === null && filter.fits === null)
@@ -340,8 +340,8 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
         [],
       ),
     ];
-  const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MOST_ATTACHMENTS + 1})`;
-  if ((connection.first<number>(rows, []) ?? 0) > MOST_ATTACHMENTS) return undefined;
+  const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MAX_ATTACHMENTS + 1})`;
+  if ((connection.first<number>(rows, []) ?? 0) > MAX_ATTACHMENTS) return undefined;
   const counts = isCounted(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(

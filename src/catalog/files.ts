@@ -153,7 +153,7 @@ const MOST = 2_048;
 /** Messages per search. */
 const AMONG = 16;
 /** Maximum such searches; beyond that, one walk over the result is cheaper. */
-const MOST_SEARCHES = 32;
+const MAX_SEARCHES = 32;
 
 const SPAN = { start: 0, end: 0 };
 const HAS_ANY: SearchNode = {
@@ -293,7 +293,7 @@ class FoundFiles {
   #newestOf(among: readonly number[], mayContinue: () => boolean): number | undefined {
     const oldest = among.at(-1);
     if (oldest === undefined) return undefined;
-    if (this.#searches < MOST_SEARCHES) {
+    if (this.#searches < MAX_SEARCHES) {
       this.#searches += 1;
       for (const docid of this.search.walkFound({ ...this.#request, among }, mayContinue))
         return docid;
@@ -370,7 +370,7 @@ export interface Holder extends HolderMessage {
   readonly filename: string | null;
 }
 
-const MOST_HOLDERS_COUNTED = 1_000;
+const MAX_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
   db
@@ -414,12 +414,12 @@ function countHolders(
   if (seen(view).length > 0) return countOf(walked(connection, hash, view, 0, mayContinue));
   const [counts] = connection.text<{ messages: number; rows: number }>(
     `SELECT count(DISTINCT docid) AS messages, count(*) AS rows FROM (
-       SELECT docid FROM attachments WHERE hash = ? LIMIT ${MOST_HOLDERS_COUNTED + 1})`,
+       SELECT docid FROM attachments WHERE hash = ? LIMIT ${MAX_HOLDERS_COUNTED + 1})`,
     [hash],
   );
   const { messages = 0, rows = 0 } = counts ?? {};
-  return rows > MOST_HOLDERS_COUNTED
-    ? { count: Math.min(messages, MOST_HOLDERS_COUNTED), complete: false }
+  return rows > MAX_HOLDERS_COUNTED
+    ? { count: Math.min(messages, MAX_HOLDERS_COUNTED), complete: false }
     : { count: messages, complete: true };
 }
 
@@ -473,7 +473,7 @@ function walked(
     if (next.done === true) return { newest, messages, complete: next.value };
     const { docid, number } = next.value;
     if (docid !== last) {
-      if (messages === MOST_HOLDERS_COUNTED) break;
+      if (messages === MAX_HOLDERS_COUNTED) break;
       messages += 1;
       last = docid;
     }
@@ -542,10 +542,10 @@ export interface FileContent
 }
 
 /** Maximum contents counted: each takes about 100 bytes of memory. */
-const MOST_COUNTED = 200_000;
+const MAX_COUNTED = 200_000;
 
 /** Maximum attachments of one message to look up elsewhere: each costs a query. */
-const MOST_OF_MESSAGE = 200;
+const MAX_OF_MESSAGE = 200;
 
 const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
   db
@@ -553,7 +553,7 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .select(['number', 'hash', 'text_id'])
     .where('docid', '=', p.docid)
     .orderBy('number')
-    .limit((eb) => eb.lit(MOST_OF_MESSAGE)),
+    .limit((eb) => eb.lit(MAX_OF_MESSAGE)),
 );
 
 /** Attachments, with each content listed once. Excludes everything outside a request's query, time and scope. */
@@ -615,7 +615,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           if ('group' in found) {
             groups.set(found.group, (groups.get(found.group) ?? 0) + 1);
             if (group === undefined || group === found.group) months.add(found.docid);
-          } else if (!mayContinue() || walk.met >= MOST_COUNTED) {
+          } else if (!mayContinue() || walk.met >= MAX_COUNTED) {
             complete = false;
             break;
           }

@@ -64,7 +64,7 @@ export type Finding =
   | { readonly what: 'format'; readonly found: string | null };
 
 /** Maximum findings kept; all are counted. A log with a lost middle has as many as messages. */
-export const MOST_FINDINGS = 10_000;
+export const MAX_FINDINGS = 10_000;
 
 export class Findings {
   readonly kept: Finding[] = [];
@@ -72,7 +72,7 @@ export class Findings {
 
   add(finding: Finding): void {
     this.count += 1;
-    if (this.kept.length < MOST_FINDINGS) this.kept.push(finding);
+    if (this.kept.length < MAX_FINDINGS) this.kept.push(finding);
   }
 
   /** Adds other findings after these. */
@@ -83,12 +83,12 @@ export class Findings {
 
   /** False if further findings are only counted, so that details need no lookup. */
   get keeps(): boolean {
-    return this.kept.length < MOST_FINDINGS;
+    return this.kept.length < MAX_FINDINGS;
   }
 }
 
 /** Maximum messages listed per damaged range; a block holds some dozens. */
-const MOST_NAMED = 100;
+const MAX_NAMED = 100;
 
 type Asked = readonly (Concerns | undefined)[];
 
@@ -97,7 +97,7 @@ export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessa
   const span = spanOf(damage);
   if (span === undefined) return [];
   for (const concerns of asked) {
-    const records = concerns?.recordsIn(span, MOST_NAMED) ?? [];
+    const records = concerns?.recordsIn(span, MAX_NAMED) ?? [];
     if (records.length === 0) continue;
     return records.flatMap(({ kind, hash, docid }) => {
       const message = docid === null ? undefined : concerns?.byDocid(docid);

@@ -203,7 +203,7 @@ export function reachedBy(dir: string): Reached | undefined {
 }
 
 /** Maximum problems reported; a damaged file has more than anyone reads. */
-const MOST_REPORTED = 20;
+const MAX_REPORTED = 20;
 
 /**
  * Returns the problems that SQLite finds in an archive's catalog; empty if there are none. Takes as long as reading the
@@ -215,7 +215,7 @@ export function wrongStructure(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
     return connection.guard(() => {
-      const sql = `PRAGMA quick_check(${MOST_REPORTED})`;
+      const sql = `PRAGMA quick_check(${MAX_REPORTED})`;
       const rows = connection.db.prepare<unknown[], string>(sql).pluck().all();
       return rows.filter((row) => row !== 'ok');
     });

@@ -312,14 +312,14 @@ interface AttachmentReadingOptions {
 
 const TEXTS_PER_PAGE = 64;
 /** Maximum attachments retried with their full limit per run. */
-const MOST_AGAIN = 1000;
+const MAX_AGAIN = 1000;
 
 /** Work that timeouts may cost one run, and maximum work for one message per run, milliseconds. */
 const RUN_MS = 30_000;
 const MESSAGE_MS = 30_000;
 /** Limit of a first attempt: almost every attachment takes less. */
 const FIRST_MS = 2_000;
-const LEAST_FIRST_MS = 500;
+const MIN_FIRST_MS = 500;
 /** Limit of a further attempt, by size: a small file has little to read. */
 const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
@@ -353,7 +353,7 @@ export async function readAttachments(
     }
   }
   run.beginAgain();
-  const again = run.isOver ? [] : store.pendingAgain(MOST_AGAIN);
+  const again = run.isOver ? [] : store.pendingAgain(MAX_AGAIN);
   if (after === 0 && again.length > 0) await makeRoom();
   for (const attachment of again) {
     if (run.isOver || run.lostMs >= RUN_MS) break;
@@ -386,7 +386,7 @@ class Run {
   }
 
   get firstMs(): number {
-    return Math.max(LEAST_FIRST_MS, Math.min(FIRST_MS, (RUN_MS - this.lostMs) / 8));
+    return Math.max(MIN_FIRST_MS, Math.min(FIRST_MS, (RUN_MS - this.lostMs) / 8));
   }
 
   leftOf({ message }: PendingAttachment): number {

@@ -66,8 +66,8 @@ interface Zone {
 /** Each page needs the starts of the same months, weeks and days, which take 15 ms for 15 years. */
 const zones = new Map<string, Zone>();
 /** Limits for the caches, since zone names come from clients. */
-const MOST_ZONES = 32;
-const MOST_OFFSETS = 4_096;
+const MAX_ZONES = 32;
+const MAX_OFFSETS = 4_096;
 
 /** Returns a zone's offset from UTC at a time, in milliseconds. */
 function offsetAt(moment: number, timeZone: string): number {
@@ -87,7 +87,7 @@ function offsetAt(moment: number, timeZone: string): number {
     part('second'),
   );
   const offset = shown - Math.floor(moment / 1000) * 1000;
-  if (offsets.size >= MOST_OFFSETS) offsets.clear();
+  if (offsets.size >= MAX_OFFSETS) offsets.clear();
   offsets.set(moment, offset);
   return offset;
 }
@@ -106,7 +106,7 @@ function zoneOf(timeZone: string): Zone {
     second: 'numeric',
   });
   const zone = { format, offsets: new Map<number, number>() };
-  if (zones.size >= MOST_ZONES) zones.clear();
+  if (zones.size >= MAX_ZONES) zones.clear();
   zones.set(timeZone, zone);
   return zone;
 }

@@ -11,7 +11,7 @@ import { Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
 /** Scopes per connection whose commits are cached. */
-const MOST_SCOPES = 64;
+const MAX_SCOPES = 64;
 
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
 
@@ -20,7 +20,7 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   KNOWN.set(connection, known);
   const key = scope.mailboxes.join(' ');
   const own = known.get(key) ?? new OwnCommits(connection, scope);
-  if (!known.has(key) && known.size >= MOST_SCOPES) known.clear();
+  if (!known.has(key) && known.size >= MAX_SCOPES) known.clear();
   known.set(key, own);
   return own;
 }

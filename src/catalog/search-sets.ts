@@ -209,7 +209,7 @@ const GROWTH = 4;
 /** Messages of the longest range: a list of docids takes about 16 bytes each. */
 const LONGEST = 65_536;
 /** Messages of the longest range if each is checked, which takes about 10 µs. */
-const LONGEST_ASKED = 8_192;
+const MAX_ASKED = 8_192;
 
 /**
  * Evaluates several alternatives with sets. Each distinct condition is listed once, and no message is checked
@@ -266,7 +266,7 @@ export class SetSearch {
 
   /** As of a past time or in a scope, each message's places are checked. */
   get #longest(): number {
-    return this.view.asOf === null && this.view.scope === null ? LONGEST : LONGEST_ASKED;
+    return this.view.asOf === null && this.view.scope === null ? LONGEST : MAX_ASKED;
   }
 
   *#stretches(direction: Direction, first: number): Generator<StretchSets, void, undefined> {

@@ -377,8 +377,8 @@ const BEFORE = 120;
 const BEHIND = 240;
 /** UTF-16 units shown of a text without matches. */
 const BEGINNING = 4_000;
-const MOST_PARTS = 20;
-const MOST_HITS = 1_000;
+const MAX_PARTS = 20;
+const MAX_HITS = 1_000;
 /** UTF-16 units searched at a time; a word may continue this far into the next range. */
 const STRETCH = 4_096;
 const OVERLAP = 256;
@@ -389,7 +389,7 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   let complete = true;
   if (firstMatch(text, words) !== undefined)
     for (const match of matchesIn(text, words)) {
-      complete = found.length < MOST_HITS;
+      complete = found.length < MAX_HITS;
       if (!complete) break;
       found.push(match);
     }
@@ -402,7 +402,7 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
       if (match.end - last.from > BEGINNING) continue;
       last.matches.push(match);
       last.to = match.end + BEHIND;
-    } else if (parts.length < MOST_PARTS)
+    } else if (parts.length < MAX_PARTS)
       parts.push({ from: match.start - BEFORE, to: match.end + BEHIND, matches: [match] });
     else break;
   }

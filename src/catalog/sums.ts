@@ -240,7 +240,7 @@ const DAYS = new WeakMap<
 >();
 
 /** Maximum sums cached, 20 bytes each; more are read again. */
-const MOST_KEPT = 200_000;
+const MAX_KEPT = 200_000;
 
 /**
  * Returns the sums of the last commit. There may be 100,000, which take 10 MB and 100 ms as rows. So they are cached as
@@ -255,7 +255,7 @@ function receivedDays(connection: Connection): ReceivedDays {
     if (kept?.commit === commit) return kept.received;
     const received = read(connection);
     const sums = received.sets.reduce((sum, { at }) => sum + at.length, 0);
-    if (sums <= MOST_KEPT) DAYS.set(connection, { commit, received });
+    if (sums <= MAX_KEPT) DAYS.set(connection, { commit, received });
     else DAYS.delete(connection);
     return received;
   });

@@ -337,9 +337,9 @@ class Parts {
 const NONE = Buffer.alloc(0);
 
 /** Maximum messages counted per conversation: a list must not wait for an endless one. */
-const MOST_OF_CONVERSATION = 1_000;
+const MAX_OF_CONVERSATION = 1_000;
 /** Maximum messages read for a scope, whose conversations differ. */
-const MOST_READ = 20_000;
+const MAX_READ = 20_000;
 
 /**
  * Returns the sizes of some messages' conversations in a view, equal to the matches of `thread:`, in one or two
@@ -369,7 +369,7 @@ function sizesOfAll(
          WHERE t.thread = own.thread AND ${conditions.join(' AND ')}`;
   const rows = connection.text<{ docids: string; size: number }>(
     `SELECT own.docids, (SELECT count(*) FROM (SELECT 1 FROM ${among}
-       LIMIT ${MOST_OF_CONVERSATION + 1})) AS size
+       LIMIT ${MAX_OF_CONVERSATION + 1})) AS size
      FROM (SELECT thread, json_group_array(docid) AS docids FROM thread_members
        WHERE docid IN (SELECT value FROM json_each(?)) GROUP BY thread) own`,
     [JSON.stringify(docids)],
@@ -395,13 +395,13 @@ function sizesWithin(
        WHERE docid IN (SELECT value FROM json_each(?))) own
      CROSS JOIN thread_members t ON t.thread = own.thread
      CROSS JOIN messages m ON m.docid = t.docid
-     WHERE ${isVisible(scope)} ORDER BY t.thread, t.docid LIMIT ${MOST_READ}`,
+     WHERE ${isVisible(scope)} ORDER BY t.thread, t.docid LIMIT ${MAX_READ}`,
     [JSON.stringify(docids)],
   );
   const threads = Map.groupBy(rows, ({ thread }) => thread);
   const read = [...threads.values()].reduce((sum, members) => sum + members.length, 0);
   // The last one may be incomplete.
-  const last = read < MOST_READ ? undefined : [...threads.keys()].at(-1);
+  const last = read < MAX_READ ? undefined : [...threads.keys()].at(-1);
   for (const [thread, members] of threads) {
     if (thread === last) continue;
     const isSeen = new Set(members.flatMap((member) => (member.seen === 1 ? member.docid : [])));
@@ -412,7 +412,7 @@ function sizesWithin(
 }
 
 function note(sizes: Map<number, number>, docids: readonly number[], size: number): void {
-  if (size < 2 || size > MOST_OF_CONVERSATION) return;
+  if (size < 2 || size > MAX_OF_CONVERSATION) return;
   for (const docid of docids) sizes.set(docid, size);
 }
 

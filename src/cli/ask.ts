@@ -50,12 +50,12 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
 export type Asker = NonNullable<ReturnType<typeof terminalAsker>>;
 
 /** Larger than any token; refuses a wrong file early. */
-const LONGEST_TOKEN = 65_536;
+const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text; empty if there is none or too much. */
 export async function pipedText(stdin: Readable): Promise<string> {
-  const bytes = await pipedBytes(stdin, LONGEST_TOKEN);
-  return bytes.length > LONGEST_TOKEN ? '' : bytes.toString('utf8').trim();
+  const bytes = await pipedBytes(stdin, MAX_TOKEN);
+  return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
 /** Returns standard input; stops reading after more than `most` bytes. */

@@ -119,7 +119,7 @@ export async function notingDamage<T>(
 
 /** Passphrase in the environment, used if no file is given. */
 const PASSPHRASE = 'MAILKEEP_COPY_PASSPHRASE';
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /**
  * Returns the secret that opens a copy: from a file, the environment or a terminal prompt.
@@ -194,7 +194,7 @@ function keyLines(text: string): string {
 function readKeyFile({ surroundings }: CommandContext, named: string): string {
   const file = path.resolve(surroundings.cwd, named);
   try {
-    return readRegularFile(file, MOST_BYTES).toString('utf8');
+    return readRegularFile(file, MAX_BYTES).toString('utf8');
   } catch (error) {
     throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
   }

@@ -4,7 +4,7 @@ import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
 
 /** Messages listed per damaged range. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 /** Shown shortened. */
 const HASH = /^[0-9a-f]{64}$/i;
 
@@ -19,8 +19,8 @@ export function findingText(finding: Finding): string {
   switch (finding.what) {
     case 'log': {
       const { file, offset, end, reason, messages } = finding;
-      const named = messages.slice(0, MOST_NAMED).map(messageText).join('; ');
-      const rest = messages.length - MOST_NAMED;
+      const named = messages.slice(0, MAX_NAMED).map(messageText).join('; ');
+      const rest = messages.length - MAX_NAMED;
       const concerned =
         messages.length === 0
           ? ''

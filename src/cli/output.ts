@@ -19,11 +19,11 @@ import { invalidUsage } from './context.ts';
 import { outputError } from './errors.ts';
 
 /** Longer lines are not prose, and the terminal wraps them. */
-const MOST_CHARS = 20_000;
+const MAX_CHARS = 20_000;
 
 /** Wraps a terminal-safe line between words to `columns`. Each piece repeats the quote marks and indentation. */
 export function wrapLine(line: string, columns: number): string[] {
-  if (line.length <= columns / 2 || line.length > MOST_CHARS || shownWidth(line) <= columns) {
+  if (line.length <= columns / 2 || line.length > MAX_CHARS || shownWidth(line) <= columns) {
     return [line];
   }
   const [start = ''] = /^(?:[ \t]*>)*[ \t]*/.exec(line) ?? [];

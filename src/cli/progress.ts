@@ -110,7 +110,7 @@ function total(numbers: Iterable<number>): number {
 }
 
 /** Minimum time for a meaningful speed. */
-const LEAST_MS = 5_000;
+const MIN_MS = 5_000;
 const WINDOW_MS = 60_000;
 const SAMPLE_EVERY_MS = 1_000;
 
@@ -124,7 +124,7 @@ function sampled(tally: Tally, now: number): Tally {
 /** Returns the messages stored per second over the last minute; null before a few seconds. */
 export function speedOf(tally: Tally, now: number): number | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
-  if (first === undefined || now - first.at < LEAST_MS) return null;
+  if (first === undefined || now - first.at < MIN_MS) return null;
   const stored = sumOf(tally).messages - first.messages;
   return stored > 0 ? (stored / (now - first.at)) * 1000 : null;
 }
@@ -313,10 +313,10 @@ interface Progress {
 }
 
 /** More bars would scroll off the screen; the rest are in the total. */
-const MOST_BARS = 8;
+const MAX_BARS = 8;
 /** Maximum bar width; a third of this on 80 columns. */
 const BAR_WIDTH = 24;
-const LEAST_BAR = 8;
+const MIN_BAR = 8;
 /** Usual width of the uncut text. */
 const WORDS = 96;
 
@@ -327,7 +327,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
       // Read each time: windows may be resized. A terminal without a set size reports 0.
       const columns = notices.stream.columns || 80;
-      const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
+      const width = Math.min(BAR_WIDTH, Math.max(MIN_BAR, columns - WORDS));
       const full = Math.round(progress * width);
       const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
       return `${bar} ${fitting(texts, columns - width - 2)}`;
@@ -353,7 +353,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       if (mailbox.finished) {
         if (bar !== undefined) screen.remove(bar);
         bars.delete(key);
-      } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MOST_BARS)) {
+      } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MAX_BARS)) {
         const shown = bar ?? screen.create(mailbox.ahead, 0, { texts: () => [] });
         bars.set(key, shown);
         shown.setTotal(mailbox.ahead);

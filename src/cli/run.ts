@@ -77,13 +77,13 @@ export async function run(
 }
 
 /** Wider lines are hard to read on any terminal. */
-const MOST_HELP_COLUMNS = 100;
+const MAX_HELP_COLUMNS = 100;
 
 /** Returns the help width: the terminal's, otherwise COLUMNS. */
 function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface['env']): number {
   // A terminal without a set size reports 0.
   const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
-  return wanted >= 20 ? Math.min(wanted, MOST_HELP_COLUMNS) : 80;
+  return wanted >= 20 ? Math.min(wanted, MAX_HELP_COLUMNS) : 80;
 }
 
 /**

@@ -177,7 +177,7 @@ export function streamNotices(
 export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
 /** Findings shown as text; --json has more. */
-const MOST_SHOWN = 5;
+const MAX_SHOWN = 5;
 
 /** Returns the lines about verification for `status`. */
 export function verificationLines(
@@ -188,7 +188,7 @@ export function verificationLines(
 ): string[] {
   if (last === null) return [`never verified: "${commandLine('verify', data)}" reads every byte`];
   const { found, findings } = last;
-  const shown = findings.slice(0, MOST_SHOWN);
+  const shown = findings.slice(0, MAX_SHOWN);
   const more = found - shown.length;
   return present([
     verifiedText(last, now),

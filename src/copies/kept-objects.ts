@@ -14,7 +14,7 @@ import { offsiteError } from './format/errors.ts';
 import {
   encodeSigner,
   type KeyObject,
-  MOST_KEY_BYTES,
+  MAX_KEY_BYTES,
   readKeyObject,
   readSigner,
 } from './format/keys.ts';
@@ -25,8 +25,8 @@ import {
   decodeSettings,
   encodeSettings,
   FOLDERS,
-  MOST_MANIFEST_BYTES,
-  MOST_SETTINGS_BYTES,
+  MAX_MANIFEST_BYTES,
+  MAX_SETTINGS_BYTES,
   settingsMark,
 } from './format/manifest.ts';
 import { decodeCopyFile, encodeCopyFile, publicKeyOf } from './format/sealed-object.ts';
@@ -365,7 +365,7 @@ async function bytesAt(
   name: string,
 ): Promise<Buffer | MailkeepError> {
   try {
-    const most = name.startsWith(FOLDERS.settings) ? MOST_SETTINGS_BYTES : MOST_KEY_BYTES;
+    const most = name.startsWith(FOLDERS.settings) ? MAX_SETTINGS_BYTES : MAX_KEY_BYTES;
     return await wholeObject(store, name, most, signal);
   } catch (error) {
     if (isWrong(error)) return error;
@@ -397,7 +397,7 @@ function manifestFile(dataDir: string, { copyId }: LocalKey): string {
 export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
   const file = manifestFile(dataDir, key);
   if (!existsSync(file)) return undefined;
-  const bytes = readRegularFile(file, MOST_MANIFEST_BYTES);
+  const bytes = readRegularFile(file, MAX_MANIFEST_BYTES);
   const fields = parseJson(bytes.toString('utf8'));
   if (!isObject(fields) || typeof fields.name !== 'string') return undefined;
   try {
@@ -419,7 +419,7 @@ export async function keepManifest(
   name: string,
 ): Promise<void> {
   if (keptManifest(dataDir, key)?.clear.name === name) return;
-  const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal);
+  const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal);
   trusted(key, name, bytes);
   const file = manifestFile(dataDir, key);
   try {
@@ -480,14 +480,14 @@ export function settingsText(
 /** Writes the text next to a readable copy, unless it is there. @throws `disk-full` and other disk errors */
 export async function writeSettings(to: string, text: Buffer): Promise<void> {
   const file = path.join(to, FILE);
-  if (existsSync(file) && readRegularFile(file, MOST_SETTINGS_BYTES).equals(text)) return;
+  if (existsSync(file) && readRegularFile(file, MAX_SETTINGS_BYTES).equals(text)) return;
   await replaceFile(realFiles, file, text);
 }
 
 /** Returns the text next to a readable copy. Undefined if there is none. */
 export function settingsIn(dir: string): Buffer | undefined {
   const file = path.join(dir, FILE);
-  return existsSync(file) ? readRegularFile(file, MOST_SETTINGS_BYTES) : undefined;
+  return existsSync(file) ? readRegularFile(file, MAX_SETTINGS_BYTES) : undefined;
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   commitOfName,
   decodeManifest,
   FOLDERS,
-  MOST_MANIFEST_BYTES,
+  MAX_MANIFEST_BYTES,
 } from './format/manifest.ts';
 import type { ObjectFact, ObjectStore } from './object-store.ts';
 import type { ObjectEntry } from './upload-copy.ts';
@@ -36,7 +36,7 @@ export interface ListedManifest extends ObjectFact {
 }
 
 /** Maximum number of kept manifests, plus one per minute for a day, with the same again as a margin. */
-const MOST_LISTED = 25_000;
+const MAX_LISTED = 25_000;
 
 /**
  * Finds the newest valid manifest of a copy. Goes through names from the highest commit down, since the target's owner
@@ -55,8 +55,8 @@ export async function findManifests(
   for await (const fact of store.list(FOLDERS.manifests, signal)) {
     const commit = commitOfName(fact.name);
     if (commit === undefined) continue;
-    if (listed.length === MOST_LISTED) {
-      throw copiesError('offsite-too-many-manifests', { to: store.label, most: MOST_LISTED });
+    if (listed.length === MAX_LISTED) {
+      throw copiesError('offsite-too-many-manifests', { to: store.label, most: MAX_LISTED });
     }
     listed.push({ ...fact, commit });
   }
@@ -106,7 +106,7 @@ async function readVersion(
   version?: string,
 ): Promise<FoundManifest | MailkeepError> {
   try {
-    const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal, version);
+    const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal, version);
     const copyId = Buffer.from(trust.copyId, 'hex');
     const clear = decodeManifest(bytes, name, { copyId, signers: trust.signers });
     return { name, clear, modified };

@@ -59,21 +59,21 @@ export async function* countedBytes(
 const MIB = 1024 * 1024;
 
 /** A page of 1,000 objects is about 500 kB. */
-export const MOST_XML_BYTES = 8 * MIB;
-export const MOST_HEADER_BYTES = 64 * 1024;
+export const MAX_XML_BYTES = 8 * MIB;
+export const MAX_HEADER_BYTES = 64 * 1024;
 /** Objects up to this length are sent in one request, larger ones in parts. */
 export const PART_BYTES = 8 * MIB;
 /** `onlyNew` objects are sent in one request: some servers refuse existing objects only there, not for parts. */
-export const MOST_NEW_BYTES = 64 * MIB;
+export const MAX_NEW_BYTES = 64 * MIB;
 /** Limit of the S3 protocol. */
-export const MOST_PARTS = 10_000;
+export const MAX_PARTS = 10_000;
 /** Maximum consecutive empty pages of a listing. */
-export const MOST_EMPTY_PAGES = 100;
+export const MAX_EMPTY_PAGES = 100;
 
 /** Limits on a response, in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
-  /** Until the response starts, plus the time for the request's bytes at `SLOWEST_BYTES_PER_MS`. */
+  /** Until the response starts, plus the time for the request's bytes at `MIN_BYTES_PER_MS`. */
   readonly answer: number;
   /** Silence within the response while a reader waits for bytes. */
   readonly idle: number;
@@ -82,22 +82,22 @@ export interface Timeouts {
 export const TIMEOUTS: Timeouts = { connect: 10_000, answer: 60_000, idle: 60_000 };
 
 /** 16 kB/s. */
-export const SLOWEST_BYTES_PER_MS = 16;
+export const MIN_BYTES_PER_MS = 16;
 
 /** Longer names are not ours, and too long for a directory. */
-const MOST_CHARACTERS = 240;
+const MAX_CHARACTERS = 240;
 const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
 /** A dot may be anywhere except at the start: no part is `.`, `..` or a hidden file. */
 const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
 /** Returns whether an object of ours could be stored under a name. */
 export function isObjectName(name: string): boolean {
-  return name.length <= MOST_CHARACTERS && DOTTED.test(name);
+  return name.length <= MAX_CHARACTERS && DOTTED.test(name);
 }
 
 /** Returns whether a listed name could be ours. Excludes dots: unknown objects that look like ours may be removed. */
 export function isPlainName(name: string): boolean {
-  return name.length <= MOST_CHARACTERS && PLAIN.test(name);
+  return name.length <= MAX_CHARACTERS && PLAIN.test(name);
 }
 
 /**

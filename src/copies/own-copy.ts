@@ -14,8 +14,8 @@ import { noting } from '../verify/verify.ts';
 import { copiesError } from './errors.ts';
 import {
   type CopySecrets,
-  MOST_KEY_BYTES,
-  MOST_SIGNER_BYTES,
+  MAX_KEY_BYTES,
+  MAX_SIGNER_BYTES,
   readKeyObject,
   readSigner,
   unlock,
@@ -23,7 +23,7 @@ import {
   type WrappedKeys,
 } from './format/keys.ts';
 import { COPY_NAME, FOLDERS, idOfName, type SmallFolder } from './format/manifest.ts';
-import { decodeCopyFile, keyIdOf, MOST_FILE_BYTES, publicKeyOf } from './format/sealed-object.ts';
+import { decodeCopyFile, keyIdOf, MAX_FILE_BYTES, publicKeyOf } from './format/sealed-object.ts';
 import {
   isLockDue,
   keepLocked,
@@ -107,7 +107,7 @@ async function copyAt(
   signal: AbortSignal,
 ): Promise<string | MailkeepError | undefined> {
   try {
-    const bytes = await wholeObject(store, COPY_NAME, MOST_FILE_BYTES, signal);
+    const bytes = await wholeObject(store, COPY_NAME, MAX_FILE_BYTES, signal);
     return decodeCopyFile(bytes).copyId.toString('hex');
   } catch (error) {
     if (hasCode(error, 'object-missing')) return undefined;
@@ -185,7 +185,7 @@ export function noteCopyChecked(
 }
 
 /** Maximum number of key objects read: a copy has a few. */
-const MOST_OBJECTS = 1_000;
+const MAX_OBJECTS = 1_000;
 
 /** Reads the recipients of a copy. @throws errors of the store */
 export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
@@ -193,7 +193,7 @@ export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   const damaged: MailkeepError[] = [];
   for await (const { name } of namesIn(store, 'keys', signal)) {
     try {
-      const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
+      const bytes = await wholeObject(store, name, MAX_KEY_BYTES, signal);
       recipients.push(readKeyObject({ name, bytes }));
     } catch (error) {
       if (!isGone(error)) damaged.push(damageOf(error));
@@ -232,7 +232,7 @@ export async function findSigners(
   const damaged: MailkeepError[] = [];
   for await (const { name } of namesIn(store, 'signers', signal)) {
     try {
-      const bytes = await wholeObject(store, name, MOST_SIGNER_BYTES, signal);
+      const bytes = await wholeObject(store, name, MAX_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
       // Anyone can put an object there; that does not make a signer.
@@ -248,7 +248,7 @@ export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: 
   for await (const fact of store.list(FOLDERS[folder], signal)) {
     if (idOfName(folder, fact.name) === undefined) continue;
     found += 1;
-    if (found > MOST_OBJECTS) return;
+    if (found > MAX_OBJECTS) return;
     yield fact;
   }
 }
@@ -351,7 +351,7 @@ async function opensOld(
   name: string,
 ): Promise<boolean> {
   try {
-    const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
+    const bytes = await wholeObject(store, name, MAX_KEY_BYTES, signal);
     return opensOf(readKeyObject({ name, bytes }), key) === 'old';
   } catch (error) {
     if (error instanceof MailkeepError && error.family === 'damage') return false;

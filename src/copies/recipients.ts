@@ -6,8 +6,8 @@ import {
   type CopySecrets,
   encodeSigner,
   type KeyObject,
-  MOST_KEYS,
-  MOST_TRIED,
+  MAX_KEYS,
+  MAX_TRIED,
   type Way,
   type WrappedKeys,
   wrapForAge,
@@ -94,8 +94,8 @@ export function refuseTooMany(
   };
   for (const type of RECIPIENT_TYPES) {
     const found = there.filter((one) => one.type === type).length + added[type];
-    if (added[type] === 0 || found <= MOST_TRIED) continue;
-    throw copiesError('offsite-too-many-recipients', { to, type, most: MOST_TRIED });
+    if (added[type] === 0 || found <= MAX_TRIED) continue;
+    throw copiesError('offsite-too-many-recipients', { to, type, most: MAX_TRIED });
   }
 }
 
@@ -306,8 +306,8 @@ export async function isSwitched({ dataDir, store, signal }: KeysOrder): Promise
  * @throws offsite-too-many-rotations
  */
 export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): void {
-  if (privateKeys.length < MOST_KEYS) return;
-  throw copiesError('offsite-too-many-rotations', { to, most: MOST_KEYS });
+  if (privateKeys.length < MAX_KEYS) return;
+  throw copiesError('offsite-too-many-rotations', { to, most: MAX_KEYS });
 }
 
 /**

@@ -399,14 +399,14 @@ const MEANINGLESS = new Set(['lost+found', 'lock', 'lock.json', 'lock-journal'])
 
 function readText(file: string): string | undefined {
   try {
-    return readRegularFile(file, LARGEST_MARK).toString('utf8');
+    return readRegularFile(file, MAX_MARK).toString('utf8');
   } catch (error) {
     if (errnoName(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-const LARGEST_MARK = 4096;
+const MAX_MARK = 4096;
 
 export interface SegmentsForRepair extends FetchedForRepair {
   readonly folder: string;

@@ -10,18 +10,18 @@ import { keyOf, labelOf, type S3Target, urlOf } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 import {
   ByteRate,
-  MOST_HEADER_BYTES,
-  MOST_XML_BYTES,
+  MAX_HEADER_BYTES,
+  MAX_XML_BYTES,
+  MIN_BYTES_PER_MS,
   PART_BYTES,
-  SLOWEST_BYTES_PER_MS,
   TIMEOUTS,
   type Timeouts,
 } from './object-store.ts';
 
 /** S3 responses have at most five levels. The parser's array of open elements makes deep nesting slow. */
-const MOST_LEVELS = 16;
+const MAX_LEVELS = 16;
 /** A page of 1,000 objects has about 10,000. */
-const MOST_ELEMENTS = 200_000;
+const MAX_ELEMENTS = 200_000;
 
 export interface XmlElement {
   readonly name: string;
@@ -46,7 +46,7 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
       onopentag(tag) {
         const element = { name: tag.slice(tag.indexOf(':') + 1), text: '', children: [] };
         elements += 1;
-        if (elements > MOST_ELEMENTS || open.length >= MOST_LEVELS) isSound = false;
+        if (elements > MAX_ELEMENTS || open.length >= MAX_LEVELS) isSound = false;
         // A second root, or too much: the rest is ignored.
         if (!isSound || (open.length === 0 && root !== undefined)) {
           isSound = false;
@@ -110,7 +110,7 @@ const NO_ROOM = 507;
 const FULL_CODE =
   /^(?:QuotaExceeded|InsufficientStorage|XMinioStorageFull|XMinioAdminBucketQuotaExceeded)$/;
 const REGION = /^[a-z0-9-]{1,64}$/;
-const LONGEST_ASKED_MS = 120_000;
+const MAX_ASKED_MS = 120_000;
 
 /** Returns whether the same request may succeed later. */
 export function isTransient({ status, code }: Pick<Refusal, 'status' | 'code'>): boolean {
@@ -121,7 +121,7 @@ export function isTransient({ status, code }: Pick<Refusal, 'status' | 'code'>):
 export function retryAfterMs(headers: IncomingHttpHeaders, now: number): number {
   const asked = headers['retry-after'] ?? '';
   const ms = /^\d{1,9}$/.test(asked) ? Number(asked) * 1000 : Date.parse(asked) - now;
-  return Number.isFinite(ms) ? Math.max(0, Math.min(LONGEST_ASKED_MS, ms)) : 0;
+  return Number.isFinite(ms) ? Math.max(0, Math.min(MAX_ASKED_MS, ms)) : 0;
 }
 
 function refusalError(store: string, operation: string, refusal: Refusal): Error {
@@ -278,11 +278,10 @@ class S3Transport {
       method,
       headers: { ...headers, 'content-length': String(body.length) },
       agent: this.#agents[secure ? 'https:' : 'http:'],
-      maxHeaderSize: MOST_HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
     });
     const unwatch = onAbort(signal, () => sent.destroy(failed('ECONNRESET')));
-    const total =
-      timeouts.answer + body.length / SLOWEST_BYTES_PER_MS + 2 * sending.msFor(body.length);
+    const total = timeouts.answer + body.length / MIN_BYTES_PER_MS + 2 * sending.msFor(body.length);
     const expired = clock.after(total, () => sent.destroy(failed('ETIMEDOUT')));
     let unconnected = () => {};
     sent.once('socket', (socket) => {
@@ -522,8 +521,7 @@ export class S3Client {
     let length = 0;
     for await (const chunk of answer.chunks()) {
       length += chunk.length;
-      if (length > MOST_XML_BYTES)
-        throw this.invalid(operation, `more than ${MOST_XML_BYTES} bytes`);
+      if (length > MAX_XML_BYTES) throw this.invalid(operation, `more than ${MAX_XML_BYTES} bytes`);
       chunks.push(chunk);
     }
     const { status, headers } = answer;

@@ -47,7 +47,7 @@ export interface S3Settings {
 
 type Settings = ReadonlyMap<string, string>;
 
-const MOST_FILE_BYTES = 1024 * 1024;
+const MAX_FILE_BYTES = 1024 * 1024;
 const REGION = /^[A-Za-z0-9-]{1,64}$/;
 /** Valid in a header. */
 const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
@@ -182,7 +182,7 @@ function filesOf({ env, home }: S3Settings): readonly [credentials: string, conf
 
 function readProfiles(file: string): Profiles {
   try {
-    return parseProfiles(readRegularFile(file, MOST_FILE_BYTES).toString('utf8'));
+    return parseProfiles(readRegularFile(file, MAX_FILE_BYTES).toString('utf8'));
   } catch (error) {
     const errno = errnoName(error);
     if (errno === 'ENOENT' || errno === 'ENOTDIR') return new Map();

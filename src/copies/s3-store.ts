@@ -10,9 +10,9 @@ import {
   type GetOptions,
   isObjectName,
   isPlainName,
-  MOST_EMPTY_PAGES,
-  MOST_NEW_BYTES,
-  MOST_PARTS,
+  MAX_EMPTY_PAGES,
+  MAX_NEW_BYTES,
+  MAX_PARTS,
   type ObjectFact,
   type PutOptions,
   type Upload,
@@ -46,10 +46,10 @@ function decodedKey(key: string, isEncoded: boolean): string {
   }
 }
 
-const MOST_PAGES = 1000;
+const MAX_PAGES = 1000;
 
 /** Objects are written once, so many versions come from another writer. */
-const MOST_VERSIONS = 32;
+const MAX_VERSIONS = 32;
 const READING = 'GetObject';
 
 /** Range of a part of an object, and the total length. */
@@ -259,7 +259,7 @@ export class S3Store extends S3Client implements UploadingStore {
       }
       emptyPages = objects.length === 0 ? emptyPages + 1 : 0;
       token = this.#nextToken(page);
-      if (emptyPages > MOST_EMPTY_PAGES) throw this.invalid(LISTING, 'a listing without an end');
+      if (emptyPages > MAX_EMPTY_PAGES) throw this.invalid(LISTING, 'a listing without an end');
     } while (token !== undefined);
   }
 
@@ -330,7 +330,7 @@ export class S3Store extends S3Client implements UploadingStore {
     try {
       for await (const { version, isMark } of this.#versionsOf(name, signal)) {
         if (!isMark) versions.push(version);
-        if (versions.length === MOST_VERSIONS) break;
+        if (versions.length === MAX_VERSIONS) break;
       }
     } catch (error) {
       if (!hasCode(error, 'store-access-denied') && !hasCode(error, 'store-refused')) throw error;
@@ -345,7 +345,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const operation = 'ListObjectVersions';
     const key = keyOf(this.target, name);
     let marker: Readonly<Record<string, string>> = {};
-    for (let page = 0; page < MOST_PAGES; page += 1) {
+    for (let page = 0; page < MAX_PAGES; page += 1) {
       const query = { versions: '', 'encoding-type': 'url', prefix: key, ...marker };
       const reply = await this.ok({ operation, method: 'GET', query }, signal);
       const { xml } = reply;
@@ -629,7 +629,7 @@ export class S3Store extends S3Client implements UploadingStore {
     bytes: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<readonly string[]> {
-    const partBytes = Math.max(this.partBytes, Math.ceil(length / MOST_PARTS / MIB) * MIB);
+    const partBytes = Math.max(this.partBytes, Math.ceil(length / MAX_PARTS / MIB) * MIB);
     const etags: string[] = [];
     const counted = countedBytes({ store: this.label, name: upload.name }, length, bytes, signal);
     for await (const body of inParts(counted, Math.min(partBytes, length))) {
@@ -700,7 +700,7 @@ export class S3Store extends S3Client implements UploadingStore {
       }),
     };
     const write: Write = { name, length, mark, headers, signal };
-    const single = length <= (onlyNew ? Math.max(MOST_NEW_BYTES, this.partBytes) : this.partBytes);
+    const single = length <= (onlyNew ? Math.max(MAX_NEW_BYTES, this.partBytes) : this.partBytes);
     if (onlyNew && !single) {
       throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' });
     }

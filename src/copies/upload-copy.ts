@@ -93,7 +93,7 @@ export interface Marks {
 }
 
 /** Maximum objects of the tail. Ranges double in size, so a segment of 64 MiB has about ten. */
-export const LONGEST_TAIL = 32;
+export const MAX_TAIL = 32;
 /** Minimum size of an object: a smaller range costs the same. */
 const PADDING = 64 * 1024;
 
@@ -141,7 +141,7 @@ function planTail(
   for (let before = kept.at(-1); before !== undefined; before = kept.at(-1)) {
     const bytes = before.what.to - before.what.from;
     const small = Math.max(bytes, PADDING) <= 2 * Math.max(size, PADDING);
-    if (!small && kept.length < LONGEST_TAIL) break;
+    if (!small && kept.length < MAX_TAIL) break;
     kept.pop();
     size += bytes;
     from = before.what.from;
@@ -371,7 +371,7 @@ export interface CopiedOut {
 /** Two objects at a time: one is read and sealed while the other is sent. */
 const AT_ONCE = 2;
 /** Maximum age of the archive's listing when a manifest is written: unlisted objects are deleted after a day. */
-const LONGEST_MS = 12 * 3_600_000;
+const MAX_MS = 12 * 3_600_000;
 
 /**
  * Brings an off-site copy to the archive's last commit: uploads missing objects, writes a manifest, then removes
@@ -429,7 +429,7 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     );
     if (replacesPurged(plan, before)) memory.purge(true);
     const listed = await upload(options, plan, counted);
-    if (listed === undefined || now() - begun > LONGEST_MS) continue;
+    if (listed === undefined || now() - begun > MAX_MS) continue;
     const isNew = before === undefined || !isThere(before, survey, listed);
     const { name, commit, sequence } = isNew
       ? await writeManifest(options, survey, listed, before)

@@ -9,12 +9,12 @@ export interface Clock {
 }
 
 /** Node's timers accept no longer delay: about 24.8 days. */
-const LONGEST_TIMER_MS = 2_147_483_647;
+const MAX_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, call) {
-    const timer = setTimeout(call, Math.min(ms, LONGEST_TIMER_MS));
+    const timer = setTimeout(call, Math.min(ms, MAX_TIMER_MS));
     return () => clearTimeout(timer);
   },
 };

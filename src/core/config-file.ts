@@ -103,7 +103,7 @@ function readPipe(file: string, most: number): Buffer {
 }
 
 /** Bytes. A configuration of a thousand accounts is smaller. */
-const LONGEST_CONFIG = 1024 * 1024;
+const MAX_CONFIG = 1024 * 1024;
 
 /**
  * Returns the parsed JSON of a config file, unchecked. Reads a pipe that the user gave to its end.
@@ -133,7 +133,7 @@ export function jsonValue(text: string, file: string): unknown {
 
 function fileText(file: string): string {
   try {
-    return (pipedText(file, LONGEST_CONFIG) ?? readRegularFile(file, LONGEST_CONFIG))
+    return (pipedText(file, MAX_CONFIG) ?? readRegularFile(file, MAX_CONFIG))
       .toString('utf8')
       .replace(/^\uFEFF/, '');
   } catch (error) {

@@ -9,7 +9,7 @@ import { nearest } from './names.ts';
 import {
   DEFAULT_REQUESTS_PER_MINUTE,
   DURATION_PATTERN,
-  MOST_REQUESTS_PER_MINUTE,
+  MAX_REQUESTS_PER_MINUTE,
   parseDuration,
   parseRate,
   readSize,
@@ -74,16 +74,16 @@ const ELSEWHERE = [
 ] as const;
 
 /** A shorter interval would copy continuously. */
-const SHORTEST_MS = 60_000;
+const MIN_MS = 60_000;
 /** Retained versions of a copy. */
-const MOST_KEPT = 10_000;
-const MOST_LOCK_DAYS = 36_500;
-const MOST_SAMPLED = 1_000_000;
+const MAX_KEPT = 10_000;
+const MAX_LOCK_DAYS = 36_500;
+const MAX_SAMPLED = 1_000_000;
 
 const INTERVAL = 'a duration of at least 1m, such as 15m, 6h or 7d';
 
 function isInterval(text: string): boolean {
-  return (parseDuration(text) ?? 0) >= SHORTEST_MS;
+  return (parseDuration(text) ?? 0) >= MIN_MS;
 }
 
 function isShare(text: string): boolean {
@@ -92,7 +92,7 @@ function isShare(text: string): boolean {
 }
 
 const sample = z
-  .union([z.int().min(1).max(MOST_SAMPLED), z.string().refine(isShare)])
+  .union([z.int().min(1).max(MAX_SAMPLED), z.string().refine(isShare)])
   .nullable()
   .meta({
     description:
@@ -126,17 +126,17 @@ const copiesSchema = z
       encrypt: offUnlessSet('Make no readable copy: fail where a folder has no encrypted one'),
       keep: wholeNumber(
         1,
-        MOST_KEPT,
+        MAX_KEPT,
         'Of an encrypted copy: how many of its states to keep; all of the last day stay',
       ).default(1),
       lockDays: wholeNumber(
         1,
-        MOST_LOCK_DAYS,
+        MAX_LOCK_DAYS,
         'In S3: for how many days nobody can delete what is copied; null for no lock',
       )
         .nullable()
         .default(null)
-        .meta({ expected: `a whole number from 1 to ${MOST_LOCK_DAYS}, or null` }),
+        .meta({ expected: `a whole number from 1 to ${MAX_LOCK_DAYS}, or null` }),
       limitRate: checked(
         'Of an encrypted copy: most bytes a second, such as 500k or 2M; null for no limit',
         'a number of bytes a second such as "500k" or "2M", or null',
@@ -197,7 +197,7 @@ function rhythmOf(text: string): Rhythm {
 }
 
 /** Limit of archives in one process. */
-const MOST_ARCHIVES = 100_000;
+const MAX_ARCHIVES = 100_000;
 
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
@@ -267,7 +267,7 @@ export const fleetSchema = section({
     '1 to 128 printable characters without blanks',
     (text) => EGRESS.test(text),
   ).optional(),
-  capacity: wholeNumber(1, MOST_ARCHIVES, 'How many accounts this node takes at most').default(
+  capacity: wholeNumber(1, MAX_ARCHIVES, 'How many accounts this node takes at most').default(
     1_000,
   ),
   createWebhooks: offUnlessSet(
@@ -443,7 +443,7 @@ export const configSchema = z
       requestsPerMinute: z
         .number()
         .positive()
-        .max(MOST_REQUESTS_PER_MINUTE)
+        .max(MAX_REQUESTS_PER_MINUTE)
         .default(DEFAULT_REQUESTS_PER_MINUTE)
         .meta({
           description:

@@ -176,7 +176,7 @@ function statOf(file: string): Stats | undefined {
 }
 
 /** A socket address holds 108 bytes on Linux and 104 elsewhere, including a final zero. */
-const LONGEST_PATH_BYTES = 103;
+const MAX_PATH_BYTES = 103;
 
 /** Returns whether a path is a socket of this user or, for root, of the archive's owner. */
 export function isOwnSocket(socket: string, dataDir: string): boolean {
@@ -198,7 +198,7 @@ function isOwn({ uid }: Stats, dataDir: string | null): boolean {
 }
 
 export function fitsSocket(socket: string): boolean {
-  return Buffer.byteLength(socket) <= LONGEST_PATH_BYTES;
+  return Buffer.byteLength(socket) <= MAX_PATH_BYTES;
 }
 
 /**

@@ -231,7 +231,7 @@ const LIMITS: ListenerLimits = {
   connections: 256,
   idlePerAddress: 64,
 };
-const MOST_HEADER_BYTES = 16_384;
+const MAX_HEADER_BYTES = 16_384;
 
 interface ListenerOptions {
   /** Section of the configuration with the address, for the error. */
@@ -284,7 +284,7 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
       requestTimeout: limits.requestMs,
       connectionsCheckingInterval: limits.checkMs,
       keepAliveTimeout: 5_000,
-      maxHeaderSize: MOST_HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
     },
   });
   if (!(server instanceof Server)) throw new TypeError('an HTTP/1.1 server was asked for');
@@ -336,9 +336,9 @@ function closed(server: Server): Promise<void> {
 }
 
 /** Unread bytes of one response. */
-const MOST_WAITING = 64 * 1024;
+const MAX_WAITING = 64 * 1024;
 /** Limit of buffered data in all responses of a stream; above it Node.js refuses requests (default 10). */
-const MOST_MEGABYTES = 64;
+const MAX_MEGABYTES = 64;
 /** Statuses of responses without a body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
 
@@ -371,7 +371,7 @@ export interface RequestsOver {
 export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
   const session = connect('http://archive', {
     createConnection: () => stream,
-    maxSessionMemory: MOST_MEGABYTES,
+    maxSessionMemory: MAX_MEGABYTES,
   });
   // Every request gets the error separately.
   session.on('error', () => undefined);
@@ -467,7 +467,7 @@ function bodyOf(
         asked.close(constants.NGHTTP2_CANCEL);
       },
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: MOST_WAITING }),
+    new ByteLengthQueuingStrategy({ highWaterMark: MAX_WAITING }),
   );
 }
 
@@ -505,7 +505,7 @@ export async function answerOver(
   fetch: (request: Request, breakOff: () => void) => Promise<Response>,
 ): Promise<void> {
   const server = createServer(
-    { maxSessionMemory: MOST_MEGABYTES },
+    { maxSessionMemory: MAX_MEGABYTES },
     getRequestListener(
       (request, env) =>
         fetch(request, () => breakOff((env as { outgoing: Http2ServerResponse }).outgoing)),

@@ -123,7 +123,7 @@ const MINUTE_MS = 60_000;
 /** Added to the minute: absorbs varying latency, and bounds catching up at intervals that timers cannot resolve. */
 const SLACK_MS = 100;
 /** Limit of a wait, whatever the Retry-After. */
-export const LONGEST_HOLD_MS = 3_600_000;
+export const MAX_HOLD_MS = 3_600_000;
 /** The first wait after a 429 without Retry-After; it doubles with each further one. */
 const FIRST_HOLD_MS = 5_000;
 /** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
@@ -132,7 +132,7 @@ const MINUTE_WINDOW_HINT_MS = 10_000;
 const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
-const LARGEST_BURST = 10;
+const MAX_BURST = 10;
 
 export const FRESH_PACE: PaceState = {
   learned: null,
@@ -168,7 +168,7 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
   const rate = rateOf(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
-  const most = Math.min(LARGEST_BURST, Math.max(1, Math.floor(rate / 15)));
+  const most = Math.min(MAX_BURST, Math.max(1, Math.floor(rate / 15)));
   // A due time beyond any possible burst means that the clock was set back.
   const due = state.due - now > interval * most + 1 ? now + interval : state.due;
   const late = now - due;
@@ -187,7 +187,7 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
 /** Returns the milliseconds until a hold ends; 0 if impossibly long, because the clock was set back. */
 function leftOf(until: number, now: number): number {
   const left = until - now;
-  return left > LONGEST_HOLD_MS ? 0 : Math.max(0, left);
+  return left > MAX_HOLD_MS ? 0 : Math.max(0, left);
 }
 
 function begun(state: PaceState, now: number, due: number, credit: number): PaceState {
@@ -225,8 +225,7 @@ export function learn(
 ): PaceState {
   const heard = heed(state, answer, policy, now);
   if (answer.status !== 429) return recover(heard, policy, now);
-  const asked =
-    answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, LONGEST_HOLD_MS);
+  const asked = answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, MAX_HOLD_MS);
   // Requests in flight together are refused together, which counts as one refusal.
   if (answer.startedAt < state.refusedAt) return hold(heard, now, asked ?? 0);
   const sent =
@@ -235,7 +234,7 @@ export function learn(
       : Math.max(recent(state.minute, MINUTE_MS, now), recent(state.second, 1000, now) * 60);
   const before = Math.min(rateOf(state, policy), Math.max(sent, CONCLUSIVE_RATE));
   const refusals = state.refusals + 1;
-  const byItself = Math.min(LONGEST_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
+  const byItself = Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
   return hold(
     {
       ...heard,
@@ -258,7 +257,7 @@ function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number)
   if (answer.remaining !== 0 || answer.status === 429) return changed;
   // The Platform API sends Retry-After on every response: it counts only once nothing remains.
   const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
-  return hold(changed, now, Math.min(wait, LONGEST_HOLD_MS));
+  return hold(changed, now, Math.min(wait, MAX_HOLD_MS));
 }
 
 function hold(state: PaceState, now: number, ms: number): PaceState {
@@ -291,7 +290,7 @@ const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 /** Returns the next pause: one minute, doubling, at most an hour, and at least the host's Retry-After. */
 function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
-  const ms = Math.min(LONGEST_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
+  const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
 }
 

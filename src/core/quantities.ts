@@ -16,7 +16,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /** Ceiling of `rateLimit.requestsPerMinute`: only a service on the same machine can reach it. */
-export const MOST_REQUESTS_PER_MINUTE = 10_000_000;
+export const MAX_REQUESTS_PER_MINUTE = 10_000_000;
 /** Default requests per minute. */
 export const DEFAULT_REQUESTS_PER_MINUTE = 60;
 

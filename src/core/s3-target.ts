@@ -30,7 +30,7 @@ export type ParsedTarget =
 /** Buckets become part of host names. Old ones in Amazon's first region may have capitals and underscores. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
-const MOST_PREFIX = 500;
+const MAX_PREFIX = 500;
 const S3 = /^s3:\/\//i;
 const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
 /** `s3:/bucket`, `s3//bucket`, an ARN, and other misspelt S3 addresses. */
@@ -93,8 +93,8 @@ export function parseTarget(text: string): ParsedTarget {
   if (levels.includes('.') || levels.includes('..') || (prefix !== '' && !PREFIX.test(prefix))) {
     throw invalid(text, 'a prefix consists of letters, digits and "-_./"');
   }
-  if (prefix.length > MOST_PREFIX) {
-    throw invalid(text, `a prefix has at most ${MOST_PREFIX} characters`);
+  if (prefix.length > MAX_PREFIX) {
+    throw invalid(text, `a prefix has at most ${MAX_PREFIX} characters`);
   }
   return { kind: 's3', bucket, prefix };
 }

@@ -75,12 +75,12 @@ async function rawToken(
 }
 
 /** Bytes, above any token: a wrong path to a large file must not be read whole. */
-const LONGEST_TOKEN_FILE = 65_536;
+const MAX_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, about: { source: string; name: string }): string {
   try {
     const bytes = readRegularFile(file);
-    if (bytes.length > LONGEST_TOKEN_FILE) throw configError('token-unusable', about);
+    if (bytes.length > MAX_TOKEN_FILE) throw configError('token-unusable', about);
     return bytes.toString('utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     const reason = errnoOf(error);

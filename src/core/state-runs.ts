@@ -85,10 +85,10 @@ export function fields(shape: Fields): Read<object> {
 /** How long to keep runs. */
 const KEPT_MS = 400 * 86_400_000;
 /** Limit of runs: heavy senders cause many. */
-const MOST_RUNS = 200_000;
+const MAX_RUNS = 200_000;
 /** Limits per run: folders with sums, and failures. */
-const MOST_FOLDERS = 10;
-const MOST_FAILURES = 5;
+const MAX_FOLDERS = 10;
+const MAX_FAILURES = 5;
 /** Characters of a name or a sentence. */
 const LONGEST = 300;
 
@@ -209,7 +209,7 @@ function keep(database: Database.Database, kept: RunRecord, instead: number | un
   const drop = (condition: string, value: number) =>
     database.prepare(`DELETE FROM runs WHERE ${condition} AND kind <> 'import'`).run(value);
   drop('ended_at < ?', kept.endedAt - KEPT_MS);
-  drop('id <= ?', id - MOST_RUNS);
+  drop('id <= ?', id - MAX_RUNS);
   return id;
 }
 
@@ -251,9 +251,9 @@ function bounded(kept: RunRecord): RunRecord {
     mailbox: cut(mailbox),
     folders: folders
       .toSorted((a, b) => Number(isPlain(a)) - Number(isPlain(b)))
-      .slice(0, MOST_FOLDERS)
+      .slice(0, MAX_FOLDERS)
       .map((one) => ({ ...one, mailbox: cut(one.mailbox), folder: cut(one.folder) })),
-    troubles: troubles.slice(0, MOST_FAILURES).map((one) => ({
+    troubles: troubles.slice(0, MAX_FAILURES).map((one) => ({
       ...one,
       mailbox: cut(one.mailbox),
       folder: cut(one.folder),

@@ -112,9 +112,9 @@ const DAY_MS = 24 * 3_600_000;
 const COMPARED = 10;
 /** Delay after a failure; it doubles with each further failure. */
 const FIRST_RETRY_MS = 60_000;
-const LONGEST_RETRY_MS = 3_600_000;
+const MAX_RETRY_MS = 3_600_000;
 /** Doubling one minute this often exceeds the longest delay. */
-const MOST_DOUBLINGS = 6;
+const MAX_DOUBLINGS = 6;
 
 interface CopyTimes {
   /** Returns the first time after `last`, milliseconds since the epoch; null for none. */
@@ -142,8 +142,8 @@ export function copyTimes(rhythm: Rhythm, timezone: string, now: number): CopyTi
 }
 
 export function retryAfterMs(tries: number): number {
-  const doublings = Math.min(Math.max(0, tries - 1), MOST_DOUBLINGS);
-  return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
+  const doublings = Math.min(Math.max(0, tries - 1), MAX_DOUBLINGS);
+  return Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
 }
 
 /** Returns when a copy is due, milliseconds since the epoch; null for never. */

@@ -8,7 +8,7 @@ import { daemonError } from './errors.ts';
 const SOCKET = 'control.sock';
 /** A file in the archive with the socket's path, if the socket cannot be there. */
 const POINTER = 'control.path';
-const LONGEST_POINTER_BYTES = 4_096;
+const MAX_POINTER_BYTES = 4_096;
 
 export interface ControlPlace {
   readonly socket: string;
@@ -66,7 +66,7 @@ export function findControlSocket(dataDir: string): string | null {
   if (!existsSync(pointer)) return null;
   const foreign = daemonError('daemon-socket-foreign', { file: pointer });
   const stat = lstatSync(pointer);
-  if (!stat.isFile() || stat.size > LONGEST_POINTER_BYTES) throw foreign;
+  if (!stat.isFile() || stat.size > MAX_POINTER_BYTES) throw foreign;
   const socket = readFileSync(pointer, 'utf8').trim();
   if (!existsSync(socket)) return null;
   const folder = lstatSync(path.dirname(socket));

@@ -63,7 +63,7 @@ function errorLine(error: unknown): AnswerLine {
 }
 
 /** Requests contain only names. */
-const MOST_BODY_BYTES = 1024 * 1024;
+const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
  * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
@@ -187,7 +187,7 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
   for await (const piece of request) {
     if (!Buffer.isBuffer(piece)) throw new BadRequest();
     size += piece.length;
-    if (size > MOST_BODY_BYTES) throw new BadRequest();
+    if (size > MAX_BODY_BYTES) throw new BadRequest();
     pieces.push(piece);
   }
   const { success, data } = z.safeParse(shape, parseJson(Buffer.concat(pieces).toString('utf8')));

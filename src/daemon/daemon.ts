@@ -25,7 +25,7 @@ import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from '.
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
 /** Maximum awaited messages per mailbox. Further notifications only start a sync, because they may be fake. */
-const MOST_AWAITED = 1_000;
+const MAX_AWAITED = 1_000;
 
 /** Returns the mailbox of a notification: by resource id if present, otherwise by address. */
 function hintedMailbox(
@@ -50,7 +50,7 @@ export class AwaitedMessages {
   add(mailbox: WatchedMailbox, uid: number): void {
     const key = mailboxKey(mailbox);
     const awaited = this.#mailboxes.get(key) ?? { mailbox, uids: new Map<number, number>() };
-    if (!awaited.uids.has(uid) && awaited.uids.size < MOST_AWAITED) awaited.uids.set(uid, 0);
+    if (!awaited.uids.has(uid) && awaited.uids.size < MAX_AWAITED) awaited.uids.set(uid, 0);
     this.#mailboxes.set(key, awaited);
   }
 

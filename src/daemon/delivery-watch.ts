@@ -141,7 +141,7 @@ function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFin
 const WEBHOOKS_A_PAGE = 100;
 /** Validity of a listing per page; at most an hour. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
-const LONGEST_GOOD_MS = 56 * 60_000;
+const MAX_GOOD_MS = 56 * 60_000;
 
 /** The service's webhooks of an order. A single page is requested each time, many pages once per hour. */
 export class WebhookListing {
@@ -185,13 +185,13 @@ function isGood(
 ): boolean {
   const pages = Math.ceil(listed.length / WEBHOOKS_A_PAGE);
   const age = now - at;
-  return pages > 1 && age >= 0 && age < Math.min(LONGEST_GOOD_MS, pages * GOOD_MS_A_PAGE);
+  return pages > 1 && age >= 0 && age < Math.min(MAX_GOOD_MS, pages * GOOD_MS_A_PAGE);
 }
 
 /** Entries requested if none is known: two requests. */
 const FIRST_ENTRIES = 200;
 /** Maximum entries requested to catch up with the log: ten requests. */
-const MOST_ENTRIES = 1_000;
+const MAX_ENTRIES = 1_000;
 const ENTRIES_A_PAGE = 100;
 /** Age after which a delivery is no longer retried. */
 const OPEN_MS = 24 * 3_600_000;
@@ -244,7 +244,7 @@ export async function loggedDeliveries(
   signal: AbortSignal,
 ): Promise<LoggedDelivery[]> {
   const levelAt = levelWith(before, now);
-  const most = before.length === 0 ? FIRST_ENTRIES : MOST_ENTRIES;
+  const most = before.length === 0 ? FIRST_ENTRIES : MAX_ENTRIES;
   const logged: LoggedDelivery[] = [];
   let read = 0;
   let newestFirst = true;

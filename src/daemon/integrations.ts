@@ -189,7 +189,7 @@ const CHECK_MS = 60_000;
 /** Minimum interval of early listings, caused by unreachable mailboxes. */
 const OUT_OF_TURN_MS = 1_800_000;
 /** Maximum early syncs per listing: a listing that is always wrong must not use up the budget. */
-const MOST_SOONER = 100;
+const MAX_SOONER = 100;
 
 /** Errors that may mean a suspended mailbox. */
 const REFUSED: ReadonlySet<string> = new Set([
@@ -307,7 +307,7 @@ export class UsageWatch extends PeriodicWatch {
     }
     if (moved.length === 0) return;
     moved.sort((a, b) => a.at - b.at);
-    const sooner = moved.slice(0, MOST_SOONER).map(({ resourceId }) => resourceId);
+    const sooner = moved.slice(0, MAX_SOONER).map(({ resourceId }) => resourceId);
     log.say('debug', 'usage moved: mailboxes are checked sooner', {
       account: name,
       moved: moved.length,
@@ -339,7 +339,7 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
 /** Maximum deliveries kept until an account's mailboxes are first listed. */
-const MOST_PENDING = 1_000;
+const MAX_PENDING = 1_000;
 
 /**
  * Checks periodically, over the Platform API, whether webhooks exist, are active and deliver, and reports changes.
@@ -432,7 +432,7 @@ export class WebhookWatch extends PeriodicWatch {
     const { name } = settings;
     const all = [...(this.#pending.get(name) ?? []), ...deliveries];
     if (listing === undefined) {
-      this.#pending.set(name, all.slice(0, MOST_PENDING));
+      this.#pending.set(name, all.slice(0, MAX_PENDING));
       return;
     }
     this.#pending.delete(name);

@@ -184,7 +184,7 @@ function iso(ms: number): string {
 }
 
 /** Target systems (mail subjects, chats, SMS) cut longer lines anyway. */
-const MOST_CHARACTERS = 300;
+const MAX_CHARACTERS = 300;
 
 /** Returns a notification in one line; null is a heartbeat. */
 function noticeSummary(notice: Notice | null): string {
@@ -201,7 +201,7 @@ function noticeSummary(notice: Notice | null): string {
       ? []
       : [`no longer a warning: ${names(recovered.warnings)}`]),
   ];
-  return terminalLine(`mailkeep: ${parts.join('; ')}`).slice(0, MOST_CHARACTERS);
+  return terminalLine(`mailkeep: ${parts.join('; ')}`).slice(0, MAX_CHARACTERS);
 }
 
 function failingText(troubles: readonly Trouble[], word: string): string[] {

@@ -205,8 +205,8 @@ const FIXED: Readonly<Record<number, number>> = {
 };
 
 /** Limits: attachments per container, and nested containers. */
-const MOST_ATTACHMENTS = 1000;
-const MOST_LEVELS = 8;
+const MAX_ATTACHMENTS = 1000;
+const MAX_LEVELS = 8;
 
 interface Property {
   readonly type: number;
@@ -231,7 +231,7 @@ function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
     if (id === BODY) body = value;
     else if (id === MESSAGE_PROPERTIES) properties = propertiesOf(value);
     else if (id === CODEPAGE && value.length >= 4) charset = `cp${value.readUInt32LE(0)}`;
-    else if (id === NEW_ATTACHMENT && attachments.length < MOST_ATTACHMENTS)
+    else if (id === NEW_ATTACHMENT && attachments.length < MAX_ATTACHMENTS)
       attachments.push({ title: null, data: null, properties: new Map() });
     else if (attachment === undefined) continue;
     else if (id === ATTACHMENT_TITLE) attachment.title = value;
@@ -342,7 +342,7 @@ function partsOf(
   // An embedded message follows an interface identifier.
   const embedded = object?.type === OBJECT ? object.value.subarray(16) : object?.value;
   const bytes = data ?? embedded ?? Buffer.alloc(0);
-  const inner = object?.type === OBJECT && level < MOST_LEVELS ? tnefParts(bytes, level + 1) : null;
+  const inner = object?.type === OBJECT && level < MAX_LEVELS ? tnefParts(bytes, level + 1) : null;
   if (inner !== null) return inner;
   const type = stringOf(properties.get(PR_ATTACH_MIME_TAG), charset) ?? '';
   const contentType = /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/.test(type)
@@ -367,7 +367,7 @@ const DICTIONARY = Buffer.from(
   'latin1',
 );
 const COMPRESSED_RTF = 0x75465a4c;
-const MOST_RTF_BYTES = 8 * 1024 * 1024;
+const MAX_RTF_BYTES = 8 * 1024 * 1024;
 
 /** Decompresses RTF in TNEF (MS-OXRTFCP), up to the first defect. */
 function uncompressedRtf(bytes: Buffer): Buffer {
@@ -376,7 +376,7 @@ function uncompressedRtf(bytes: Buffer): Buffer {
   const window = Buffer.alloc(4096, ' ');
   DICTIONARY.copy(window);
   let write = DICTIONARY.length;
-  const size = Math.min(bytes.readUInt32LE(4), MOST_RTF_BYTES);
+  const size = Math.min(bytes.readUInt32LE(4), MAX_RTF_BYTES);
   const out = Buffer.alloc(size);
   let length = 0;
   const put = (byte: number): void => {
@@ -407,7 +407,7 @@ const TNEF = /^application\/(?:x-|vnd\.)?ms-tnef$/i;
 const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
 
 /** Limit in bytes of a container, and of its decompressed content. */
-export const MOST_CONTAINER_BYTES = 24 * 1024 * 1024;
+export const MAX_CONTAINER_BYTES = 24 * 1024 * 1024;
 
 /** Returns whether a leaf may contain the actual message parts: signed mail, or Exchange mail. */
 export function isContainer({ contentType, filename }: LeafInfo): boolean {
@@ -564,7 +564,7 @@ function octetsOf(bytes: Buffer, outer: Element): Buffer {
 
 function inflated(bytes: Buffer): Buffer | null {
   try {
-    return inflateSync(bytes, { maxOutputLength: MOST_CONTAINER_BYTES });
+    return inflateSync(bytes, { maxOutputLength: MAX_CONTAINER_BYTES });
   } catch {
     return null;
   }

@@ -30,7 +30,7 @@ const ZONES: Readonly<Record<string, number>> = {
 };
 
 /** Longer than any date: a header may have any length. */
-const MOST_CHARS = 256;
+const MAX_CHARS = 256;
 
 const ISO = /(?<!\d)(\d{4})(?:[-/.]|年 ?)(\d{1,2})(?:[-/.]|月 ?)(\d{1,2})(?!\d)日?/;
 const COMPACT = /(?<!\d)(\d{4})(\d\d)(\d\d)t?(\d\d)(\d\d)(\d\d)?(?!\d)/;
@@ -57,7 +57,7 @@ interface Day {
  * @returns null without a plausible time
  */
 export function parseHeaderDate(text: string): number | null {
-  const plain = withoutComments(text.slice(0, MOST_CHARS))
+  const plain = withoutComments(text.slice(0, MAX_CHARS))
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
     .replace(/\s+/g, ' ')

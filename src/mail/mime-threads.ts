@@ -379,8 +379,8 @@ export async function* readInWorker(
 }
 
 /** Limits of a reused thread: messages read, and bytes of the largest one. */
-const MOST_READ = 100;
-const MOST_BYTES = 1024 * 1024;
+const MAX_READ = 100;
+const MAX_BYTES = 1024 * 1024;
 
 /**
  * MiB of a reading thread's young generation: three times V8's default. The larger size used for indexing would cost
@@ -431,7 +431,7 @@ class ReadingThread {
   get canReadAnother(): boolean {
     const { source, answers } = this.#isThrough;
     const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
-    return isUsable && source && answers && this.#read < MOST_READ && this.#bytes <= MOST_BYTES;
+    return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
   /** Posts a task to a thread started without one. */

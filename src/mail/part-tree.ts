@@ -1,7 +1,7 @@
 import libmime from 'libmime';
 import { MailParser, type SplitPart } from 'mailparser';
 import { cutText, decodeMarkup, decodeText } from './charsets.ts';
-import { containedParts, isContainer, MOST_CONTAINER_BYTES } from './containers.ts';
+import { containedParts, isContainer, MAX_CONTAINER_BYTES } from './containers.ts';
 import { charsetNamed, headerParameter, messageStart, rawText, walkHeader } from './headers.ts';
 import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
 
@@ -55,14 +55,14 @@ function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInf
   const info = infoOf(fields, around);
   const parted = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
   if (parted.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
-  const others = parted.slice(0, MOST_TYPES).map((lines) => infoOf([lines], around));
+  const others = parted.slice(0, MAX_TYPES).map((lines) => infoOf([lines], around));
   const boundaries = [info, ...others].flatMap((one) => one.boundaries);
   const multipart = info.multipart ?? others[0]?.multipart ?? null;
   return { ...info, multipart, boundaries: [...new Set(boundaries)] };
 }
 
 const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
-const MOST_TYPES = 8;
+const MAX_TYPES = 8;
 
 function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo {
   const node = new MimePart(false, {});
@@ -230,7 +230,7 @@ const TAB = 0x09;
 /** Bytes of a delimiter line besides its boundary. */
 const PADDING = 1024;
 /** Carriage returns that end a line together with a line feed. */
-const MOST_RETURNS = 8;
+const MAX_RETURNS = 8;
 
 /** Receives the body of a leaf, or a multipart's text outside its parts. */
 interface Body {
@@ -435,7 +435,7 @@ class Splitter<T> {
     const bytes = this.#bytes;
     let end = line - 1;
     if (bytes[end] === LF) {
-      const least = Math.max(this.#at, end - MOST_RETURNS);
+      const least = Math.max(this.#at, end - MAX_RETURNS);
       while (end > least && bytes[end - 1] === CR) end--;
     }
     return end;
@@ -464,7 +464,7 @@ class Splitter<T> {
     while (end < most && end < bytes.length && bytes[end] !== LF && bytes[end] !== CR) end++;
     if (end === most) return none;
     let next = end;
-    while (bytes[next] === CR && next < end + MOST_RETURNS) next++;
+    while (bytes[next] === CR && next < end + MAX_RETURNS) next++;
     if (next === bytes.length && !this.#final) return undefined;
     next = bytes[next] === LF ? next + 1 : Math.min(end + 1, bytes.length);
     // Trailing blanks are padding (RFC 2046 section 5.1.1).
@@ -640,7 +640,7 @@ class Splitter<T> {
       add: (bytes) => {
         to.add(bytes);
         size += bytes.length;
-        if (size > MOST_CONTAINER_BYTES) kept = [];
+        if (size > MAX_CONTAINER_BYTES) kept = [];
         else kept.push(Buffer.from(bytes));
       },
       end: () => {

@@ -26,8 +26,8 @@ interface PictureHeader {
 }
 
 /** Limits of a displayed image: bytes, and pixels per frame. */
-export const MOST_PICTURE_BYTES = 2 * 1024 * 1024;
-const MOST_POINTS = 24_000_000;
+export const MAX_PICTURE_BYTES = 2 * 1024 * 1024;
+const MAX_POINTS = 24_000_000;
 
 /**
  * Returns the type of a displayable image, by its headers; undefined for anything else: another format, truncated,
@@ -36,11 +36,11 @@ const MOST_POINTS = 24_000_000;
  * @param bytes the whole file
  */
 export function shownPicture(bytes: Uint8Array): PictureType | undefined {
-  if (bytes.byteLength > MOST_PICTURE_BYTES) return undefined;
+  if (bytes.byteLength > MAX_PICTURE_BYTES) return undefined;
   const header = pictureHeader(bytes);
   if (header === undefined || header.moves) return undefined;
   const points = header.width * header.height;
-  return points > 0 && points <= MOST_POINTS ? header.type : undefined;
+  return points > 0 && points <= MAX_POINTS ? header.type : undefined;
 }
 
 /** Returns an image's header; undefined if it is none of the five types, or truncated before that. */
@@ -258,7 +258,7 @@ const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/
 /** Characters of embedded images in a page: one may be referenced any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
 /** Total pixels of a page, which a browser may decode at once. */
-const PAGE_POINTS = 10 * MOST_POINTS;
+const PAGE_POINTS = 10 * MAX_POINTS;
 
 interface PageOptions {
   readonly links?: LinkTarget;
@@ -339,7 +339,7 @@ function cleaned(
         for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
         const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
         const size = inside === undefined ? 0 : pointsOf(inside);
-        if (inside === undefined || size > MOST_POINTS || size > pointsLeft)
+        if (inside === undefined || size > MAX_POINTS || size > pointsLeft)
           return { tagName, attribs };
         pointsLeft -= size;
         return { tagName, attribs: { ...attribs, src: inside } };
@@ -392,7 +392,7 @@ function percentDecoded(text: string): string {
 }
 
 /** Limit of counted hosts of remote images. */
-const MOST_HOSTS = 200;
+const MAX_HOSTS = 200;
 
 /** Bytes of one embedded image, and of all of them. */
 const PICTURE_BYTES = 2 * 1024 * 1024;
@@ -434,7 +434,7 @@ function counting(
 ): { readonly page: string; readonly remote: RemotePictures } {
   const remote = new Map<string, number>();
   const onRemote = (host: string): void => {
-    if (remote.has(host) || remote.size < MOST_HOSTS) remote.set(host, (remote.get(host) ?? 0) + 1);
+    if (remote.has(host) || remote.size < MAX_HOSTS) remote.set(host, (remote.get(host) ?? 0) + 1);
   };
   const page = safeHtml(html, pictures, { links, onRemote });
   return { page, remote: Object.fromEntries(remote) };

@@ -14,7 +14,7 @@ interface Forwarded {
 type Forward = ReturnType<typeof openForward>['forward'];
 
 /** A client must hold a response as one JSON text: larger ones are refused. */
-const MOST_ANSWER_BYTES = 16 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 class AnswerTooLarge extends Error {}
 
@@ -40,7 +40,7 @@ function openForward(baseUrl: string) {
       for await (const chunk of answer.body) {
         if (!Buffer.isBuffer(chunk)) continue;
         length += chunk.length;
-        if (length > MOST_ANSWER_BYTES) throw new AnswerTooLarge();
+        if (length > MAX_ANSWER_BYTES) throw new AnswerTooLarge();
         chunks.push(chunk);
       }
       return {
@@ -250,7 +250,7 @@ export function unanswered(error: unknown): CallToolResult {
       ? {
           error: 'The answer is too large for a tool result',
           code: 'ERR_ANSWER_TOO_LARGE',
-          params: { maxBytes: MOST_ANSWER_BYTES },
+          params: { maxBytes: MAX_ANSWER_BYTES },
         }
       : { error: 'The service could not be asked', code: 'ERR_UPSTREAM_UNREACHABLE', params: {} };
   return failure(JSON.stringify(envelope));

@@ -52,7 +52,7 @@ interface PlatformCall {
 type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
 
 /** Longer than any identifier of this service. */
-const LONGEST_ID = 255;
+const MAX_ID = 255;
 
 /**
  * Checks path and query against the operation. An empty query value counts as none.
@@ -68,8 +68,8 @@ function readQuery(
   const wrong: Record<string, string[]> = {};
   for (const param of operation.params) {
     if (param.in === 'path') {
-      if ((params[param.name] ?? '').length > LONGEST_ID) {
-        wrong[param.name] = [`The ${param.name} must not have more than ${LONGEST_ID} characters.`];
+      if ((params[param.name] ?? '').length > MAX_ID) {
+        wrong[param.name] = [`The ${param.name} must not have more than ${MAX_ID} characters.`];
       }
       continue;
     }

@@ -123,9 +123,9 @@ interface DeliveryOutcome {
 }
 
 /** Maximum bytes read of a response: the status is sufficient. */
-const MOST_ANSWER_BYTES = 64 * 1024;
+const MAX_ANSWER_BYTES = 64 * 1024;
 /** Maximum characters kept of the endpoint's text. */
-const MOST_ERROR_CHARACTERS = 1000;
+const MAX_ERROR_CHARACTERS = 1000;
 
 /**
  * Sends deliveries, each over a new connection: a kept one would fail after the receiver restarts. Redirects are not
@@ -141,7 +141,7 @@ export class Sender {
   async send(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<DeliveryOutcome> {
     // Loaded at the first delivery: undici takes longer to load than the rest of the service.
     this.#agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
-      sendingAgent(this.timeoutMs, MOST_ANSWER_BYTES),
+      sendingAgent(this.timeoutMs, MAX_ANSWER_BYTES),
     );
     const agent = await this.#agent;
     const started = performance.now();
@@ -195,16 +195,16 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
     for await (const chunk of body) {
       chunks.push(chunk);
       length += chunk.length;
-      if (length >= MOST_ANSWER_BYTES) break;
+      if (length >= MAX_ANSWER_BYTES) break;
     }
   } catch {
     // Use what arrived.
   }
   return Buffer.concat(chunks)
-    .toString('utf8', 0, MOST_ANSWER_BYTES)
+    .toString('utf8', 0, MAX_ANSWER_BYTES)
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
-    .slice(0, MOST_ERROR_CHARACTERS);
+    .slice(0, MAX_ERROR_CHARACTERS);
 }
 
 function reasonOf(error: unknown): string {
@@ -365,7 +365,7 @@ interface DeliveryPorts {
 /** Concurrent deliveries per webhook, so that one receiver does not delay others. */
 const WIDTH = 4;
 /** Maximum queued deliveries; further ones are logged as failed without an attempt. */
-const MOST_QUEUED = 10_000;
+const MAX_QUEUED = 10_000;
 
 /** State of a queued delivery: timed, waiting, sending, or held while its webhook is paused. */
 type Phase =
@@ -464,7 +464,7 @@ export class Deliveries {
       const body = JSON.stringify(arrivalPayload(store, arrival));
       const createdAt = this.ports.now();
       for (const { id, url } of targets) {
-        const full = this.#log.queuedCount >= MOST_QUEUED;
+        const full = this.#log.queuedCount >= MAX_QUEUED;
         const delivery: Delivery = {
           id: uuidV7(createdAt),
           webhook: id,

@@ -30,10 +30,10 @@ import {
 } from './platform-wire.ts';
 import {
   type Bytes,
-  MOST_IDLE_PAGES,
-  MOST_MAILBOXES,
-  MOST_MESSAGE_PAGES,
-  MOST_PAGES,
+  MAX_IDLE_PAGES,
+  MAX_MAILBOXES,
+  MAX_MESSAGE_PAGES,
+  MAX_PAGES,
   type Page,
   type ParamValues,
 } from './requests.ts';
@@ -100,7 +100,7 @@ export async function* eachPage<T>(
   host: string,
   read: (page: number) => Promise<Page<T>>,
 ): AsyncGenerator<Page<T>, void, undefined> {
-  const most = MESSAGES.has(operation.name) ? MOST_MESSAGE_PAGES : MOST_PAGES;
+  const most = MESSAGES.has(operation.name) ? MAX_MESSAGE_PAGES : MAX_PAGES;
   const earlier = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
@@ -121,7 +121,7 @@ export async function* eachPage<T>(
     yield { ...answer, items };
     if (shown >= answer.total || (items.length === 0 && counted >= answer.total)) return;
     idle = items.length === 0 ? idle + 1 : 0;
-    if (idle >= MOST_IDLE_PAGES) {
+    if (idle >= MAX_IDLE_PAGES) {
       const facts = { operation: operation.name, host, page, shown, total: answer.total };
       throw originError('origin.paging', facts);
     }
@@ -303,8 +303,8 @@ export class MailboxClient extends Client {
   async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
     const operation = OPS.getCurrentAccount;
     const found = await this.calls.record(operation, {}, undefined, options);
-    if (found.mailboxes.length <= MOST_MAILBOXES) return found;
-    throw tooLarge(operation, this.host, 'mailboxes', MOST_MAILBOXES);
+    if (found.mailboxes.length <= MAX_MAILBOXES) return found;
+    throw tooLarge(operation, this.host, 'mailboxes', MAX_MAILBOXES);
   }
 
   /** The service accepts one per customer every ten seconds. */

@@ -556,8 +556,8 @@ const FIRM = new Set(['uid', 'flags']);
 
 const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
 /** Deeper nesting is not a mail field, and overflows the stack of recursive code. */
-const MOST_NESTED = 100;
-const TOO_DEEP = `left out: nested more than ${MOST_NESTED} deep`;
+const MAX_NESTED = 100;
+const TOO_DEEP = `left out: nested more than ${MAX_NESTED} deep`;
 
 const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
 const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
@@ -716,7 +716,7 @@ function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<str
 /** Returns the value, or a placeholder if it is nested too deep. */
 function shallow(value: unknown): unknown {
   let level = [value];
-  for (let depth = 0; depth <= MOST_NESTED; depth += 1) {
+  for (let depth = 0; depth <= MAX_NESTED; depth += 1) {
     level = level.flatMap((item) =>
       typeof item === 'object' && item !== null ? Object.values(item) : [],
     );

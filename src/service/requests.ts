@@ -257,23 +257,23 @@ function isTooDeep(bytes: Buffer): boolean {
 const MIB = 1024 * 1024;
 
 /** A page of 100 messages is about 60 kB. */
-export const MOST_JSON_BYTES = 32 * MIB;
+export const MAX_JSON_BYTES = 32 * MIB;
 /** Of an error's body: the status suffices. */
-export const MOST_ERROR_BYTES = 64 * 1024;
-export const MOST_HEADER_BYTES = 64 * 1024;
+export const MAX_ERROR_BYTES = 64 * 1024;
+export const MAX_HEADER_BYTES = 64 * 1024;
 /** Larger sources are spooled to a file. */
 export const IN_MEMORY_BYTES = 8 * MIB;
-export const MOST_SOURCE_BYTES = 2 * 1024 * MIB;
+export const MAX_SOURCE_BYTES = 2 * 1024 * MIB;
 /** Ten million messages at 100 per page. */
-export const MOST_MESSAGE_PAGES = 100_000;
+export const MAX_MESSAGE_PAGES = 100_000;
 /** Pages of any other collection: 100,000 webhooks, log entries or folders. */
-export const MOST_PAGES = 1_000;
+export const MAX_PAGES = 1_000;
 /** Consecutive pages without new items before a collection counts as endless. */
-export const MOST_IDLE_PAGES = 3;
+export const MAX_IDLE_PAGES = 3;
 /** Mailboxes per token; each costs memory and requests in every sync. */
-export const MOST_MAILBOXES = 20_000;
+export const MAX_MAILBOXES = 20_000;
 /** Informational responses (1xx) before the final one. */
-export const MOST_INFORMATIONAL = 16;
+export const MAX_INFORMATIONAL = 16;
 
 /** Time limits of a response, in milliseconds. */
 export interface Timeouts {
@@ -282,7 +282,7 @@ export interface Timeouts {
   readonly headers: number;
   /** Silence within the response. */
   readonly idle: number;
-  /** For the whole response, plus its bytes at `SLOWEST_BYTES_PER_MS`: stops one that trickles for ever. */
+  /** For the whole response, plus its bytes at `MIN_BYTES_PER_MS`: stops one that trickles for ever. */
   readonly total: number;
 }
 
@@ -294,7 +294,7 @@ export const TIMEOUTS: Timeouts = {
 };
 
 /** 16 kB/s. */
-export const SLOWEST_BYTES_PER_MS = 16;
+export const MIN_BYTES_PER_MS = 16;
 
 /** A body in a file, which the receiver deletes. */
 interface FileBody {

@@ -20,7 +20,7 @@ import {
   IN_MEMORY_BYTES,
   jsonOf,
   looksLikeWebPage,
-  MOST_SOURCE_BYTES,
+  MAX_SOURCE_BYTES,
   type Page,
   type ParamValues,
   pageOf,
@@ -488,6 +488,6 @@ function spoolOf(options: SpoolOptions | undefined): Spool {
   return {
     dir: options?.spoolDir ?? tmpdir(),
     inMemoryLimit: options?.inMemoryLimit ?? IN_MEMORY_BYTES,
-    ceiling: options?.ceiling ?? MOST_SOURCE_BYTES,
+    ceiling: options?.ceiling ?? MAX_SOURCE_BYTES,
   };
 }

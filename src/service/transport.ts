@@ -10,12 +10,12 @@ import {
   type Credentials,
   contentLengthOf,
   countOf,
-  MOST_ERROR_BYTES,
-  MOST_HEADER_BYTES,
-  MOST_INFORMATIONAL,
-  MOST_JSON_BYTES,
+  MAX_ERROR_BYTES,
+  MAX_HEADER_BYTES,
+  MAX_INFORMATIONAL,
+  MAX_JSON_BYTES,
+  MIN_BYTES_PER_MS,
   retryAfterOf,
-  SLOWEST_BYTES_PER_MS,
   SpoolTaker,
   type Timeouts,
 } from './requests.ts';
@@ -52,7 +52,7 @@ function exchangeError(cause: Error, progress: Progress): Error {
     case 'UND_ERR_BODY_TIMEOUT':
       return timeout('idle', timeouts.idle);
     case 'UND_ERR_HEADERS_OVERFLOW':
-      return tooLarge(progress.operation, host, 'headers', MOST_HEADER_BYTES);
+      return tooLarge(progress.operation, host, 'headers', MAX_HEADER_BYTES);
   }
   if (progress.answering) {
     return originError(
@@ -113,7 +113,7 @@ export class Transport {
       connect: connector(timeouts.connect, this.#paused),
       headersTimeout: timeouts.headers,
       bodyTimeout: timeouts.idle,
-      maxHeaderSize: MOST_HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
     });
   }
 
@@ -231,9 +231,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   ): void {
     if (status < 200) {
       this.#informational += 1;
-      if (this.#informational > MOST_INFORMATIONAL) {
+      if (this.#informational > MAX_INFORMATIONAL) {
         this.#fail(
-          tooLarge(this.request.operation, this.options.base.host, 'headers', MOST_HEADER_BYTES),
+          tooLarge(this.request.operation, this.options.base.host, 'headers', MAX_HEADER_BYTES),
         );
       }
       return;
@@ -244,7 +244,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const { operation, spool } = this.request;
     const success = status < 300;
     const spooled = success && operation.response.kind === 'bytes' ? spool : null;
-    this.#ceiling = success ? (spooled?.ceiling ?? MOST_JSON_BYTES) : MOST_ERROR_BYTES;
+    this.#ceiling = success ? (spooled?.ceiling ?? MAX_JSON_BYTES) : MAX_ERROR_BYTES;
     const announced = this.#contentLength;
     if (success && announced !== null && announced > this.#ceiling) {
       this.#fail(this.#tooLarge());
@@ -275,7 +275,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     const { timeouts, now } = this.options;
-    const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
+    const allowed = timeouts.total + this.#received / MIN_BYTES_PER_MS;
     if (now() - this.#startedAt > allowed) {
       this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
       return;

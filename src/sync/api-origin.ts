@@ -70,9 +70,9 @@ function resource(
 }
 
 /** Above any real mailbox; each folder costs memory for the whole sync run. Beyond it the listing is incomplete. */
-const MOST_FOLDERS = 20_000;
+const MAX_FOLDERS = 20_000;
 /** Characters of all paths and names of a mailbox's folders. */
-const MOST_NAME_CHARS = 16 * 1024 * 1024;
+const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
  * Returns the origin of a Mailbox API client. It only reads: six operations and the quota.
@@ -114,12 +114,12 @@ export function apiOrigin(
           counted = page.total;
           for (const folder of page.items) {
             nameChars += folder.path.length + folder.name.length;
-            if (nameChars > MOST_NAME_CHARS) {
-              throw tooManyFolders(client, 'folder names', MOST_NAME_CHARS);
+            if (nameChars > MAX_NAME_CHARS) {
+              throw tooManyFolders(client, 'folder names', MAX_NAME_CHARS);
             }
             if (folder.path === '') withoutPath += 1;
             else byPath.set(wellFormed(folder.path), named(folder));
-            if (byPath.size > MOST_FOLDERS) throw tooManyFolders(client, 'folders', MOST_FOLDERS);
+            if (byPath.size > MAX_FOLDERS) throw tooManyFolders(client, 'folders', MAX_FOLDERS);
           }
         }
         return listing();

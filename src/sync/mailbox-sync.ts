@@ -274,7 +274,7 @@ function noteListing(
 /** Scope of memory: counts at the last comparison of a folder's flags. */
 const COMPARED = 'flag-counts';
 /** Limit of requests per normal sync run for a folder's older flags; the next full sync reads the rest. */
-const MOST_REQUESTS = 24;
+const MAX_REQUESTS = 24;
 /** The listing does not count starred or answered messages: they are compared hourly if flags changed. */
 const ASK_AGAIN_MS = 3_600_000;
 const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
@@ -312,7 +312,7 @@ async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void
 }
 
 class Comparison {
-  #left = MOST_REQUESTS;
+  #left = MAX_REQUESTS;
 
   constructor(
     private readonly ctx: PassContext,

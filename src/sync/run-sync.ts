@@ -51,7 +51,7 @@ const LARGE_BACKLOG = 2 * PAGE_SIZE;
 /** Smaller messages are small: nine of ten, and a small part of all bytes. */
 const SMALL_BYTES = 100_000;
 /** Limit of postponed listings of large messages, over all folders: about 30 MB. */
-const MOST_POSTPONED = 20_000;
+const MAX_POSTPONED = 20_000;
 
 /**
  * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync has the most useful
@@ -105,7 +105,7 @@ async function firstUidSince(
 
 /** Walks every backlog and postpones large messages. Costs no additional request. */
 async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
-  let room = MOST_POSTPONED;
+  let room = MAX_POSTPONED;
   const postpones = ({ size }: { readonly size: number }): boolean => {
     if (size < SMALL_BYTES || room === 0) return false;
     room -= 1;

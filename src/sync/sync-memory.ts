@@ -169,7 +169,7 @@ const HELD = 'held';
 const TRIES = 'quarantine-tries';
 /** The first wait after a try; doubles with each further one. */
 const FIRST_WAIT_MS = 10 * 60_000;
-const LONGEST_WAIT_MS = 86_400_000;
+const MAX_WAIT_MS = 86_400_000;
 
 /** Returns since when the deletion guard holds messages of a folder, milliseconds since the epoch, or undefined. */
 export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
@@ -201,7 +201,7 @@ export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: numb
 
 /** Returns when a scheduled sync run may retry an incomplete message. */
 export function nextTryAt({ tries, at }: ScopeValue<typeof TRIES>): number {
-  return at + Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
+  return at + Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }
 
 /** Records a retry of an incomplete message. */

@@ -16,9 +16,9 @@ const TRIED = 'assumed-tried';
 /** An incomplete message is retried a day later, so that it does not block the others. */
 const TRY_AGAIN_MS = 86_400_000;
 /** Places read from the catalog at a time. */
-const MOST_AT_ONCE = 100_000;
+const MAX_AT_ONCE = 100_000;
 /** Extra places to read, because some of the oldest may have failed today. */
-const MOST_SET_ASIDE = 1_000;
+const MAX_SET_ASIDE = 1_000;
 
 /**
  * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each becomes stored, or a
@@ -34,7 +34,7 @@ export async function verifyAssumed(
 ): Promise<void> {
   const budget = new HourlyBudget(ctx);
   const places = ctx.mirror
-    .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MOST_AT_ONCE) + MOST_SET_ASIDE)
+    .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MAX_AT_ONCE) + MAX_SET_ASIDE)
     .filter((place) => listed.has(place.folder) && !wasTried(ctx, place))
     .slice(0, budget.left);
   for (const [folder, assumed] of byFolder(places)) {

@@ -202,7 +202,7 @@ export async function* walkByOffset(
   let doubts = 0;
   let idle = 0;
   let isHonest = true;
-  while (idle < MOST_IDLE_STEPS) {
+  while (idle < MAX_IDLE_STEPS) {
     const { page, perPage } = pageOver(seen);
     const answer = await deps.origin.list(at, { page, perPage, order }, deps.signal);
     const { items, total } = answer;
@@ -254,7 +254,7 @@ export async function* walkByOffset(
 }
 
 /** Limit of counted pages of mail that arrived during a walk. */
-const MOST_ARRIVED_PAGES = 1_000;
+const MAX_ARRIVED_PAGES = 1_000;
 
 /**
  * Returns whether a walk saw as many messages as the folder counts. In a descending walk, arrivals are above the first
@@ -276,7 +276,7 @@ async function isWhole(
   if (walked.total <= distinct) return true;
   if (order === 'ascending' || newest === undefined) return false;
   const arrived = new Set<number>();
-  for (let page = 1; page <= MOST_ARRIVED_PAGES; page += 1) {
+  for (let page = 1; page <= MAX_ARRIVED_PAGES; page += 1) {
     const question = { page, perPage: PAGE_SIZE, order } as const;
     const { items, total } = await deps.origin.list(at, question, deps.signal);
     const before = arrived.size;
@@ -288,7 +288,7 @@ async function isWhole(
 }
 
 /** Consecutive requests of an offset walk without a new uid, while deletions shift the pages. */
-const MOST_IDLE_STEPS = 60;
+const MAX_IDLE_STEPS = 60;
 /** Weight of a page without a new uid that only the service can explain. */
 const FEW_STEPS = 20;
 
@@ -370,7 +370,7 @@ async function* walkFixedPages(
     const counts = { total, distinct: seen, newest, order: 'descending' } as const;
     const whole = reachesEnd && (await isWhole(deps, at, counts));
     if (isStated && reachesEnd && !whole) idle += FEW_STEPS;
-    if (!whole && idle >= MOST_IDLE_STEPS) {
+    if (!whole && idle >= MAX_IDLE_STEPS) {
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
     for (const interval of proven) shown = addInterval(shown, interval);

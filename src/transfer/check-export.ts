@@ -71,7 +71,7 @@ export async function checkExport(options: CheckOptions) {
   return check.result();
 }
 
-const MOST_FINDINGS = 10_000;
+const MAX_FINDINGS = 10_000;
 
 class Check {
   readonly #files: ExportFiles;
@@ -233,7 +233,7 @@ class Check {
   #report(finding: ExportFinding): void {
     this.#found += 1;
     if (EXPORT_DAMAGE.has(finding.kind)) this.#damage += 1;
-    if (this.#findings.length < MOST_FINDINGS) this.#findings.push(finding);
+    if (this.#findings.length < MAX_FINDINGS) this.#findings.push(finding);
   }
 }
 

@@ -89,7 +89,7 @@ export interface NamedFolder extends MailboxKey {
 }
 
 /** Deeper levels are joined into one, so that systems can open the path. */
-const MOST_LEVELS = 8;
+const MAX_LEVELS = 8;
 /** Maximum bytes of a Maildir++ folder name, including the dot. */
 const MAILDIR_BYTES = 200;
 
@@ -114,9 +114,9 @@ export class FolderPaths {
     // With a delimiter other than "/", keep the whole path as one name, as mail programs show it.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
     const shown =
-      levels.length <= MOST_LEVELS
+      levels.length <= MAX_LEVELS
         ? levels
-        : [...levels.slice(0, MOST_LEVELS - 1), levels.slice(MOST_LEVELS - 1).join('/')];
+        : [...levels.slice(0, MAX_LEVELS - 1), levels.slice(MAX_LEVELS - 1).join('/')];
     const parent = shown
       .slice(0, -1)
       .reduce(

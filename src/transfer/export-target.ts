@@ -118,7 +118,7 @@ export async function* manifestEvents(
 }
 
 /** Maximum bytes of a manifest line: an entry with the longest names takes a few kilobytes. */
-const LONGEST_LINE_BYTES = 1024 * 1024;
+const MAX_LINE_BYTES = 1024 * 1024;
 const LF = 10;
 
 /**
@@ -129,7 +129,7 @@ const LF = 10;
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
-  longest = LONGEST_LINE_BYTES,
+  longest = MAX_LINE_BYTES,
 ): AsyncGenerator<string, void, undefined> {
   let begun: Buffer[] = [];
   let bytes = 0;

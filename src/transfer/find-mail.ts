@@ -27,7 +27,7 @@ import { beginsMbox, decodeModifiedUtf7 } from '../mail/mail-files.ts';
 import { importError } from './errors.ts';
 import { MANIFEST_NAME } from './export-manifest.ts';
 
-const MOST_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 const FLAGS: readonly (readonly [sequence: string, flag: string])[] = [
   ['flagged', '\\Flagged'],
   ['replied', '\\Answered'],
@@ -87,7 +87,7 @@ function textOf(file: FilePath): string {
   try {
     const fd = openRegularFile(file);
     try {
-      return fstatSync(fd).size > MOST_BYTES ? '' : readFileSync(fd, 'latin1');
+      return fstatSync(fd).size > MAX_BYTES ? '' : readFileSync(fd, 'latin1');
     } finally {
       closeSync(fd);
     }
@@ -336,7 +336,7 @@ function deeper(inExport: InExport | null, name: string): InExport | null {
 }
 
 /** Parent levels searched for a manifest: exports are less deep. */
-const MOST_LEVELS = 16;
+const MAX_LEVELS = 16;
 
 /** Returns a path's location in an export whose manifest is in a parent folder; null for none. */
 export function exportAround(given: FilePath): InExport | null {
@@ -344,7 +344,7 @@ export function exportAround(given: FilePath): InExport | null {
   if (typeof given !== 'string') return null;
   let below = path.basename(given);
   let dir = path.dirname(given);
-  for (let level = 0; level < MOST_LEVELS && dir !== path.dirname(dir); level += 1) {
+  for (let level = 0; level < MAX_LEVELS && dir !== path.dirname(dir); level += 1) {
     if (hasManifest(dir)) return { root: dir, path: below };
     below = `${path.basename(dir)}/${below}`;
     dir = path.dirname(dir);
@@ -474,11 +474,11 @@ export interface ZipBudget {
 }
 
 /** Mail compresses to a twentieth at best. */
-const MOST_RATIO = 200;
+const MAX_RATIO = 200;
 const SMALL_BYTES = 64 * 1024 * 1024;
-const MOST_ENTRIES = 2_000_000;
-const MOST_ZIP_LEVELS = 64;
-const MOST_NAME_BYTES = 255;
+const MAX_ENTRIES = 2_000_000;
+const MAX_ZIP_LEVELS = 64;
+const MAX_NAME_BYTES = 255;
 
 /** Returns whether a file has a zip directory; its entries do not matter. @throws system errors */
 export async function isZip(file: string): Promise<boolean> {
@@ -493,7 +493,7 @@ export async function isZip(file: string): Promise<boolean> {
 
 /** Returns the limits for inflating a zip and all its contents. */
 export function zipBudget(file: string): ZipBudget {
-  return { bytes: statSync(file).size * MOST_RATIO + SMALL_BYTES, entries: MOST_ENTRIES };
+  return { bytes: statSync(file).size * MAX_RATIO + SMALL_BYTES, entries: MAX_ENTRIES };
 }
 
 /**
@@ -556,8 +556,8 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
   const isName =
     yauzl.validateFileName(name) === null &&
     levels.length > 0 &&
-    levels.length <= MOST_ZIP_LEVELS &&
-    levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MOST_NAME_BYTES);
+    levels.length <= MAX_ZIP_LEVELS &&
+    levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MAX_NAME_BYTES);
   if (!isName) return 'zip-name';
   // Unix file type, in the upper half.
   const mode = (entry.externalFileAttributes >>> 16) & 0o170000;
@@ -566,7 +566,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
   const { uncompressedSize: size, compressedSize } = entry;
   budget.entries -= 1;
   if (
-    size > compressedSize * MOST_RATIO + SMALL_BYTES ||
+    size > compressedSize * MAX_RATIO + SMALL_BYTES ||
     size > budget.bytes ||
     budget.entries <= 0
   ) {

@@ -149,7 +149,7 @@ function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
   });
 }
 
-const MOST_AT_ONCE = 32;
+const MAX_AT_ONCE = 32;
 
 /** An element of a command, as imapflow compiles it. */
 interface Token {
@@ -194,7 +194,7 @@ class Commands {
     const inner = client as unknown as Internals;
     const { capabilities } = client;
     this.mostAtOnce =
-      capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MOST_AT_ONCE : 1;
+      capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MAX_AT_ONCE : 1;
     // Nagle's algorithm would delay a message's end until the server acknowledges its start.
     inner.socket?.setNoDelay?.(true);
     this.#replaceWrite(inner, capabilities.has('LITERAL+'), () => client.close());
@@ -311,7 +311,7 @@ function uidsIn(set: string): number[] {
   return set.split(',').flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split(':').map(Number);
     const count = last - first + 1;
-    return count > 0 && count <= MOST_AT_ONCE
+    return count > 0 && count <= MAX_AT_ONCE
       ? Array.from({ length: count }, (_, i) => first + i)
       : [];
   });
@@ -329,15 +329,15 @@ function imapDate(date: Date): string {
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
 /** Maximum characters of a server's text quoted in errors and reports. */
-const MOST_WORDS = 300;
+const MAX_WORDS = 300;
 /** Maximum silence of the server, milliseconds: storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
 /** Bytes of a message per FETCH. */
 const PIECE = 1024 * 1024;
 /** Limits for a literal and a line from the server: more than any response needs, well below total memory. */
-const LONGEST_LITERAL = 256 * 1024 * 1024;
-const LONGEST_LINE = 16 * 1024 * 1024;
+const MAX_LITERAL = 256 * 1024 * 1024;
+const MAX_LINE = 16 * 1024 * 1024;
 
 /**
  * Connects and signs in.
@@ -367,9 +367,9 @@ export async function connectImap(
     connectionTimeout: CONNECT,
     greetingTimeout: CONNECT,
     socketTimeout: SILENCE,
-    maxLiteralSize: LONGEST_LITERAL,
-    maxLineLength: LONGEST_LINE,
-    maxResponseSize: LONGEST_LITERAL + LONGEST_LINE,
+    maxLiteralSize: MAX_LITERAL,
+    maxLineLength: MAX_LINE,
+    maxResponseSize: MAX_LITERAL + MAX_LINE,
   });
   // A broken connection also fails the command in progress, which reports it.
   client.on('error', () => {});
@@ -602,7 +602,7 @@ function fieldsOf(error: unknown) {
     status: string('responseStatus'),
     response: string('serverResponseCode')?.toUpperCase() ?? null,
     code: string('code'),
-    text: words.slice(0, MOST_WORDS),
+    text: words.slice(0, MAX_WORDS),
     waitMs: typeof wait === 'number' && Number.isFinite(wait) ? wait : null,
   };
 }

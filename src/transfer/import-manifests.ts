@@ -23,9 +23,9 @@ export interface TargetFolder {
 }
 
 /** Limits for manifests, which come from untrusted sources: longer names and flags, or more flags, are ignored. */
-const MOST_NAME = 4096;
-const MOST_FLAG = 255;
-const MOST_FLAGS = 255;
+const MAX_NAME = 4096;
+const MAX_FLAG = 255;
+const MAX_FLAGS = 255;
 /** Sorts after every path: SQLite sorts blobs after text. */
 const LAST = Buffer.alloc(0);
 
@@ -98,7 +98,7 @@ export class ExportIndex {
     if (row === undefined) return undefined;
     const entry: ManifestEntry = JSON.parse(row.entry);
     const { folder, mailbox } = entry;
-    const usable = folder !== '' && folder.length <= MOST_NAME && mailbox.length <= MOST_NAME;
+    const usable = folder !== '' && folder.length <= MAX_NAME && mailbox.length <= MAX_NAME;
     return usable ? entry : undefined;
   }
 
@@ -147,13 +147,13 @@ export class ExportIndex {
  * @param name the file's current name
  */
 export function flagsOf(entry: ManifestEntry, name: string): string[] {
-  const flags = entry.flags.filter((flag) => flag !== '' && flag.length <= MOST_FLAG);
+  const flags = entry.flags.filter((flag) => flag !== '' && flag.length <= MAX_FLAG);
   const exported = new Set(flagsFromName(entry.path).map((flag) => flag.toLowerCase()));
   const now = flagsFromName(name);
   const unmarked = flags.filter((flag) => !exported.has(flag.toLowerCase()));
   const kept = flags.filter((flag) => now.some((it) => it.toLowerCase() === flag.toLowerCase()));
   const added = now.filter((flag) => !exported.has(flag.toLowerCase()));
-  return [...new Set([...unmarked, ...kept, ...added])].slice(0, MOST_FLAGS);
+  return [...new Set([...unmarked, ...kept, ...added])].slice(0, MAX_FLAGS);
 }
 
 /** Accepts names as in RFC 6154 only. */

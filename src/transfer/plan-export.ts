@@ -295,7 +295,7 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
 }
 
 /** Further failures are counted and listed only in the manifest. */
-const MOST_NAMED = 10_000;
+const MAX_NAMED = 10_000;
 
 export interface Planned extends Selected {
   readonly plan: ExportPlan;
@@ -388,7 +388,7 @@ class Planning {
     const at = { mailbox: address, folder: path, ...namesakeOf(folder), generation, uid };
     const missing = { id: null, ...at, reason: 'quarantined' } as const;
     this.plan.addMissing(missing);
-    if (this.failures.length < MOST_NAMED) this.failures.push(missing);
+    if (this.failures.length < MAX_NAMED) this.failures.push(missing);
   }
 
   #pathOf(

@@ -32,8 +32,8 @@ import { type ZipReader, ZipUnreadable } from './read-zip.ts';
 /** Bytes of a source read for its header. */
 const HEAD_BYTES = 256 * 1024;
 const FIELD_CHARS = 64 * 1024;
-const MOST_ADDRESSES = 1000;
-const MOST_HOPS = 20;
+const MAX_ADDRESSES = 1000;
+const MAX_HOPS = 20;
 /** Header dates more than a day ahead come from a wrong clock. */
 const CLOCK_SLACK_MS = 86_400_000;
 
@@ -70,7 +70,7 @@ export function listingOf(
       .flatMap(({ value }) =>
         addressparser(rawText(value.slice(0, FIELD_CHARS), hint), { flatten: true }),
       )
-      .slice(0, MOST_ADDRESSES)
+      .slice(0, MAX_ADDRESSES)
       .map(({ name: shown, address }) => ({
         name: fieldText(shown ?? '', FIELD_CHARS, hint),
         address: address ?? '',
@@ -96,7 +96,7 @@ export function listingOf(
 
 /** Returns the topmost past date in a Received field, else that of the Date field. */
 function headerDate(fields: readonly RawField[], now: number): number | null {
-  const hops = fields.filter(({ name }) => name === 'received').slice(0, MOST_HOPS);
+  const hops = fields.filter(({ name }) => name === 'received').slice(0, MAX_HOPS);
   const texts = [
     ...hops.map(({ value }) => value.slice(value.lastIndexOf(';') + 1)),
     textOf(fieldOf(fields, 'date'), null),
@@ -120,7 +120,7 @@ interface LabelFolder {
   readonly specialUse: string | null;
 }
 
-const MOST_KEYWORDS = 100;
+const MAX_KEYWORDS = 100;
 const KEYWORD = /^[!-[\]-~]{1,100}$/;
 const STATUS_FLAGS: Readonly<Record<string, string>> = {
   ...{ R: '\\Seen', A: '\\Answered', F: '\\Flagged', T: '\\Draft', D: '\\Deleted' },
@@ -146,7 +146,7 @@ function marksInHeader(head: Buffer): HeaderMarks {
   const keywords = `${value('x-keywords').replaceAll(',', ' ')} ${value('x-mozilla-keys')}`
     .split(/\s+/)
     .filter((word) => KEYWORD.test(word))
-    .slice(0, MOST_KEYWORDS);
+    .slice(0, MAX_KEYWORDS);
   const flags = [
     ...letters.flatMap((letter) => STATUS_FLAGS[letter] ?? []),
     ...MOZILLA_FLAGS.filter(([bit]) => (bits & bit) !== 0).map(([, flag]) => flag),
@@ -171,7 +171,7 @@ function hexadecimal(text: string): number {
   return /^[0-9a-f]{1,8}$/i.test(text) ? Number.parseInt(text, 16) : 0;
 }
 
-const MOST_LABELS = 100;
+const MAX_LABELS = 100;
 const LABEL_CHARS = 1000;
 
 /** Splits labels at commas; a label with a comma is quoted. */
@@ -179,7 +179,7 @@ function labelsIn(text: string): string[] {
   return [...text.matchAll(/"((?:[^"\\]|\\.)*)"|[^,]+/g)]
     .map(([whole, inQuotes]) => (inQuotes?.replace(/\\(.)/g, '$1') ?? whole).trim())
     .filter((label) => label !== '' && label.length <= LABEL_CHARS)
-    .slice(0, MOST_LABELS);
+    .slice(0, MAX_LABELS);
 }
 
 /**

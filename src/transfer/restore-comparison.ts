@@ -510,7 +510,7 @@ function near({ wanted, found }: Unsettled): PlannedMessage[] {
 }
 
 /** Maximum messages read from the folder to find one archived message. */
-const MOST_READ = 5;
+const MAX_READ = 5;
 
 /** Settles messages that the server stored with known changes. */
 async function settleChanged(
@@ -529,7 +529,7 @@ async function settleChanged(
     const nearest = candidates
       .filter(({ size }) => isNear(form.size, size))
       .toSorted((a, b) => away(a) - away(b));
-    for (const one of nearest.slice(0, MOST_READ)) {
+    for (const one of nearest.slice(0, MAX_READ)) {
       if ((await changesIn(form, connection.pieces(one.uid))) === undefined) continue;
       plan.present(message.seq, one.uid, false);
       candidates.splice(candidates.indexOf(one), 1);

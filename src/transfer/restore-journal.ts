@@ -308,9 +308,9 @@ export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | u
 }
 
 /** Consecutive failures after which a run ends; with pauses about four minutes. */
-const MOST_FAILURES = 8;
+const MAX_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
-const LONGEST_PAUSE = 60_000;
+const MAX_PAUSE = 60_000;
 
 /** One connection to the server, reconnected whenever it breaks. */
 export class Line {
@@ -379,13 +379,13 @@ export class Line {
   async #pause(cause: MailkeepError): Promise<void> {
     this.#failures += 1;
     const { host, sleep } = this.deps;
-    if (this.#failures > MOST_FAILURES) {
+    if (this.#failures > MAX_FAILURES) {
       const { reason, text } = cause.facts;
       const facts = { host, tries: this.#failures - 1, reason: String(reason ?? text) };
       throw restoreError('restore-gave-up', facts, cause);
     }
     const asked = isRestoreError(cause, 'restore-throttled') ? cause.facts.waitMs : null;
-    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (this.#failures - 1));
+    const pause = Math.min(MAX_PAUSE, FIRST_PAUSE * 2 ** (this.#failures - 1));
     await sleep(Math.max(asked ?? 0, pause));
   }
 }

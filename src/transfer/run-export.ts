@@ -77,7 +77,7 @@ function dueOf({ outcome, place }: Placed): Expected[] {
 }
 
 /** Further failures are counted and in the manifest, but not in the result. */
-const MOST_FAILURES = 10_000;
+const MAX_FAILURES = 10_000;
 
 /**
  * Exports the places of a selection, with sources bit for bit. Reports messages with damaged, purged or incomplete
@@ -135,7 +135,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       /** Places of earlier exports to this target that are outside the selection and still there. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
-      failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
+      failures: [...planned.failures, ...run.failures].slice(0, MAX_FAILURES),
       /** Path of the manifest; for a zip, the path inside it. */
       manifest: target.manifest,
       /** True if the signal stopped it early: repeating the export continues it. */
@@ -238,7 +238,7 @@ class ExportRun {
     this.plan.failed(rank);
     this.plan.addMissing(place);
     this.counts[reason] += 1;
-    if (this.failures.length < MOST_FAILURES) this.failures.push(place);
+    if (this.failures.length < MAX_FAILURES) this.failures.push(place);
   }
 }
 

@@ -54,9 +54,9 @@ interface ImportOrder {
 
 export type ImportResult = Awaited<ReturnType<Import['run']>>;
 
-const MOST_FAILURES = 10_000;
-const MOST_DOUBTS = 1000;
-const MOST_PASSED_OVER = 10_000;
+const MAX_FAILURES = 10_000;
+const MAX_DOUBTS = 1000;
+const MAX_PASSED_OVER = 10_000;
 
 /**
  * Imports mail from files as a separate mailbox, bit for bit. Skips messages that their folder has or ever had, so
@@ -101,10 +101,10 @@ interface OpenFolder {
 }
 
 /** Longer sources are not checked for being blank. */
-const MOST_BLANK = 64 * 1024;
+const MAX_BLANK = 64 * 1024;
 
 function isBlank(source: FetchedSource): boolean {
-  if (source.kind !== 'buffer' || source.bytes.length > MOST_BLANK) return false;
+  if (source.kind !== 'buffer' || source.bytes.length > MAX_BLANK) return false;
   return source.bytes.every(
     (byte) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d) || byte === 0,
   );
@@ -161,7 +161,7 @@ class Import {
     }
     if (!signal.aborted) {
       for (const at of this.manifests.unmet()) {
-        if (this.#failures.length >= MOST_FAILURES) break;
+        if (this.#failures.length >= MAX_FAILURES) break;
         this.#failed(at, 'listed-but-missing');
       }
     }
@@ -269,18 +269,17 @@ class Import {
 
   #passOver(at: string): void {
     this.#counts.passedOver += 1;
-    if (this.#passedOverPaths.length < MOST_PASSED_OVER)
-      this.#passedOverPaths.push(this.#named(at));
+    if (this.#passedOverPaths.length < MAX_PASSED_OVER) this.#passedOverPaths.push(this.#named(at));
   }
 
   #doubted(at: string, line: DoubtfulLine): void {
     this.#counts.doubtful += 1;
-    if (this.#doubtfulLines.length < MOST_DOUBTS)
+    if (this.#doubtfulLines.length < MAX_DOUBTS)
       this.#doubtfulLines.push({ path: this.#named(at), ...line });
   }
 
   #failed(at: string, reason: FailureReason): void {
-    if (this.#failures.length < MOST_FAILURES)
+    if (this.#failures.length < MAX_FAILURES)
       this.#failures.push({ path: this.#named(at), reason });
   }
 

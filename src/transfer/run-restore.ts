@@ -202,7 +202,7 @@ interface Batch {
 }
 
 /** Bytes of a batch, read while the previous batch is sent; a larger message goes alone. */
-const MOST_TOGETHER = 512 * 1024;
+const MAX_TOGETHER = 512 * 1024;
 
 /** The messages of a folder in batches, each read while the previous one is sent. */
 class Batches {
@@ -221,14 +221,14 @@ class Batches {
     const messages: PlannedMessage[] = [];
     let size = 0;
     for (let next = this.#next; next !== undefined; next = this.#next) {
-      const isFull = messages.length >= most || size + next.size > MOST_TOGETHER;
+      const isFull = messages.length >= most || size + next.size > MAX_TOGETHER;
       if (messages.length > 0 && isFull) break;
       messages.push(next);
       size += next.size;
       this.#take();
     }
     if (messages.length === 0) return undefined;
-    if (size > MOST_TOGETHER) return { size, read: () => this.#readAll(messages) };
+    if (size > MAX_TOGETHER) return { size, read: () => this.#readAll(messages) };
     const reading = this.#readAll(messages);
     // The consumer gets the error; a rejection may come earlier.
     reading.catch(() => {});
@@ -302,7 +302,7 @@ function verdictOn({ response, text }: Refused): RefusalReason {
 }
 
 /** A message that breaks the connection this often is refused, so that the others can be sent. */
-const MOST_BREAKS = 3;
+const MAX_BREAKS = 3;
 
 interface SharedRun {
   readonly plan: RestorePlan;
@@ -338,7 +338,7 @@ interface Sent {
 }
 
 /** Larger messages wait for the server to accept their size first. */
-const MOST_UNASKED = 1024 * 1024;
+const MAX_UNASKED = 1024 * 1024;
 
 /** Sends the due messages of one folder in order, and verifies the folder at the end. */
 class FolderRun {
@@ -444,7 +444,7 @@ class FolderRun {
           content: ready[i]?.form.content ?? Buffer.alloc(0),
         }));
         // Some servers close the connection if a message is too large for them.
-        const asks = breaks > 0 || sent.some(({ size }) => size > MOST_UNASKED);
+        const asks = breaks > 0 || sent.some(({ size }) => size > MAX_UNASKED);
         const answer = connection.append(this.path, messages, asks);
         answer.catch(() => {});
         await nextTurn();
@@ -466,8 +466,8 @@ class FolderRun {
           // The next run determines whether they arrived.
           if (uids === undefined) return;
           const rest = this.#settleFound(ready, sent, uids);
-          if (alone !== undefined && rest.length > 0 && breaks < MOST_BREAKS) continue;
-          if (breaks < MOST_BREAKS) return this.#sendEach(rest, breaks);
+          if (alone !== undefined && rest.length > 0 && breaks < MAX_BREAKS) continue;
+          if (breaks < MAX_BREAKS) return this.#sendEach(rest, breaks);
           for (const { message } of rest) this.shared.plan.refuse(message.seq, 'server', BROKE);
           return;
         }
@@ -720,7 +720,7 @@ function trials(path: string, words: string, delimiter: string): string[] {
 const LARGE = 8 * 1024 * 1024;
 
 /** Further messages are only counted. */
-const MOST_NAMED = 10_000;
+const MAX_NAMED = 10_000;
 
 /**
  * Restores messages of an archive into mailboxes of an IMAP server: plans the targets, sends missing messages and
@@ -1030,10 +1030,10 @@ class Restore {
       ...{ folders, ...total, limits, expected: this.#expected, rate: this.#rate },
       refusals: plan.refusals(),
       /** Refused messages, up to a limit. */
-      failures: plan.refused(MOST_NAMED),
+      failures: plan.refused(MAX_NAMED),
       /** Messages that differ from the archive; in a dry run, those whose flags or dates will differ. */
       altered: plan.alterations(),
-      alterations: plan.altered(MOST_NAMED),
+      alterations: plan.altered(MAX_NAMED),
       leftOut: this.#leftOut,
       looked: {
         compared: sumOf(this.#looks, ({ compared }) => compared),

@@ -665,7 +665,7 @@ export type SegmentReport =
     };
 
 /** More threads would wait for the disk, and each keeps a segment's results in memory. */
-const MOST_THREADS = 4;
+const MAX_THREADS = 4;
 
 /** One for the catalog file, one for the first segment. */
 const NEEDED_THREADS = 2;
@@ -719,7 +719,7 @@ export function proverOnThreads(atOnce = 0): SegmentProver {
 }
 
 function threads() {
-  const width = Math.min(MOST_THREADS, availableParallelism());
+  const width = Math.min(MAX_THREADS, availableParallelism());
   const pool = new JobPool<ThreadJob, readonly string[], SegmentReport>(width, {
     name: 'mailkeep-verify',
     file: builtWorker('verify-worker'),

@@ -71,7 +71,7 @@ export interface FoundInCopy {
 }
 
 /** Up to this many damaged objects are uploaded individually; a copy with more is refreshed. */
-const MOST_NAMES = 10_000;
+const MAX_NAMES = 10_000;
 /** Objects needed to open, describe and locate a copy. */
 const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
 
@@ -91,7 +91,7 @@ export function rememberCopyChecked(
   change(state, to, (known) => {
     const isFull = checked >= of;
     const fullAt = isFull ? at : (known.checked?.fullAt ?? null);
-    const names = data.map(({ name }) => name).slice(0, MOST_NAMES);
+    const names = data.map(({ name }) => name).slice(0, MAX_NAMES);
     const damage = damageOf(data, known.damage, at, { names }) ?? (isFull ? null : known.damage);
     const unkept = damageOf(small, known.unkept, at, {});
     return { ...known, checked: { at, checked, of, unit, found, fullAt }, damage, unkept };

@@ -2,10 +2,10 @@ import { defineErrors, reasonText } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
 /** Findings listed in one sentence. */
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 function listed(findings: readonly string[], found: number): string {
-  const named = findings.slice(0, MOST_NAMED);
+  const named = findings.slice(0, MAX_NAMED);
   const more = found - named.length;
   return `${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }

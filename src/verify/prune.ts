@@ -144,7 +144,7 @@ export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead
 }
 
 /** Maximum messages pruned per run: the plan is held in memory. */
-const MOST_MESSAGES = 100_000;
+const MAX_MESSAGES = 100_000;
 
 interface PlannedMessage {
   readonly id: MessageId;
@@ -193,7 +193,7 @@ export function planPrune(policy: Policy, known: Known) {
       places: places.map((place) => endedPlace(place, known, confirmations)),
     });
     if (!verdict.prune) add(kept, verdict.reason, size);
-    else if (prune.length === MOST_MESSAGES) left += 1;
+    else if (prune.length === MAX_MESSAGES) left += 1;
     else {
       add(byReason, verdict.reason, size);
       prune.push({ id, size, subject, reason: verdict.reason, places });

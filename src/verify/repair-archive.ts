@@ -476,7 +476,7 @@ function idOfCheckpoints(dir: string): string | undefined {
 }
 
 /** Maximum files read from a folder of checkpoints: anyone may have filled that of a copy. */
-const MOST_CHECKPOINTS = 1000;
+const MAX_CHECKPOINTS = 1000;
 
 /**
  * Yields a folder's checkpoints signed by this archive's own key, newest names first; none without a key or
@@ -491,7 +491,7 @@ function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, u
   let names: readonly string[];
   try {
     own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
-    names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MOST_CHECKPOINTS);
+    names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MAX_CHECKPOINTS);
   } catch (error) {
     // An unreadable file proves nothing.
     if (!hasCode(error, 'checkpoint-key') && errnoOf(error) === undefined) throw error;

@@ -15,7 +15,7 @@ const KEY = 'last';
 const DRILL = 'drill';
 
 /** Maximum remembered findings; all are counted. */
-const MOST_KEPT = 100;
+const MAX_KEPT = 100;
 
 /** One minute: another run may end and write just before this one writes its earlier result. */
 const SET_BACK_MS = 60_000;
@@ -182,7 +182,7 @@ function damageAfter(
   const remembered = [
     ...all.filter(({ what }) => what !== 'catalog'),
     ...all.filter(({ what }) => what === 'catalog'),
-  ].slice(0, MOST_KEPT);
+  ].slice(0, MAX_KEPT);
   const totals = countByKind(kept);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
     // Counted findings may be the same ones again: adding them would count them on every run.

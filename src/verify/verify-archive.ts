@@ -114,7 +114,7 @@ class Beyond {
   }
 }
 
-const MOST_REBUILT = 1_000;
+const MAX_REBUILT = 1_000;
 
 /** Messages that need bytes from elsewhere in the log, with the blobs they need. */
 interface DeferredMessages {
@@ -150,7 +150,7 @@ function* jobsOf(
   { dir, messages: deferred, locator }: DeferredMessages,
   width: number,
 ): Generator<MessagesJob, void, undefined> {
-  const most = Math.min(MOST_REBUILT, Math.ceil(deferred.size / width));
+  const most = Math.min(MAX_REBUILT, Math.ceil(deferred.size / width));
   let messages = new Map<MessageId, Position | undefined>();
   let blobs = new Map<BlobHash, Position>();
   for (const [id, needed] of deferred) {

@@ -155,7 +155,7 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<LookA
 }
 
 /** Maximum bytes of a form with a query: each of its 4,000 characters may need nine. */
-const MOST_BYTES = 40_000;
+const MAX_BYTES = 40_000;
 
 /** Lists, saves and forgets saved searches, which the command line shares. */
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
@@ -163,7 +163,7 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   app.get('/api/saved', (context) => context.json({ data: savedSearches(dataDir) }));
   const change = (path: string, act: (field: (name: string) => string) => Saving): void => {
     app.post(path, async (context: RequestContext) => {
-      const fields = await formBody(context.req.raw, MOST_BYTES);
+      const fields = await formBody(context.req.raw, MAX_BYTES);
       if (fields === null) return context.json({ error: { code: 'bad-form' } }, 400);
       return context.json({ data: act((name) => fields.get(name) ?? '') });
     });

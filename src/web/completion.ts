@@ -9,7 +9,7 @@ import { accountsFor, type ServedReader, searchesFor } from './served-archive.ts
 import {
   type CompletionRequest,
   type CompletionRow,
-  MOST_ROWS,
+  MAX_ROWS,
   operatorRows,
   type OfferedRow as Row,
   type TypedWord,
@@ -88,7 +88,7 @@ const PEOPLE_MS = 6;
 /** Time limit for counts of people without sums, in milliseconds. */
 const COUNTING_MS = 12;
 /** Maximum messages of a person to count individually. */
-const MOST_COUNTED = 20_000;
+const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
 const SPAN = { start: 0, end: 0 };
@@ -103,7 +103,7 @@ export class Completion {
     // Counts are as of now.
     const isPast = /(?:^|\s)asof:/i.test(request.query);
     return this.#of(reader, word, request)
-      .slice(0, MOST_ROWS)
+      .slice(0, MAX_ROWS)
       .map((row) => ({ ...row, from, to, count: isPast ? null : row.count }));
   }
 
@@ -163,7 +163,7 @@ function folders(
     .toSorted((a, b) => a.rank - b.rank || (a.folder.folder < b.folder.folder ? -1 : 1));
   const rows = new Map<string, Row>();
   for (const { folder } of ranked) {
-    if (rows.size >= MOST_ROWS) break;
+    if (rows.size >= MAX_ROWS) break;
     const path = writtenFor('in', folder.folder);
     const isShared = new Set((byPath.get(folder.folder) ?? []).map(mailboxKey)).size > 1;
     // A minus would exclude only the folder, and still search for the mailbox.
@@ -218,7 +218,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
   };
   const wanted = typed.replace(/^</, '');
   const found = catalog.stats
-    .people(wanted, MOST_ROWS, undefined, within(PEOPLE_MS))
+    .people(wanted, MAX_ROWS, undefined, within(PEOPLE_MS))
     .filter(({ address }) => EXACT.test(address));
   const hasTime = within(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
@@ -226,7 +226,7 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
     const exact = { from: sent, recip: received }[operator];
     const isExact = exact !== undefined || operator === 'contact';
     const insert = isExact ? `<${address}>` : writtenFor('to', address);
-    const isFew = sent + received <= MOST_COUNTED;
+    const isFew = sent + received <= MAX_COUNTED;
     return {
       insert,
       label: name ?? address,
@@ -266,7 +266,7 @@ function mailboxes({ catalog }: ServedReader, typed: string): Row[] {
 
 function types({ catalog }: ServedReader, typed: string): Row[] {
   return catalog.stats
-    .types(typed, MOST_ROWS)
+    .types(typed, MAX_ROWS)
     .filter(({ type }) => isWritable(type))
     .map(({ type, contents }) => ({
       insert: writtenFor('mime', type),

@@ -32,7 +32,7 @@ export interface Periods {
 }
 
 /** Maximum bars of a chart: an older archive is shown from then on. */
-const MOST_PERIODS = 1_200;
+const MAX_PERIODS = 1_200;
 
 /**
  * Returns the periods of a range, which ends with the one that contains `now`.
@@ -56,7 +56,7 @@ export function periodsOf(
         : range === '1y'
           ? 53
           : monthsFrom(first, now, zone);
-  return { unit, list: consecutive(unit, Math.min(count, MOST_PERIODS), now, zone) };
+  return { unit, list: consecutive(unit, Math.min(count, MAX_PERIODS), now, zone) };
 }
 
 /** Returns the last hours up to the current one. They start on UTC hours, so in some zones at half past. */

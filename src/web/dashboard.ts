@@ -38,9 +38,9 @@ import { knownZone, type ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
 /** Maximum mailboxes with their own colour; the others are combined. */
-const MOST_SERIES = 4;
+const MAX_SERIES = 4;
 /** Maximum rows of a bar list; the others are combined. */
-const MOST_ROWS = 7;
+const MAX_ROWS = 7;
 
 /** A mailbox of a dashboard, by address: several hosts may have the same one. */
 interface ShownMailbox {
@@ -64,8 +64,8 @@ function ofReceived(
     .map((mailbox) => ({ mailbox, sums: received.all(inBox(mailbox.ids)) }))
     .filter(({ sums }) => sums.messages > 0)
     .sort((a, b) => b.sums.messages - a.sums.messages);
-  const hasOthers = sorted.length > MOST_SERIES;
-  const shown = sorted.slice(0, MOST_SERIES).map(({ mailbox }) => mailbox);
+  const hasOthers = sorted.length > MAX_SERIES;
+  const shown = sorted.slice(0, MAX_SERIES).map(({ mailbox }) => mailbox);
   const series = seriesOf(received, shown, hasOthers, narrow);
   const counted = series.reduce((sum, one) => sum + one.count, 0);
   const sums = received.of(() => true);
@@ -76,7 +76,7 @@ function ofReceived(
   });
   const seriesAt = (address: string): number => {
     const at = shown.findIndex((one) => one.address.toLowerCase() === address.toLowerCase());
-    return at < 0 ? MOST_SERIES : at;
+    return at < 0 ? MAX_SERIES : at;
   };
   return {
     kept: {
@@ -162,8 +162,8 @@ function oneSeries(received: Received, name: string, fits: Fits, query: string) 
 
 /** Returns the first rows, and the rest combined into one. */
 function gathered(rows: readonly StoredBytes[]): StoredBytes[] {
-  if (rows.length <= MOST_ROWS) return [...rows];
-  const rest = rows.slice(MOST_ROWS - 1);
+  if (rows.length <= MAX_ROWS) return [...rows];
+  const rest = rows.slice(MAX_ROWS - 1);
   const bytes = rest.reduce((sum, row) => sum + row.bytes, 0);
   const others = {
     name: `${rest.length} others`,
@@ -172,7 +172,7 @@ function gathered(rows: readonly StoredBytes[]): StoredBytes[] {
     messages: null,
     query: null,
   };
-  return [...rows.slice(0, MOST_ROWS - 1), others];
+  return [...rows.slice(0, MAX_ROWS - 1), others];
 }
 
 function shortName(address: string): string {
@@ -225,7 +225,7 @@ function offsets(zone: string | undefined): (time: number) => number {
 
 /** Maximum age of a recent verification: a day, plus the time that it takes. */
 const RECENT_MS = 26 * HOUR_MS;
-const MOST_ENTRIES = 8;
+const MAX_ENTRIES = 8;
 
 function diskSamples(
   state: StateFile | undefined,
@@ -354,7 +354,7 @@ function quarantinedNow(
   const open = quarantine.open().filter(({ host, mailbox }) => isShown(host, mailbox));
   const entries = open
     .toSorted((a, b) => b.since - a.since || a.uid - b.uid)
-    .slice(0, MOST_ENTRIES)
+    .slice(0, MAX_ENTRIES)
     .map((entry) => ({
       since: entry.since,
       address: entry.address,
@@ -437,10 +437,10 @@ function typeGroups(
     .sort((a, b) => b.bytes - a.bytes);
 }
 
-const MOST_PEOPLE = 8;
+const MAX_PEOPLE = 8;
 const HOURS = 48;
 /** Maximum folders whose proofs are shown: the least recently compared. */
-const MOST_PROOFS = 2_000;
+const MAX_PROOFS = 2_000;
 
 type Archive = ServedReader;
 
@@ -600,7 +600,7 @@ function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narro
       return { address, folder, at, complete: complete !== false, query };
     })
     .sort((a, b) => (a.at ?? 0) - (b.at ?? 0))
-    .slice(0, MOST_PROOFS);
+    .slice(0, MAX_PROOFS);
 }
 
 /** Returns the bytes of attachments by common type names; each content counts once. */
@@ -618,7 +618,7 @@ function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredB
 function correspondents({ catalog }: Archive, { filter, range, zone }: DashboardView, now: number) {
   const last = wallTime(now, zone ?? undefined).year;
   if (range === 'all') {
-    const people = catalog.charts.correspondents(filter, null, MOST_PEOPLE);
+    const people = catalog.charts.correspondents(filter, null, MAX_PEOPLE);
     return { years: 'all years', people, term: '' };
   }
   const first = range === '1y' || range === null ? last - 1 : last;
@@ -629,7 +629,7 @@ function correspondents({ catalog }: Archive, { filter, range, zone }: Dashboard
   const years: Years = { first, last, low: docidAt(period.from), high: docidAt(period.to) };
   return {
     years: first === last ? String(last) : `${first} and ${last}`,
-    people: catalog.charts.correspondents(filter, years, MOST_PEOPLE),
+    people: catalog.charts.correspondents(filter, years, MAX_PEOPLE),
     term: dateTerm(period),
   };
 }
@@ -655,7 +655,7 @@ function timeOf(docid: number | undefined): number | undefined {
   return docid === undefined ? undefined : Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
-const MOST_MAILBOXES = 8;
+const MAX_MAILBOXES = 8;
 
 /** Makes the dashboard. The cached sums support only queries for mailboxes and accounts, as of now. */
 export function dashboardPage(
@@ -697,7 +697,7 @@ export function dashboardPage(
       range,
       base,
       commit: { number: reached, time: catalog.commitAt(Number.MAX_SAFE_INTEGER)?.time ?? null },
-      mailboxes: known.slice(0, MOST_MAILBOXES).map((mailbox) => ({
+      mailboxes: known.slice(0, MAX_MAILBOXES).map((mailbox) => ({
         name: mailbox.address.split('@', 1)[0] ?? mailbox.address,
         query: mailboxText([mailbox]),
       })),

@@ -8,7 +8,7 @@ import { DOWNLOAD_POLICY } from './security-headers.ts';
 import type { ReadingFor } from './served-archive.ts';
 
 /** Maximum bytes of a query or a subject in a file name. The rest of the name is never cut. */
-const MOST_BYTES = 120;
+const MAX_BYTES = 120;
 
 /**
  * Returns the file name of an export, such as `mailkeep from ada 2026-11-25 commit 12.zip`: the query, the day of the
@@ -51,7 +51,7 @@ function readable(text: string): string {
     .split(/[\s:/\\]+/)
     .filter((word) => word !== '')
     .join(' ');
-  return cutName(words, MOST_BYTES);
+  return cutName(words, MAX_BYTES);
 }
 
 function dayOf(ms: number): string {

@@ -37,10 +37,10 @@ const HEARTBEAT_MS = 20_000;
 /** Delay before a browser reopens a broken stream. Milliseconds. */
 const RETRY_MS = 5_000;
 /** Maximum open streams, per session and in total. */
-const MOST_OF_SESSION = 8;
+const MAX_OF_SESSION = 8;
 const MOST = 64;
 /** Maximum events that a browser has not read: beyond it, the browser is gone or asleep. */
-const MOST_UNREAD = 16;
+const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
@@ -62,7 +62,7 @@ export class EventStreams {
   /** Returns an event stream for a session, starting with the current commit; null if there are too many. */
   open(listener: Listener): Response | null {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
-    if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MOST_OF_SESSION)
+    if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MAX_OF_SESSION)
       return null;
     const sent = this.#reached(listener);
     const sentAt = this.options.now();
@@ -109,7 +109,7 @@ export class EventStreams {
   #inform(stream: Stream, reached: Reached): void {
     const { sessions, now } = this.options;
     const at = now();
-    const isGone = (stream.controller.desiredSize ?? 0) < -MOST_UNREAD;
+    const isGone = (stream.controller.desiredSize ?? 0) < -MAX_UNREAD;
     if (isGone || !sessions.isOpen(stream.listener.key, at)) {
       this.#forget(stream);
       stream.controller.close();

@@ -121,7 +121,7 @@ export function downloadFormat(text: string | undefined): DownloadFormat | undef
   return DOWNLOAD_FORMATS.find((format) => format === text);
 }
 
-const MOST_RUNNING = 2;
+const MAX_RUNNING = 2;
 
 /** Why nothing is exported, with the HTTP status. */
 const REFUSED = {
@@ -152,7 +152,7 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
     chosen: Extract<Chosen, { format: 'zip' | 'mbox' }>,
     signal: AbortSignal,
   ): Promise<Response> => {
-    if (running >= MOST_RUNNING) return refused(context, 'busy');
+    if (running >= MAX_RUNNING) return refused(context, 'busy');
     running += 1;
     const release = (): void => {
       running -= 1;

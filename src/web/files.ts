@@ -26,13 +26,13 @@ import type { BlobHash, MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
-import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
+import { MAX_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
 import { attachmentDownload, attachmentsName, type Download } from './downloads.ts';
 import { within } from './mail-list.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
 import { contentText, type NoText, readContent } from './message-view.ts';
-import { bytesOf, isTooMuch, MOST_FILES, type SavedFile } from './pages/message-props.ts';
+import { bytesOf, isTooMuch, MAX_FILES, type SavedFile } from './pages/message-props.ts';
 import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
@@ -40,7 +40,7 @@ import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts
 import { understandQuery } from './understood-query.ts';
 
 /** Maximum bytes of a message's attachments in memory; beyond that, the message is read again for each. */
-const MOST_HELD = 64 * 1024 * 1024;
+const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
 /**
@@ -81,7 +81,7 @@ async function* zipped(
       date: date === null ? null : Date.parse(date),
       bytes,
     });
-    if (bytesOf(own) > MOST_HELD) {
+    if (bytesOf(own) > MAX_HELD) {
       for (const file of own) {
         const download = await attachmentDownload(reader, id, file.number, how);
         if (download === undefined) missing.push(notSaved(file, NOT_THERE));
@@ -140,7 +140,7 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how:
       }
       if (!('bytes' in piece)) continue;
       held += piece.bytes.byteLength;
-      if (held > 2 * MOST_HELD)
+      if (held > 2 * MAX_HELD)
         return { pieces: new Map<number, Uint8Array[]>(), problem: TOO_LARGE };
       if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
     }
@@ -162,8 +162,8 @@ const WALKING_MS = 400;
 const TEXTS_MS = 150;
 /** Time limit for all counts of a page, in milliseconds. */
 const COUNTING_MS = 150;
-const MOST_HOLDERS = 50;
-const MOST_SUMS = 200;
+const MAX_HOLDERS = 50;
+const MAX_SUMS = 200;
 
 type Sheet =
   | { readonly kind: 'picture' }
@@ -209,7 +209,7 @@ class FilesLists {
     const known = this.#sums.get(name);
     if (known !== undefined) return known;
     const sums = catalog.files.sums(request, within(COUNTING_MS));
-    if (this.#sums.size >= MOST_SUMS) this.#sums.clear();
+    if (this.#sums.size >= MAX_SUMS) this.#sums.clear();
     if (sums.complete) this.#sums.set(name, sums);
     return sums;
   }
@@ -225,7 +225,7 @@ async function fileDetail(
   how: ReadingFor,
 ) {
   const { catalog } = reader;
-  const found = catalog.files.content(request, hash, MOST_HOLDERS, within(WALKING_MS));
+  const found = catalog.files.content(request, hash, MAX_HOLDERS, within(WALKING_MS));
   if (found === undefined) return null;
   const { message, number, isCutOff, first, newest, isFound } = found;
   const read = await readContent(reader, { ...found, message: message.id }, how);
@@ -294,7 +294,7 @@ const SHOWN_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
 /** Whether a page may show it as a picture; its bytes decide once they are read. */
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
-  if (group !== 'pictures' || size > MOST_PICTURE_BYTES || size === 0 || isCutOff) return false;
+  if (group !== 'pictures' || size > MAX_PICTURE_BYTES || size === 0 || isCutOff) return false;
   return SHOWN.test(type) || (UNTOLD.test(type) && SHOWN_ENDING.test(filename ?? ''));
 }
 
@@ -322,7 +322,7 @@ function textOf(
   return { ...excerpts(known.text, soughtWords(node, ['any'])), truncated: known.truncated };
 }
 
-const MOST_COUNTS = 64;
+const MAX_COUNTS = 64;
 const ATTACHED = 'has:attachment';
 /**
  * Files that mail programs show inline are listed, except pictures. A type term applies to the whole message: one with
@@ -365,7 +365,7 @@ export class FilesMessagesCounts {
     const known = this.#counts.get(name);
     if (known !== undefined) return known;
     const found = catalog.countHitsWhile(request, within(COUNTING_MS));
-    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
+    if (this.#counts.size >= MAX_COUNTS) this.#counts.clear();
     if (found.complete) this.#counts.set(name, found);
     return found;
   }
@@ -397,7 +397,7 @@ function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,
 ): SavedFile[] | undefined {
-  const wanted = { ...request, limit: MOST_FILES + 1 };
+  const wanted = { ...request, limit: MAX_FILES + 1 };
   const { files, next } = catalog.files.page(wanted, within(LISTING_MS));
   const listed = files.map(({ message: { id, date }, number, filename, size }) => ({
     ...{ id, number, filename, size },
@@ -485,7 +485,7 @@ export class FilesPages {
       request === null
         ? undefined
         : reader.catalog.files.content(request, hash, 1, within(FINDING_MS));
-    if (found === undefined || found.group !== 'pictures' || found.size > MOST_PICTURE_BYTES)
+    if (found === undefined || found.group !== 'pictures' || found.size > MAX_PICTURE_BYTES)
       return undefined;
     const wanted = { ...found, message: found.message.id };
     const how = { spare: archive.spare, signal };

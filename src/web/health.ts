@@ -29,7 +29,7 @@ import type { ServedReader } from './served-archive.ts';
 import type { SideTag } from './side-tree.ts';
 import { understandQuery } from './understood-query.ts';
 
-const MOST_MAILBOXES = 200;
+const MAX_MAILBOXES = 200;
 
 function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: LinkedNumbers) {
   const { messages, bytes, logBytes, catalogBytes, attachments, commit, verification } = status;
@@ -37,7 +37,7 @@ function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: 
   return {
     matters,
     facts: { messages, bytes, logBytes, catalogBytes, attachments, commit, verification },
-    mailboxes: mailboxes.slice(0, MOST_MAILBOXES).map((mailbox) => {
+    mailboxes: mailboxes.slice(0, MAX_MAILBOXES).map((mailbox) => {
       const inBox = mailboxFilter(mailbox, mailboxes);
       const { address, unwatched, folders, provenAt, complete } = mailbox;
       return {
@@ -48,7 +48,7 @@ function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: 
         deleted: numbers.of(`${inBox} is:deleted`, mailbox.ended),
       };
     }),
-    more: Math.max(0, mailboxes.length - MOST_MAILBOXES),
+    more: Math.max(0, mailboxes.length - MAX_MAILBOXES),
   };
 }
 
@@ -117,9 +117,9 @@ function rowOf(status: FolderStatus, within: string, numbers: LinkedNumbers) {
 export type FolderRow = ReturnType<typeof rowOf>;
 
 /** Maximum deleted messages to judge for a page: about 50 µs each. */
-const MOST_JUDGED = 5_000;
-const MOST_LISTED = 100;
-const MOST_HOLDS = 100;
+const MAX_JUDGED = 5_000;
+const MAX_LISTED = 100;
+const MAX_HOLDS = 100;
 
 function retentionOf(
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
@@ -138,16 +138,16 @@ function retentionOf(
   const deleted = linked('is:deleted').linked ?? { count: 0, query: null };
   if (policy === null) return { policy: null, deleted };
   const { retention } = policy;
-  const holds = retention.hold.slice(0, MOST_HOLDS).map((hold) => {
+  const holds = retention.hold.slice(0, MAX_HOLDS).map((hold) => {
     const isMailbox = 'mailbox' in hold;
     const text = isMailbox ? hold.mailbox : hold.query;
     const found = linked(isMailbox ? filterText('mailbox', text) : text);
     // Null if it could not be counted.
     return { text, isMailbox, kept: found.linked, problem: found.problem };
   });
-  const isTooMany = deleted.query === null || deleted.count > MOST_JUDGED;
+  const isTooMany = deleted.query === null || deleted.count > MAX_JUDGED;
   const preview = isTooMany
-    ? ({ kind: 'too-many', most: MOST_JUDGED } as const)
+    ? ({ kind: 'too-many', most: MAX_JUDGED } as const)
     : previewOf(reader, state, policy);
   return {
     policy: { settings: retention, schedule: policy.pruneSchedule, holds, preview },
@@ -180,7 +180,7 @@ function previewOf(
     bytes: prune.reduce((sum, { size }) => sum + size, 0),
     removed: [...byReason].map(([reason, sum]) => ({ reason, ...sum })),
     kept: [...kept].map(([reason, sum]) => ({ reason, ...sum })),
-    list: prune.slice(0, MOST_LISTED).map(({ id, subject, size, reason, places }) => ({
+    list: prune.slice(0, MAX_LISTED).map(({ id, subject, size, reason, places }) => ({
       ...{ id, subject, size, reason },
       /** When it was last deleted, in milliseconds since the epoch. */
       endedAt: places.reduce<number | null>(
@@ -205,7 +205,7 @@ export const DAY_MS = 86_400_000;
 /** Runs that start within one column share one mark: no screen shows more. */
 const COLUMN_MS = DAY_MS / 480;
 /** Maximum runs of the last 24 hours to read: ten times those of a five-minute schedule. */
-const MOST_RECENT = 3_000;
+const MAX_RECENT = 3_000;
 const ROWS = 50;
 
 function runPages(
@@ -214,7 +214,7 @@ function runPages(
   { before, lane }: { before: number | undefined; lane: Lane | null },
 ) {
   const since = now - DAY_MS;
-  const recent = state?.runs.list({ limit: MOST_RECENT, since }) ?? [];
+  const recent = state?.runs.list({ limit: MAX_RECENT, since }) ?? [];
   const kinds = lane === null ? undefined : LANES[lane];
   const found = state?.runs.list({ limit: ROWS + 1, before, kinds }) ?? [];
   const runs = found.slice(0, ROWS);
@@ -233,7 +233,7 @@ function runPages(
       requests: recent.reduce((sum, { requests }) => sum + requests, 0),
       failed: recent.filter(isFailed).length,
     },
-    isCut: recent.length === MOST_RECENT,
+    isCut: recent.length === MAX_RECENT,
     lane,
     runs,
     /** The run to continue before; null on the last page. */
@@ -305,7 +305,7 @@ function quarantinePages(
 
 export type QuarantinePages = ReturnType<typeof quarantinePages>;
 
-const MOST_HELD = 500;
+const MAX_HELD = 500;
 
 function heldPages(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -318,7 +318,7 @@ function heldPages(
   if (all === 0) return { folders: [...folders.values()], all, shown: 0 };
   let shown = 0;
   for (const { line, folder } of catalog.listPlaces({ held: true })) {
-    if (shown === MOST_HELD) break;
+    if (shown === MAX_HELD) break;
     shown += 1;
     const { id, uid, date, subject, from } = line;
     const known = folders.get(folder.id) ?? { ...headOf(folder, state, policy), messages: [] };

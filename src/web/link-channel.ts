@@ -17,7 +17,7 @@ export const linkAnswer = z.object({ signInUrl: z.string() });
 /** Path of such requests, on a server's own socket and on the daemon's. */
 const LINK_PATH = '/link';
 
-const MOST_BYTES = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
 /** Timeout of a request, in milliseconds: a server answers at once or not at all. */
 const ASK_MS = 5_000;
 const SUFFIX = '.web.sock';
@@ -78,7 +78,7 @@ export async function openLinkChannel(options: {
 
 /** @throws Error for a body that is too long or not such a request */
 async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
-  const bytes = await bytesAtMost(request, MOST_BYTES);
+  const bytes = await bytesAtMost(request, MAX_BYTES);
   if (bytes === null) throw new Error('the message is too long');
   return linkMessage.parse(JSON.parse(bytes.toString('utf8')));
 }

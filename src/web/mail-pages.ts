@@ -36,10 +36,10 @@ import {
 } from './message-view.ts';
 import {
   type Conversation,
+  MAX_OF_THREAD,
+  MAX_UNFOLDED,
   type MessageContent,
   type MessagePlace,
-  MOST_OF_THREAD,
-  MOST_UNFOLDED,
   type Near,
   type NoMessage,
   type OpenMessage,
@@ -71,7 +71,7 @@ import {
 } from './understood-query.ts';
 
 /** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
-const MOST_TEXTS = 16;
+const MAX_TEXTS = 16;
 /** Time limit for counting all attachments, in milliseconds. */
 const COUNTING_MS = 150;
 
@@ -88,7 +88,7 @@ function attachmentNotes(
   const words = request === null ? [] : soughtWords(request.node, ['any']);
   let texts = 0;
   const hitIn = (textId: number | null): Snippet | null => {
-    if (words.length === 0 || textId === null || texts >= MOST_TEXTS) return null;
+    if (words.length === 0 || textId === null || texts >= MAX_TEXTS) return null;
     texts += 1;
     const known = intactText(catalog, textId);
     return known === undefined || known === 'damaged' ? null : (snippet(known.text, words) ?? null);
@@ -112,7 +112,7 @@ export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
 const NEAR_COUNTING_MS = 25;
 
 /** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
-const MOST_ADDRESS = 320;
+const MAX_ADDRESS = 320;
 
 function nearTo(
   reader: Pick<Reader, 'catalog'>,
@@ -123,7 +123,7 @@ function nearTo(
   const { from, date } = line;
   const [place] = line.places;
   const around: Omit<Near, 'found'>[] = [];
-  if (from !== null && from.address.length <= MOST_ADDRESS)
+  if (from !== null && from.address.length <= MAX_ADDRESS)
     around.push({
       label: `All mail with ${from.name === '' ? from.address : from.name}`,
       query: `contact:<${from.address}>`,
@@ -162,11 +162,11 @@ function dayQuery(ms: number): string {
 
 /** Time limit for all attempts together, in milliseconds. */
 const TRYING_MS = 100;
-const MOST_TERMS = 12;
+const MAX_TERMS = 12;
 /** Maximum letters to cut off a word: a plural or tense ending. */
-const LONGEST_ENDING = 3;
+const MAX_ENDING = 3;
 /** Minimum letters of a prefix: shorter ones match almost anything. */
-const SHORTEST_BEGINNING = 4;
+const MIN_BEGINNING = 4;
 /** Operators that search for words; null is a word without one. */
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
@@ -190,7 +190,7 @@ function nothingFound(
   const notes = unknown.map((name) => `${capital(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
   if (isEither) return { notes, without: null, beginning: null };
-  const left = terms.filter(({ operator }) => operator !== 'asof').slice(0, MOST_TERMS);
+  const left = terms.filter(({ operator }) => operator !== 'asof').slice(0, MAX_TERMS);
   const mayContinue = within(TRYING_MS);
   const attempt: Attempt = (other) => {
     const asked = mayContinue() ? understand(other).request : null;
@@ -218,7 +218,7 @@ function oneLess(query: string, terms: readonly Term[], attempt: Attempt): Other
 
 /** Searches for each word as a prefix, then with fewer letters: the longest prefix with results counts. */
 function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
-  for (let cut = 0; cut <= LONGEST_ENDING; cut += 1)
+  for (let cut = 0; cut <= MAX_ENDING; cut += 1)
     for (const term of terms) {
       const beginning = beginningOf(term, cut);
       if (beginning === null) continue;
@@ -233,7 +233,7 @@ function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): O
 function beginningOf({ negated, operator, value, text }: Term, cut: number): string | null {
   if (negated || value === null || !TEXTS.has(operator) || !text.endsWith(value)) return null;
   const letters = [...value];
-  if (letters.length - cut < SHORTEST_BEGINNING || !/^\p{L}+$/u.test(value)) return null;
+  if (letters.length - cut < MIN_BEGINNING || !/^\p{L}+$/u.test(value)) return null;
   return `${text.slice(0, -value.length)}${letters.slice(0, letters.length - cut).join('')}*`;
 }
 
@@ -323,7 +323,7 @@ export class Opening {
     const own = this.#read(id, view === 'html');
     const isWhole = view === 'thread' && parameter('part') === undefined;
     const others = isWhole
-      ? found.slice(0, MOST_UNFOLDED).map((other) => this.#read(other, false))
+      ? found.slice(0, MAX_UNFOLDED).map((other) => this.#read(other, false))
       : [];
     const [read, ...unfolded] = await Promise.all([own, ...others]);
     const content =
@@ -586,7 +586,7 @@ export class MailPages {
     const { asOf, request } = this.understand(reader, query);
     const { now, archive } = this.parts;
     const opening = new Opening(reader, { spare: archive.spare, signal }, request);
-    const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MOST_OF_THREAD);
+    const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MAX_OF_THREAD);
     if (conversation === null) return { kind: 'not-then' };
     return {
       kind: 'message',

@@ -6,7 +6,7 @@ import { HEALTH_TABS } from './health.ts';
 import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
 import { conversationOf, namedMessage } from './message-view.ts';
 import { ArchiveDocument } from './pages/archive-document.tsx';
-import { attachedFiles, MOST_OF_THREAD } from './pages/message-props.ts';
+import { attachedFiles, MAX_OF_THREAD } from './pages/message-props.ts';
 import {
   type ArchiveParts,
   byLimit,
@@ -22,7 +22,7 @@ import {
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
 import type { ReadingFor, ServedReader } from './served-archive.ts';
 
-const MOST_SAVING = 2;
+const MAX_SAVING = 2;
 const NOT_ONE_FILE =
   'There is nothing to save, or more than one file takes: at most 500 attachments, and 500 MB.';
 const BUSY = 'Other attachments are being saved. Try again when that has ended.';
@@ -93,7 +93,7 @@ export function mailRoutes(
   const savedTogether = (context: RequestContext, find: Find, missing?: string) =>
     inTurn(context, (signal) => {
       // Not earlier, since a request that is aborted while it waits never gets here.
-      if (saving >= MOST_SAVING) return context.text(BUSY, 503);
+      if (saving >= MAX_SAVING) return context.text(BUSY, 503);
       const { reader, release } = archive.hold(context.get('session').mailboxes);
       saving += 1;
       let isSaving = true;
@@ -110,7 +110,7 @@ export function mailRoutes(
       context,
       ofMessage(context, (reader, id, signal) => {
         const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
-        const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
+        const found = conversationOf(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
         if (found === null) return undefined;
         const subject = found.all[0]?.line.subject ?? '';
         const how = { spare: archive.spare, signal };

@@ -111,7 +111,7 @@ function sentenceFor(error: unknown, onError: (error: unknown) => void): string 
 }
 
 /** Maximum bytes of a request's body: a query and its limits. */
-const MOST_BODY_BYTES = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 
 interface McpSurfaceOptions {
   /** Runs `act` with the archive as a token may read it. */
@@ -130,7 +130,7 @@ export class McpSurface {
   readonly #handler = createMcpHandler(
     ({ requestInfo }) => this.#serverFor(requestInfo?.headers.get('authorization') ?? null),
     // There are no changes to subscribe to.
-    { maxRequestBodySize: MOST_BODY_BYTES, maxSubscriptions: 0 },
+    { maxRequestBodySize: MAX_BODY_BYTES, maxSubscriptions: 0 },
   );
 
   constructor(private readonly options: McpSurfaceOptions) {}
@@ -217,7 +217,7 @@ async function oneMessage(request: Request): Promise<Request> {
 }
 
 async function bodyOf(request: Request): Promise<string> {
-  const maxBytes = MOST_BODY_BYTES;
+  const maxBytes = MAX_BODY_BYTES;
   const bytes = await readAtMost(request, maxBytes).catch(() => {
     // The client has disconnected.
     throw new Refusal(400, 'ERR_BODY_INCOMPLETE', 'The body did not come to its end');

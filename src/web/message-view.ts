@@ -141,9 +141,9 @@ export interface Hop {
 }
 
 /** Maximum hops of a message: real mail has about ten. */
-const MOST_HOPS = 100;
+const MAX_HOPS = 100;
 /** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
-const MOST_CHARS = 4_000;
+const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 /** Maximum characters shown of a name. */
 const NAME_CHARS = 200;
@@ -152,7 +152,7 @@ const NAME_CHARS = 200;
 export function hopsOf(
   fields: readonly { readonly name: string; readonly value: string }[],
 ): readonly Hop[] {
-  const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MOST_HOPS);
+  const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
   const hops: Hop[] = [];
   let before: number | null = null;
   for (const { value } of lines.toReversed()) {
@@ -172,7 +172,7 @@ function hopOf(value: string): Omit<Hop, 'delay'> {
   const found: Record<Clause, string> = { from: '', by: '', with: '' };
   const seen = new Set<Clause>();
   let clause: Clause | undefined;
-  for (const { text, comment } of wordsOf(value.slice(0, MOST_CHARS))) {
+  for (const { text, comment } of wordsOf(value.slice(0, MAX_CHARS))) {
     const next = comment ? undefined : CLAUSES.find((word) => word === text.toLowerCase());
     if (next !== undefined && !seen.has(next)) {
       seen.add(next);
@@ -225,8 +225,8 @@ function* wordsOf(line: string): Iterable<{ readonly text: string; readonly comm
 const BLANK = /\s/;
 
 /** Maximum bytes of an attachment, and of the message around it, to read for a page. */
-const MOST_BYTES = 8 * 1024 * 1024;
-const MOST_SOURCE = 24 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_SOURCE = 24 * 1024 * 1024;
 
 type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
@@ -250,12 +250,12 @@ export async function readContent(
   { message, number, hash, size }: Wanted,
   how: ReadingFor,
 ): Promise<ContentRead> {
-  if (size > MOST_BYTES) return { state: 'large' };
+  if (size > MAX_BYTES) return { state: 'large' };
   const sources = reader.sources();
   try {
     const stored = storedBytes(sources, hash);
     if (stored !== undefined) return { state: 'whole', bytes: stored };
-    if (sources.sizeOf(message) > MOST_SOURCE) return { state: 'large' };
+    if (sources.sizeOf(message) > MAX_SOURCE) return { state: 'large' };
     const download = await attachmentDownload(reader, message, number, how);
     if (download === undefined) return { state: 'other' };
     const pieces: Uint8Array[] = [];
@@ -264,7 +264,7 @@ export async function readContent(
       for (let next = await download.bytes.next(); next.done !== true; ) {
         length += next.value.byteLength;
         // The catalog's size may come from an earlier parsing of the message.
-        if (length > MOST_BYTES) return { state: 'large' };
+        if (length > MAX_BYTES) return { state: 'large' };
         pieces.push(next.value);
         next = await download.bytes.next();
       }
@@ -361,7 +361,7 @@ function byFailure(reason: string | null): NoText {
 }
 
 /** Maximum bytes of a search text in a source; a longer text is cut. */
-const MOST_SEARCHED_BYTES = 200;
+const MAX_SEARCHED_BYTES = 200;
 
 /** Matches of a text in a source. Positions are bytes from its start. */
 export interface FoundInSource {
@@ -414,7 +414,7 @@ export class SourceFinder {
     text: string,
     private readonly from: number,
   ) {
-    this.#sought = lower(Buffer.from(text).subarray(0, MOST_SEARCHED_BYTES));
+    this.#sought = lower(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES));
   }
 
   push(piece: Buffer): void {
@@ -480,18 +480,18 @@ function lower(bytes: Buffer): Buffer {
 }
 
 /** Maximum matches marked in one part of a source. */
-const MOST_MARKED = 2_000;
+const MAX_MARKED = 2_000;
 
 /** Returns the matches in the shown part of a source, compared as in `SourceFinder`. */
 export function rangesIn(shown: string, text: string): readonly Range[] {
   const plain = (some: string): string => some.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-  const sought = plain(Buffer.from(text).subarray(0, MOST_SEARCHED_BYTES).toString('utf8'));
+  const sought = plain(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
   if (sought === '') return [];
   const whole = plain(shown);
   const ranges: Range[] = [];
   for (let at = whole.indexOf(sought); at >= 0; at = whole.indexOf(sought, at + sought.length)) {
     ranges.push({ start: at, end: at + sought.length });
-    if (ranges.length >= MOST_MARKED) break;
+    if (ranges.length >= MAX_MARKED) break;
   }
   return ranges;
 }

@@ -511,7 +511,7 @@ async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise
 
 /** Time limit of a search in milliseconds, including its wait for other searches. */
 const SEARCH_MS = 60_000;
-const MOST_NAMED = 100;
+const MAX_NAMED = 100;
 
 async function listMessages(call: MirrorCall): Promise<ReadyReply> {
   const at = folderOf(call);
@@ -585,7 +585,7 @@ function damagedSources(folder: string, uids: readonly number[], cause: Error): 
     502,
     'ERR_DAMAGED',
     'Messages that the search has to read are damaged. A set of uids without these can be searched',
-    { folder, damaged: uids.length, uids: uids.slice(0, MOST_NAMED) },
+    { folder, damaged: uids.length, uids: uids.slice(0, MAX_NAMED) },
     {},
     { cause },
   );
@@ -785,7 +785,7 @@ function streamOf(
 }
 
 /** Largest request body, in bytes: the criteria of a search. */
-const MOST_BODY_BYTES = 1 << 20;
+const MAX_BODY_BYTES = 1 << 20;
 /** Order id to report: the archive has no orders. */
 const ORDER = 'mirror';
 /** Timeout of a search thread, in milliseconds. A search stops earlier by itself unless one message takes too long. */
@@ -950,8 +950,8 @@ function noRoute(match: { readonly kind: string; readonly allowed?: readonly str
 }
 
 async function jsonBody(request: Request): Promise<unknown> {
-  const bytes = await readAtMost(request, MOST_BODY_BYTES);
-  if (bytes === null) throw bodyTooLarge(MOST_BODY_BYTES);
+  const bytes = await readAtMost(request, MAX_BODY_BYTES);
+  if (bytes === null) throw bodyTooLarge(MAX_BODY_BYTES);
   return parseJsonBody(bytes, request.headers.get('content-type') ?? undefined);
 }
 

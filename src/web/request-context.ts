@@ -169,12 +169,12 @@ export function downloadHooks(
 }
 
 /** Maximum bytes of a form with two short fields. */
-const MOST_BYTES = 4_096;
+const MAX_BYTES = 4_096;
 
 /** Returns the fields of a form; null for a body of another type, or one that is too long. */
 export async function formBody(
   request: Request,
-  most = MOST_BYTES,
+  most = MAX_BYTES,
 ): Promise<URLSearchParams | null> {
   const type = request.headers.get('content-type') ?? '';
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(type)) return null;
@@ -191,7 +191,7 @@ export async function ownForm(
   return forms.isOf(context.get('session').key, fields?.get('token') ?? '') ? fields : null;
 }
 
-const MOST_LIMITS = 64;
+const MAX_LIMITS = 64;
 
 /** Caches one value per set of mailboxes, so that readers with different limits never share it. */
 export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedReader) => T {
@@ -199,7 +199,7 @@ export function byLimit<T>(make: (reader: ServedReader) => T): (reader: ServedRe
   return (reader) => {
     const key = JSON.stringify(reader.mailboxes);
     const kept = known.get(key) ?? make(reader);
-    if (known.size >= MOST_LIMITS) known.clear();
+    if (known.size >= MAX_LIMITS) known.clear();
     known.set(key, kept);
     return kept;
   };

@@ -12,7 +12,7 @@ import {
 import { knownZone, type ServedReader } from './served-archive.ts';
 
 /** Maximum columns of a track per request. */
-const MOST_COLUMNS = 1_000;
+const MAX_COLUMNS = 1_000;
 const COLUMNS = 600;
 /** Time limit for all columns of a track, in milliseconds. */
 const CHANGES_MS = 150;
@@ -25,7 +25,7 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
     const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
     const wanted = Number(parameter('columns') ?? COLUMNS);
     const columns = Number.isSafeInteger(wanted)
-      ? Math.min(MOST_COLUMNS, Math.max(1, wanted))
+      ? Math.min(MAX_COLUMNS, Math.max(1, wanted))
       : COLUMNS;
     const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
     return { ...span, from, to, ...found };
@@ -64,7 +64,7 @@ function momentOf(typed: ReturnType<Parameter>): number | undefined {
 }
 
 /** Maximum rows per request. */
-const MOST_ROWS = 200;
+const MAX_ROWS = 200;
 /** Time limit for the bars of a timeline, in milliseconds. */
 const SPINE_MS = 250;
 
@@ -101,5 +101,5 @@ export function searchRoutes(
 
 function limitOf(typed: string | undefined): number {
   const limit = Number(typed ?? '100');
-  return Number.isSafeInteger(limit) && limit > 0 ? Math.min(limit, MOST_ROWS) : 100;
+  return Number.isSafeInteger(limit) && limit > 0 ? Math.min(limit, MAX_ROWS) : 100;
 }

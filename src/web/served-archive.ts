@@ -187,14 +187,14 @@ export async function* inTurns(
   }
 }
 
-const MOST_ZONE = 64;
+const MAX_ZONE = 64;
 
 /**
  * Returns the canonical name of a time zone; undefined, which means this machine's, for an unknown one. Formats are
  * cached by name, so spellings of one zone must not count as many.
  */
 export function knownZone(typed: string | undefined): string | undefined {
-  if (typed === undefined || typed.length > MOST_ZONE) return undefined;
+  if (typed === undefined || typed.length > MAX_ZONE) return undefined;
   try {
     return new Intl.DateTimeFormat('en', { timeZone: typed }).resolvedOptions().timeZone;
   } catch {

@@ -164,9 +164,9 @@ const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 
 /** Lifetime of a code, in milliseconds. */
 export const CODE_MS = 10 * 60_000;
-const MOST_WRONG = 5;
+const MAX_WRONG = 5;
 /** Maximum codes open at a time; a new one invalidates the oldest. */
-const MOST_OPEN = 16;
+const MAX_OPEN = 16;
 
 interface OpenCode {
   readonly hash: Buffer;
@@ -195,7 +195,7 @@ export class SignInCodes {
   issue(now: number, mailboxes: readonly string[] | null): string {
     const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
     const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
-    this.#open = [...this.#usable(now), code].slice(-MOST_OPEN);
+    this.#open = [...this.#usable(now), code].slice(-MAX_OPEN);
     return grouped(letters);
   }
 
@@ -216,7 +216,7 @@ export class SignInCodes {
   }
 
   #usable(now: number): OpenCode[] {
-    return this.#open.filter(({ until, wrong }) => now < until && wrong < MOST_WRONG);
+    return this.#open.filter(({ until, wrong }) => now < until && wrong < MAX_WRONG);
   }
 }
 

@@ -80,7 +80,7 @@ export interface SideTree {
 /** Time limit for all counts of a tree, in milliseconds. The rest is left out, and counted for the next page. */
 const COUNTING_MS = 300;
 
-const MOST_COUNTS = 20_000;
+const MAX_COUNTS = 20_000;
 
 /** A folder under its name at a time, with its life up to then. */
 interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
@@ -213,7 +213,7 @@ export class SideTrees {
     const found = catalog.countHitsWhile(request, mayContinue);
     if (!found.complete) return null;
     // A relative moment, such as asof:3d, is another one on each page.
-    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
+    if (this.#counts.size >= MAX_COUNTS) this.#counts.clear();
     this.#counts.set(key, found.count);
     return found.count;
   }

@@ -1,6 +1,6 @@
 import type { SearchNode } from '../catalog/query-ast.ts';
 
-export const MOST_ROWS = 8;
+export const MAX_ROWS = 8;
 
 export interface CompletionRow {
   /** Replacement for the query from `from` to `to`, in UTF-16 code units. */

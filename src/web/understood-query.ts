@@ -83,8 +83,8 @@ function quotedIfNeeded(name: string, before: string | undefined): string {
 }
 
 /** Maximum pieces of a text on one page: quotes alternating with answers line by line would take seconds. */
-const MOST_PIECES = 2_000;
-const MOST_MATCHES = 1_000;
+const MAX_PIECES = 2_000;
+const MAX_MATCHES = 1_000;
 /** Characters of a message to search for matches: folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
@@ -103,12 +103,12 @@ export function textPieces(text: string, sought: readonly Sought[] = []): TextPi
     if (quoted) signature = false;
     const kind = quoted ? 'quote' : signature ? 'signature' : 'text';
     const last = pieces.at(-1);
-    if (last !== undefined && (last.kind === kind || pieces.length >= MOST_PIECES))
+    if (last !== undefined && (last.kind === kind || pieces.length >= MAX_PIECES))
       last.lines.push(line);
     else pieces.push({ kind, lines: [line] });
   }
   let chars = MATCHED_CHARS;
-  let most = MOST_MATCHES;
+  let most = MAX_MATCHES;
   return pieces.map((piece) => {
     if (sought.length === 0 || chars <= 0) return { ...piece, matches: [] };
     const shown = piece.lines.join('\n');

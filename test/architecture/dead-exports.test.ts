@@ -5,8 +5,23 @@ import { sourceFiles } from './source-tree.ts';
 const ENTRY = 'src/index.ts';
 const DECLARED =
   /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (?<name>\w+)/gm;
-/** The compiler writes them into the declarations of the package, where the type of the state's scopes has them. */
-const IN_DECLARATIONS: readonly string[] = ['HostPause'];
+/** The compiler names them in the declarations of the package, for the types of the state and of the catalog. */
+const IN_DECLARATIONS: readonly string[] = [
+  'ChangeSums',
+  'Changes',
+  'ChangesRequest',
+  'Chosen',
+  'FilesPage',
+  'FolderBytes',
+  'FoldersAsked',
+  'FoundMessage',
+  'HostPause',
+  'ListPositions',
+  'OpenPlace',
+  'PartRequest',
+  'SumsFilter',
+  'WalkRequest',
+];
 const NAME = /\b[A-Za-z_]\w*\b/g;
 /** What will be replaced as a whole: there a name need only be used in its own file. */
 const FLEET =

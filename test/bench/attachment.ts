@@ -12,8 +12,8 @@ const SHARED_POOL = 40;
 /** Log-normal sizes of the decoded bytes: with these the whole set has a mean of about 22 kB a message. */
 const MEDIAN_BYTES = 11_500;
 const SPREAD = 1;
-const LEAST_BYTES = 4_500;
-const MOST_BYTES = 3_000_000;
+const MIN_BYTES = 4_500;
+const MAX_BYTES = 3_000_000;
 
 const KINDS = [
   { weight: 0.4, suffix: 'jpg', contentType: 'image/jpeg', magic: [0xff, 0xd8, 0xff, 0xe0] },
@@ -51,7 +51,7 @@ function attachmentSize(random: Seeded): number {
   const normal =
     Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
   const size = Math.round(MEDIAN_BYTES * Math.exp(SPREAD * normal));
-  return Math.min(MOST_BYTES, Math.max(LEAST_BYTES, size));
+  return Math.min(MAX_BYTES, Math.max(MIN_BYTES, size));
 }
 
 /** Rows that compress about as well as an exported table does. */

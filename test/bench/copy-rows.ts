@@ -3,8 +3,8 @@ import { formatMB, formatMs, median } from './figures.ts';
 import type { Row } from './report.ts';
 
 /** Of restic's rate. */
-const LEAST_RATE = 0.7;
-const MOST_BYTES = 300e6;
+const MIN_RATE = 0.7;
+const MAX_BYTES = 300e6;
 
 /** Off-site copies, whole processes. Rates are of the bytes that each of the two copies. */
 export function copyRows(speed: CopySpeed): Row[] {
@@ -27,8 +27,8 @@ export function copyRows(speed: CopySpeed): Row[] {
       peers: figure(folderBytes, theirs, theirPeak),
       mailkeep: figure(logBytes, ours, peak),
       ratio,
-      met: ratio >= LEAST_RATE,
-      target: `>= ${LEAST_RATE} of the rate`,
+      met: ratio >= MIN_RATE,
+      target: `>= ${MIN_RATE} of the rate`,
     };
   };
   const peak = Math.max(speed.copyPeakBytes ?? 0, speed.backPeakBytes ?? 0);
@@ -59,8 +59,8 @@ export function copyRows(speed: CopySpeed): Row[] {
       work: 'Peak memory of a copy and of the way back',
       peers: '',
       mailkeep: formatMB(peak),
-      met: peak <= MOST_BYTES,
-      target: `<= ${formatMB(MOST_BYTES)}`,
+      met: peak <= MAX_BYTES,
+      target: `<= ${formatMB(MAX_BYTES)}`,
     },
   ];
 }

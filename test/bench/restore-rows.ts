@@ -3,7 +3,7 @@ import type { Row } from './report.ts';
 import type { RestoreSpeed } from './restore-speed.ts';
 
 /** Of mbsync's rate. */
-const LEAST_RATE = 0.8;
+const MIN_RATE = 0.8;
 
 /** What is sent to an IMAP server, whole processes. */
 export function restoreRows(speed: RestoreSpeed): Row[] {
@@ -18,8 +18,8 @@ export function restoreRows(speed: RestoreSpeed): Row[] {
       peers: `${rate(speed.pushMs)}${peak(speed.mbsyncPeakBytes)}`,
       mailkeep: `${rate(speed.restoreMs)}${peak(speed.peakBytes)}`,
       ratio,
-      met: ratio >= LEAST_RATE,
-      target: `>= ${LEAST_RATE} of the rate`,
+      met: ratio >= MIN_RATE,
+      target: `>= ${MIN_RATE} of the rate`,
     },
     {
       work: 'The same restore again: everything is there',

@@ -38,7 +38,7 @@ else:
 `;
 
 const FOLDERS = ['INBOX.Büro', 'INBOX', 'INBOX.Sent & paid'];
-const MOST_BYTES = 1 << 30;
+const MAX_BYTES = 1 << 30;
 
 let archive: StoredArchive;
 let work: string;
@@ -104,7 +104,7 @@ function readByPython(format: ExportFormat, at: string): string[] {
   writeFileSync(script, READER);
   const read = spawnSync('python3', [script, format, at], {
     encoding: 'utf8',
-    maxBuffer: MOST_BYTES,
+    maxBuffer: MAX_BYTES,
   });
   expect(read.stderr).toBe('');
   return lines(read.stdout);
@@ -121,7 +121,7 @@ test.skipIf(absent('python3')).each(['eml', 'zip', 'mbox', 'maildir'] as const)(
 
 /** A program's standard output; it has to end well. */
 function said(program: string, args: readonly string[]): Buffer {
-  return execFileSync(program, args, { maxBuffer: MOST_BYTES, stdio: ['ignore', 'pipe', 'pipe'] });
+  return execFileSync(program, args, { maxBuffer: MAX_BYTES, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');

@@ -4,8 +4,8 @@ import {
   type Answer,
   ask,
   FRESH_PACE,
-  LONGEST_HOLD_MS,
   learn,
+  MAX_HOLD_MS,
   type PacePolicy,
   type PaceState,
   rateOf,
@@ -135,7 +135,7 @@ describe('a 429', () => {
   test('a Retry-After of a year is an hour', () => {
     const year = 365 * 86_400_000;
     const state = learn(FRESH_PACE, policy(60), answer(429, START, { retryAfterMs: year }), START);
-    expect(state.holdUntil).toBe(START + LONGEST_HOLD_MS);
+    expect(state.holdUntil).toBe(START + MAX_HOLD_MS);
   });
 
   test('halves what was really sent, not the ceiling', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MOST_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mail/safe-page.ts';
+import { MAX_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mail/safe-page.ts';
 import { bmp, gif, jpeg, movingPng, png, webp } from '../web/pictures.ts';
 
 test.each([
@@ -54,7 +54,7 @@ test.each([
   ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>')],
   ['HTML', Buffer.from('<!doctype html><script>x</script>')],
   ['nothing', Buffer.alloc(0)],
-  ['more bytes than are shown', Buffer.concat([png(8, 8), Buffer.alloc(MOST_PICTURE_BYTES)])],
+  ['more bytes than are shown', Buffer.concat([png(8, 8), Buffer.alloc(MAX_PICTURE_BYTES)])],
 ])('%s is not shown', (_, bytes) => {
   expect(shownPicture(bytes)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Boundary, Survey } from '../../src/copies/scan-copy.ts';
 import {
-  LONGEST_TAIL,
+  MAX_TAIL,
   type Marks,
   type ObjectEntry,
   type Piece,
@@ -51,7 +51,7 @@ test.each([1, 2, 3, 4, 5, 6])(
       boundaries.push({ number, hash: `c${number}`, offset, time: 0 });
       if (random() < 0.3) continue;
       const { tail } = planCopy(surveyOf(boundaries), known, marks);
-      expect(tail.length).toBeLessThanOrEqual(LONGEST_TAIL);
+      expect(tail.length).toBeLessThanOrEqual(MAX_TAIL);
       let at = 0;
       for (const { what } of tail) {
         expect(what.from).toBe(at);

@@ -13,7 +13,7 @@ import { found, hashesOf, termsOf } from './leaks.ts';
 import { signal } from './sample-copy.ts';
 
 const skipped = withoutRadosgw();
-const MOST_MESSAGES = process.env.MAILKEEP_CORPUS === undefined ? 80 : 400;
+const MAX_MESSAGES = process.env.MAILKEEP_CORPUS === undefined ? 80 : 400;
 let server: S3Server;
 
 beforeAll(async () => {
@@ -80,7 +80,7 @@ describe.skipIf(skipped)('what leaves the machine', () => {
     // What S3, HTTP and the format themselves say, whatever the mail.
     const nothing = await copyOf('b-1', [Buffer.from('From: a@b\r\n\r\n0\r\n')]);
     // An import reports empty files, and ends with 1.
-    const sources = sampleSources(MOST_MESSAGES).filter((source) =>
+    const sources = sampleSources(MAX_MESSAGES).filter((source) =>
       /\S/.test(source.toString('latin1')),
     );
     const terms = termsOf(sources);

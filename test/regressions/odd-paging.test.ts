@@ -104,7 +104,7 @@ const MISLEADING: Readonly<Record<string, Paging>> = {
 
 const MESSAGES = 330;
 /** Every walk of this folder, and all its sources. */
-const MOST_REQUESTS = 2_000;
+const MAX_REQUESTS = 2_000;
 
 const sourceOf = (uid: number) =>
   `From: ada@example.org\r\nMessage-ID: <${uid}@example.org>\r\nSubject: ${uid}\r\n\r\nText ${uid}\r\n`;
@@ -204,7 +204,7 @@ for (const searching of SEARCHES) {
           expect(failures).toEqual([]);
           expect(certificates).toMatchObject([{ complete: true, stored: MESSAGES }]);
         }
-        expect(requests).toBeLessThan(MOST_REQUESTS);
+        expect(requests).toBeLessThan(MAX_REQUESTS);
       },
     );
 
@@ -212,7 +212,7 @@ for (const searching of SEARCHES) {
       `a service that %s ends in a named failure: ${what}`,
       async (_name, paging) => {
         const { results, stored, requests } = await syncFrom(paging, searching, order);
-        expect(requests).toBeLessThan(MOST_REQUESTS);
+        expect(requests).toBeLessThan(MAX_REQUESTS);
         const complete = results.flatMap(({ certificates }) => certificates.map((c) => c.complete));
         if (stored < MESSAGES || complete.includes(false)) {
           expect(

@@ -17,7 +17,7 @@ const without = withoutDovecot();
 const RUNS = Number(process.env.MAILKEEP_RESTORES ?? '8');
 const SEED = Number(process.env.MAILKEEP_RESTORE_SEED ?? '20261123');
 /** A run that is not whole after so many commands will never be. */
-const MOST_COMMANDS = 12;
+const MAX_COMMANDS = 12;
 
 let server: Dovecot;
 let archive: StoredArchive;
@@ -73,7 +73,7 @@ describe.skipIf(without)('whatever breaks, the same command makes it whole', () 
     const doubled: RestoreResult['doubled'][number][] = [];
     try {
       for (let command = 1; ; command += 1) {
-        expect(command).toBeLessThan(MOST_COMMANDS);
+        expect(command).toBeLessThan(MAX_COMMANDS);
         const proxy = await ImapProxy.start({
           to: server,
           // Fewer each time, so that it ends.

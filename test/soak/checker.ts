@@ -18,7 +18,7 @@ interface Found {
   readonly id: string;
 }
 
-const MOST_UIDS = 100;
+const MAX_UIDS = 100;
 
 /** Looks whether what the ledger says is there, and clears it away, so that the service holds ever the same. */
 export class Checker {
@@ -157,8 +157,8 @@ export class Checker {
 
 function inPieces(found: readonly Found[]): number[][] {
   const pieces: number[][] = [];
-  for (let at = 0; at < found.length; at += MOST_UIDS) {
-    pieces.push(found.slice(at, at + MOST_UIDS).map(({ uid }) => uid));
+  for (let at = 0; at < found.length; at += MAX_UIDS) {
+    pieces.push(found.slice(at, at + MAX_UIDS).map(({ uid }) => uid));
   }
   return pieces;
 }

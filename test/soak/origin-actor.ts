@@ -6,7 +6,7 @@ import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Mailbox } from '../../src/sandbox/store.ts';
 
 /** So many messages a folder keeps, so that the service holds ever the same. */
-const MOST_MESSAGES = 150;
+const MAX_MESSAGES = 150;
 const FLAGS = ['\\Seen', '\\Flagged', '\\Answered', 'work'];
 
 /** Everybody else who uses the mailboxes: mail arrives, is read, flagged, moved and deleted. */
@@ -43,7 +43,7 @@ export class Actor {
     } else if (act < 0.998) {
       store.remove(folder, uid);
       // Nothing piles up.
-      while (folder.count > MOST_MESSAGES) store.remove(folder, this.#anyUid(folder) ?? 0);
+      while (folder.count > MAX_MESSAGES) store.remove(folder, this.#anyUid(folder) ?? 0);
     } else {
       store.renumber(folder, 1);
     }
@@ -76,7 +76,7 @@ export class Actor {
       .replaceAll(/(.{70})/g, '$1\r\n');
     const head = `From: a${number % 50}@example.net\r\nSubject: soak ${number}\r\nMessage-ID: <${number}@soak>\r\n\r\n`;
     const uid = deliver(service, mailbox, inbox, Buffer.from(`${head}${text}\r\n`));
-    while (inbox.count > MOST_MESSAGES) {
+    while (inbox.count > MAX_MESSAGES) {
       const old = inbox.between(1, uid - 1, 0, 1)[0]?.uid;
       if (old === undefined || !service.store.remove(inbox, old)) break;
     }

@@ -95,7 +95,7 @@ function bounds(from: number | undefined, to: number | undefined): string {
   return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
 }
 
-const MOST_SUGGESTIONS = 4;
+const MAX_SUGGESTIONS = 4;
 
 /** @throws operation-unknown with similar names */
 function namedOperation(name: string): Operation {
@@ -115,7 +115,7 @@ function suggestions(name: string): string[] {
   }
   const word = name.toLowerCase();
   const holding = word.length < 3 ? [] : names.filter((each) => each.toLowerCase().includes(word));
-  return [...near, ...holding].slice(0, MOST_SUGGESTIONS);
+  return [...near, ...holding].slice(0, MAX_SUGGESTIONS);
 }
 
 /** Parameters with a mailbox's resource id; the command line also accepts its address. */
@@ -193,7 +193,7 @@ function checked(operation: Operation, param: Param, given: string | number): st
 }
 
 /** More than any service accepts per request; refuses wrong input early. */
-const MOST_BODY_BYTES = 64 * 1024 * 1024;
+const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
  * Reads a request body: from a file, standard input (`-`), or inline JSON (starting with `{`). Checks all limits of the
@@ -240,9 +240,9 @@ async function typedBody(given: string, { stdin, surroundings }: CommandContext)
   try {
     const bytes =
       given === '-'
-        ? await pipedBytes(stdin(), MOST_BODY_BYTES)
+        ? await pipedBytes(stdin(), MAX_BODY_BYTES)
         : await readFile(path.resolve(surroundings.cwd, given));
-    if (bytes.length > MOST_BODY_BYTES) throw fail(`more than ${MOST_BODY_BYTES} bytes`);
+    if (bytes.length > MAX_BODY_BYTES) throw fail(`more than ${MAX_BODY_BYTES} bytes`);
     return objectIn(new TextDecoder('utf-8', { fatal: true }).decode(bytes), source);
   } catch (error) {
     const reason = errnoOf(error);

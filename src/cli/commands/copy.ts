@@ -107,9 +107,9 @@ EXAMPLES
   mailkeep copy drop --to s3://my-old-bucket/mail
   mailkeep verify --copy s3://my-bucket/mail`;
 
-const MOST_KEPT = 10_000;
-const MOST_LOCK_DAYS = 36_500;
-const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
+const MAX_KEPT = 10_000;
+const MAX_LOCK_DAYS = 36_500;
+const MAX_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export const define: Define = (command, chosen) => {
   command
@@ -126,24 +126,24 @@ export const define: Define = (command, chosen) => {
     .option(
       '--keep <n>',
       'of an encrypted copy: keep this many of its states (default: 1); all of the last day stay',
-      wholeNumber(1, MOST_KEPT),
+      wholeNumber(1, MAX_KEPT),
     )
     .option(
       '--lock-days <n>',
       'in S3: lock what is copied for this many days; nobody can delete it before',
-      wholeNumber(1, MOST_LOCK_DAYS),
+      wholeNumber(1, MAX_LOCK_DAYS),
     )
     .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
     .option('--from <target>', 'make an archive in the folder --to out of this encrypted copy')
     .option(
       '--at-commit <n>',
       'for --from: the copy as of this commit',
-      wholeNumber(1, MOST_COMMITS),
+      wholeNumber(1, MAX_COMMITS),
     )
     .option(
       '--at-least <n>',
       'for --from: refuse a copy whose newest commit is older',
-      wholeNumber(1, MOST_COMMITS),
+      wholeNumber(1, MAX_COMMITS),
     )
     .addHelpText('after', HELP)
     .action((typed: string | undefined, options: CopyLine & FromLine) => {

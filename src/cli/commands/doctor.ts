@@ -105,7 +105,7 @@ interface ClockReading {
 }
 
 /** Larger skews affect schedules and "as of". */
-const MOST_SKEW_MS = 60_000;
+const MAX_SKEW_MS = 60_000;
 
 /** Checks an account: its token, service, clock and webhooks. Sends about five requests, and changes nothing. */
 async function checkAccount(
@@ -190,8 +190,7 @@ async function clockFinding(
   const reading = await clockOf(baseUrl, now, signal);
   if (reading === null) return skipped('The service does not report the time.');
   const skew = skewOf(reading);
-  if (Math.abs(skew) <= MOST_SKEW_MS)
-    return well("This machine's clock agrees with the service's.");
+  if (Math.abs(skew) <= MAX_SKEW_MS) return well("This machine's clock agrees with the service's.");
   return warned(
     `This machine's clock is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} the service's.`,
     'Synchronise it over the network: "timedatectl set-ntp true".',

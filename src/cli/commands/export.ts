@@ -127,7 +127,7 @@ function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
 }
 
 /** Messages listed as text; the manifest and `--json` have all. */
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
   quarantined: 'in quarantine: it could not be fetched completely',
@@ -144,9 +144,9 @@ function exportText(result: ExportResult): string {
     kept > 0 &&
       `${counted(kept, 'place')} of earlier exports are there in addition to those asked for`,
     lost > 0 && `${counted(lost, 'place')} could not be exported:`,
-    failures.slice(0, MOST_SHOWN).map(failureText),
-    failures.length > MOST_SHOWN &&
-      `  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`,
+    failures.slice(0, MAX_SHOWN).map(failureText),
+    failures.length > MAX_SHOWN &&
+      `  … and ${counted(lost - MAX_SHOWN, 'more')}; --json and the manifest name them`,
   ]).join('\n');
 }
 

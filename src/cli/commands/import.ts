@@ -67,7 +67,7 @@ EXAMPLES
   mailkeep import --list
   mailkeep import --undo 41 --dry-run`;
 
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 export const define: Define = (command, chosen) => {
   command
@@ -76,7 +76,7 @@ export const define: Define = (command, chosen) => {
       '.eml and mbox files, Maildirs, folders with any of these, or exports of mailkeep',
     )
     .option('--mailbox <name>', 'name of the mailbox', 'imported')
-    .option('--undo <run>', 'undo the import of this number', wholeNumber(1, MOST_COMMITS))
+    .option('--undo <run>', 'undo the import of this number', wholeNumber(1, MAX_COMMITS))
     .option('--list', 'list the imports that can be undone')
     .option('--dry-run', 'only show what would be imported or undone')
     .option('--yes', 'do not ask for confirmation')
@@ -133,7 +133,7 @@ interface ImportLine extends Flags<'dryRun' | 'yes' | 'list'>, Values<'undo', nu
   readonly mailbox: string;
 }
 
-const MOST_COMMITS = 2 ** 48;
+const MAX_COMMITS = 2 ** 48;
 
 const ASKED_ABOVE = 100;
 
@@ -186,7 +186,7 @@ async function importPaths(
 function importText(result: ImportResult & { readonly run?: number | null }): string {
   const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
     result;
-  const shown = failures.slice(0, MOST_SHOWN);
+  const shown = failures.slice(0, MAX_SHOWN);
   return present([
     `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     dryRun &&
@@ -210,8 +210,8 @@ function importText(result: ImportResult & { readonly run?: number | null }): st
     shown.map(
       (it) => `  FAILED ${terminalLine(it.path)}: ${FAILURES[it.reason] ?? reasonText(it.reason)}`,
     ),
-    failures.length > MOST_SHOWN &&
-      `  … and ${count(failures.length - MOST_SHOWN)} more; --json lists them`,
+    failures.length > MAX_SHOWN &&
+      `  … and ${count(failures.length - MAX_SHOWN)} more; --json lists them`,
     result.run !== undefined &&
       result.run !== null &&
       `To undo this import: mailkeep import --undo ${result.run}`,
@@ -220,12 +220,10 @@ function importText(result: ImportResult & { readonly run?: number | null }): st
 
 function doubtLines({ doubtful, doubtfulLines }: ImportResult): string[] {
   if (doubtful === 0) return [];
-  const shown = doubtfulLines
-    .slice(0, MOST_SHOWN)
-    .map(({ path: at, offset, text, isDelimiter }) => {
-      const taken = isDelimiter ? 'begins a message' : 'is text of a message';
-      return `  ${terminalLine(at)}, byte ${count(offset)}: "${terminalLine(text.slice(0, 80))}" ${taken}`;
-    });
+  const shown = doubtfulLines.slice(0, MAX_SHOWN).map(({ path: at, offset, text, isDelimiter }) => {
+    const taken = isDelimiter ? 'begins a message' : 'is text of a message';
+    return `  ${terminalLine(at)}, byte ${count(offset)}: "${terminalLine(text.slice(0, 80))}" ${taken}`;
+  });
   return [
     `${counted(doubtful, 'line')} beginning with "From " may be read in two ways:`,
     ...shown,
@@ -235,7 +233,7 @@ function doubtLines({ doubtful, doubtfulLines }: ImportResult): string[] {
 
 function passedOverLines({ passedOver, passedOverPaths }: ImportResult): string[] {
   if (passedOver === 0) return [];
-  const shown = passedOverPaths.slice(0, MOST_SHOWN);
+  const shown = passedOverPaths.slice(0, MAX_SHOWN);
   return [
     `${counted(passedOver, 'file')} passed over: no mail`,
     ...shown.map((at) => `  ${terminalLine(at)}`),

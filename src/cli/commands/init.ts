@@ -7,7 +7,7 @@ import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
 import { configError, usageError } from '../../core/error-tables.ts';
 import { BeforeConfiguration, errnoOf, MailkeepError, sentenceOf } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
-import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
+import { DEFAULT_REQUESTS_PER_MINUTE, MAX_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
 import { readToken, Secret } from '../../core/secrets.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
 import { count, counted, span } from '../../core/text.ts';
@@ -97,9 +97,9 @@ async function chosenRate(
   for (;;) {
     const typed = await asker.line('Requests a minute', String(usual));
     const rate = Number(typed);
-    if (/^\d+$/.test(typed) && rate > 0 && rate <= MOST_REQUESTS_PER_MINUTE) return rate;
+    if (/^\d+$/.test(typed) && rate > 0 && rate <= MAX_REQUESTS_PER_MINUTE) return rate;
     notices.stream.write(
-      `"${typed}" is not a whole number from 1 to ${MOST_REQUESTS_PER_MINUTE}.\n`,
+      `"${typed}" is not a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}.\n`,
     );
   }
 }
@@ -313,7 +313,7 @@ export const define: Define = (command, chosen) => {
     .option(
       '--rate <n>',
       'maximum requests per minute (default: 60)',
-      wholeNumber(1, MOST_REQUESTS_PER_MINUTE),
+      wholeNumber(1, MAX_REQUESTS_PER_MINUTE),
     )
     .option('--yes', 'write without asking')
     .addHelpText('after', HELP)

@@ -90,7 +90,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
 }
 
 /** Messages listed as text; `--json` has all. */
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {
   quarantined: 'in quarantine: it could not be fetched completely',
@@ -237,12 +237,12 @@ function named<M extends NamedMessage>(
   why: (message: M) => string,
 ): string[] {
   return present([
-    messages.slice(0, MOST_SHOWN).map((message) => {
+    messages.slice(0, MAX_SHOWN).map((message) => {
       const { id, mailbox, folder, uid } = message;
       const short = id === null ? '-' : shortId(id);
       return `  ${short}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${why(message)}`;
     }),
-    all > MOST_SHOWN && `  … and ${count(all - MOST_SHOWN)} more; --json names them`,
+    all > MAX_SHOWN && `  … and ${count(all - MAX_SHOWN)} more; --json names them`,
   ]);
 }
 
@@ -267,7 +267,7 @@ function progressText(progress: RestoreProgress): string {
 
 /** Servers allow ten connections or more per user; other programs need some. */
 const DEFAULT_JOBS = 4;
-const MOST_JOBS = 16;
+const MAX_JOBS = 16;
 
 interface RestoreLine
   extends CredentialLine,
@@ -326,7 +326,7 @@ export const define: Define = (command, chosen) => {
     .option(
       '--jobs <n>',
       `connections at most (default: ${DEFAULT_JOBS})`,
-      wholeNumber(1, MOST_JOBS),
+      wholeNumber(1, MAX_JOBS),
       DEFAULT_JOBS,
     )
     .option('--journal <file>', 'keep the journal in this file')

@@ -51,7 +51,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
   const attached = line.matchedAttachments.map(({ number, filename, snippet }, i) => {
-    const name = fitColumns(terminalLine(filename ?? '(no name)'), MOST_OF_A_NAME);
+    const name = fitColumns(terminalLine(filename ?? '(no name)'), MAX_OF_A_NAME);
     const before = `[${number}] ${name}: `;
     const piece = snippetText(snippet, attachmentMatches[i] ?? [], output, displayWidth(before));
     return `    ${output.colours.dim(before)}${piece}`;
@@ -66,7 +66,7 @@ function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output
   ].join('\n');
 }
 
-const MOST_OF_A_NAME = 40;
+const MAX_OF_A_NAME = 40;
 
 /** Returns the snippet with matches in bold, fitted after `taken` columns. Pieces are made safe before marking. */
 function snippetText(

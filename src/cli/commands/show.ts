@@ -22,7 +22,7 @@ function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
 type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
 
 /** Wider lines are hard to read on any terminal. */
-const MOST_COLUMNS = 100;
+const MAX_COLUMNS = 100;
 /** Maximum characters of a header field: hundreds of recipients would hide the message. */
 const FIELD_CHARS = 1000;
 
@@ -84,7 +84,7 @@ function bodyLines(text: string, { colours, interactive, columns }: Paper): stri
     if (/^-- ?$/.test(line)) signature = true;
     const quoted = /^[ \t]*>/.test(line);
     if (quoted) signature = false;
-    const shown = interactive ? wrapLine(line, Math.min(columns, MOST_COLUMNS)) : [line];
+    const shown = interactive ? wrapLine(line, Math.min(columns, MAX_COLUMNS)) : [line];
     return quoted || signature ? shown.map((piece) => colours.dim(piece)) : shown;
   });
 }

@@ -182,14 +182,14 @@ async function printPlan(
 }
 
 /** Sentences shown; the result has all. */
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
 /** Prints problems on standard error: all as text, with --json only the most severe. */
 function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
-  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_SHOWN)) {
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MAX_SHOWN)) {
     printError(notices.stream, globals.json, trouble);
   }
-  const more = troubles.length - MOST_SHOWN;
+  const more = troubles.length - MAX_SHOWN;
   if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }
 

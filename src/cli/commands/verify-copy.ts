@@ -89,7 +89,7 @@ function report(
   ]).join('\n');
 }
 
-const MOST_SHOWN = 50;
+const MAX_SHOWN = 50;
 
 const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
   missing: 'MISSING',
@@ -121,8 +121,8 @@ function checkText(check: ExportCheck): string {
   return present([
     `${verdict}${of}: ${counted(messages, 'place')}, ${bytes(check.bytes)} compared`,
     lacking > 0 && `${counted(lacking, 'place')} had no bytes to export: the manifest names them`,
-    findings.slice(0, MOST_SHOWN).map(findingText),
-    found > MOST_SHOWN && `… and ${count(found - MOST_SHOWN)} more; --json names them`,
+    findings.slice(0, MAX_SHOWN).map(findingText),
+    found > MAX_SHOWN && `… and ${count(found - MAX_SHOWN)} more; --json names them`,
   ]).join('\n');
 }
 
@@ -134,7 +134,7 @@ function findingText({ kind, path: at, id, mailbox, folder, uid }: ExportFinding
   return `${WHAT[kind]}  ${terminalLine(at)}${message}`;
 }
 
-const MOST_SEED = 2 ** 32 - 1;
+const MAX_SEED = 2 ** 32 - 1;
 
 const EXPORT_TEST: Readonly<Record<DrillFinding['kind'], string>> = {
   lost: 'could not be exported: its bytes are damaged or missing',
@@ -147,7 +147,7 @@ const EXPORT_TEST: Readonly<Record<DrillFinding['kind'], string>> = {
 export async function verifyDrill(
   context: CommandContext,
   wanted: number,
-  seed = randomInt(MOST_SEED),
+  seed = randomInt(MAX_SEED),
 ): Promise<ExitCode> {
   const { now, signal, output } = context;
   return withReader(context, async (reader) => {

@@ -59,7 +59,7 @@ type VerifyLine = Flags<'quick' | 'origin' | 'repair' | 'trustCopy'> &
   Values<'from', string[]>;
 
 const DRILLED = 20;
-const MOST_DRILLED = 1_000_000;
+const MAX_DRILLED = 1_000_000;
 
 const HELP = `
 Verifies the archive against itself. By default every byte is read: the log with its checksums, hashes and
@@ -122,7 +122,7 @@ export const define: Define = (command, chosen) => {
     .option(
       '--drill [n]',
       'export this many messages, read them back and compare them',
-      wholeNumber(1, MOST_DRILLED),
+      wholeNumber(1, MAX_DRILLED),
     )
     .option('--seed <n>', 'for --drill: select messages by this seed', wholeNumber(0, 2 ** 32 - 1))
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
@@ -192,7 +192,7 @@ function sampleSize(text: string): SampleSize {
 }
 
 /** Findings shown as text; --json has more. */
-const MOST_SHOWN = 50;
+const MAX_SHOWN = 50;
 
 function verifyReport(
   result: Verification,
@@ -247,7 +247,7 @@ function inLog(findings: readonly Finding[]): boolean {
 
 function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
   if (found === 0) return [colours.green('Everything is as it was written.')];
-  const shown = findings.slice(0, MOST_SHOWN);
+  const shown = findings.slice(0, MAX_SHOWN);
   const more = found - shown.length;
   return present([
     shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
@@ -403,7 +403,7 @@ function isoTime(ms: number): string {
 }
 
 /** Further differences are only counted. */
-const MOST_NAMED = 10_000;
+const MAX_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
 /**
@@ -427,7 +427,7 @@ async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
         examineAccount(ctx, wanted, {
           found: (finding) => {
             tally.differences += 1;
-            if (findings.length < MOST_NAMED) findings.push(finding);
+            if (findings.length < MAX_NAMED) findings.push(finding);
           },
           compared: (_mailbox, _folder, messages) => {
             tally.folders += 1;

@@ -493,7 +493,7 @@ async function orWarning<T>(
 }
 
 /** Warnings printed; the table shows the state of every webhook. */
-const MOST_WARNED = 5;
+const MAX_WARNED = 5;
 
 async function listWebhooks(
   context: CommandContext,
@@ -524,13 +524,13 @@ async function listWebhooks(
 }
 
 function warnOf({ notices }: CommandContext, findings: readonly WebhookFinding[]): void {
-  for (const finding of findings.slice(0, MOST_WARNED)) {
+  for (const finding of findings.slice(0, MAX_WARNED)) {
     const error = errorOf(finding);
     if (error === null) continue;
     const { message, hint } = sentenceOf(error);
     notices.warn(hint === null ? message : `${message} ${hint}`);
   }
-  const more = findings.length - MOST_WARNED;
+  const more = findings.length - MAX_WARNED;
   if (more > 0)
     notices.say(
       `… and ${counted(more, 'more webhook')} that ${more === 1 ? 'does' : 'do'} not deliver.`,
@@ -615,7 +615,7 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
 }
 
 /** Minimum characters of an id prefix: shorter ones, or an unset variable, are likely mistakes. */
-const SHORTEST_BEGINNING = 4;
+const MIN_BEGINNING = 4;
 
 /**
  * Runs `mailkeep webhooks test|pause|resume|delete`.
@@ -668,7 +668,7 @@ function namedHooks(
   account: string,
 ): Hook[] {
   const found = ids.map((id) => {
-    const beginning = id.length < SHORTEST_BEGINNING ? null : id.toLowerCase();
+    const beginning = id.length < MIN_BEGINNING ? null : id.toLowerCase();
     const exact = all.find((hook) => hook.id === id);
     if (exact !== undefined) return exact;
     const [first, ...others] = all.filter(

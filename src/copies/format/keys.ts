@@ -137,8 +137,8 @@ export interface CopySecrets {
 }
 
 /** Maximum number of a copy's private keys, hence of rotations. */
-export const MOST_KEYS = 100;
-const MOST_BYTES = 16 * 1024;
+export const MAX_KEYS = 100;
+const MAX_BYTES = 16 * 1024;
 
 /** Returns the keys of a new copy: a public ID, an X25519 pair (writers need the public key), a key for names. */
 export function newCopyKeys() {
@@ -161,7 +161,7 @@ function secretsBytes(secrets: CopySecrets, clear: string): Buffer {
 function readSecrets(
   bytes: Buffer,
 ): { readonly secrets: CopySecrets; readonly clear: string } | undefined {
-  const fields = readCanonical(bytes, MOST_BYTES, isSecrets);
+  const fields = readCanonical(bytes, MAX_BYTES, isSecrets);
   if (fields === undefined) return undefined;
   const { clear, copy, privateKeys, ...rest } = fields;
   const nameKey = fromBase64(rest.nameKey, KEY_BYTES);
@@ -182,7 +182,7 @@ function isSecrets(fields: Fields): boolean {
     /^[0-9a-f]{32}$/.test(String(copy)) &&
     Array.isArray(privateKeys) &&
     privateKeys.length > 0 &&
-    privateKeys.length <= MOST_KEYS &&
+    privateKeys.length <= MAX_KEYS &&
     privateKeys.every((one) => fromBase64(one, KEY_BYTES) !== undefined)
   );
 }
@@ -223,8 +223,8 @@ const MARK = 'copy key 1';
 const DOMAIN = 'mailkeep copy key 1\n';
 const SALT_BYTES = 32;
 /** Maximum bytes of an object below `keys/`. */
-export const MOST_KEY_BYTES = 64 * 1024;
-const MOST_LABEL = 200;
+export const MAX_KEY_BYTES = 64 * 1024;
+const MAX_LABEL = 200;
 const NOTHING = Buffer.alloc(0);
 
 export async function wrapForPassphrase(
@@ -266,7 +266,7 @@ export async function wrapForAge(
 /** Parses an object below `keys/`. @throws `copy-key-damaged` */
 export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   const damaged = (reason: KeyDamage) => offsiteError('copy-key-damaged', { name, reason });
-  const fields = readCanonical(bytes, MOST_KEY_BYTES, isFlat);
+  const fields = readCanonical(bytes, MAX_KEY_BYTES, isFlat);
   const copyId = fromHex(fields?.copy, 16);
   const wrapped = fromBase64(fields?.wrapped);
   if (fields === undefined || copyId === undefined || wrapped === undefined) throw damaged('shape');
@@ -275,7 +275,7 @@ export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
   const isShaped =
     fields.mailkeep === MARK &&
     isCount(created) &&
-    (label === null || (typeof label === 'string' && label.length <= MOST_LABEL)) &&
+    (label === null || (typeof label === 'string' && label.length <= MAX_LABEL)) &&
     (key === null || (typeof key === 'string' && fromHex(key, 8) !== undefined)) &&
     isTyped &&
     hasOnly(fields, NAMES[type], ['label', 'key']);
@@ -340,7 +340,7 @@ async function keyObject(
   const copy = secrets.copyId.toString('hex');
   const [newest = NOTHING] = secrets.privateKeys;
   const key = keyIdOf(publicKeyOf(newest)).toString('hex');
-  const named = label === undefined ? {} : { label: label.slice(0, MOST_LABEL).toWellFormed() };
+  const named = label === undefined ? {} : { label: label.slice(0, MAX_LABEL).toWellFormed() };
   const clear = { mailkeep: MARK, copy, id, key, created, ...named, ...more };
   const wrapped = await encrypt(secretsBytes(secrets, clearHash(clear)));
   return { name, bytes: canonicalBytes({ ...clear, wrapped: wrapped.toString('base64') }) };
@@ -487,7 +487,7 @@ export type Way =
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
 /** Maximum recipients tried per type: an attacker may have added more to waste time. */
-export const MOST_TRIED = 64;
+export const MAX_TRIED = 64;
 
 /**
  * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, older matching
@@ -501,7 +501,7 @@ export async function unlock(
   signal?: AbortSignal,
 ): Promise<CopySecrets> {
   const fitting = recipients.filter(({ type }) => type === way.type);
-  if (fitting.length > MOST_TRIED) {
+  if (fitting.length > MAX_TRIED) {
     throw offsiteError('copy-keys-too-many', { type: way.type, found: fitting.length });
   }
   let damage: unknown;
@@ -549,7 +549,7 @@ function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
 const SIGNERS_MARK = 'copy signer 1';
 const SIGNERS_DOMAIN = 'mailkeep copy signer 1\n';
 const SIGNERS_NAMES = ['mailkeep', 'copy', 'id', 'key', 'signer', 'mac'];
-export const MOST_SIGNER_BYTES = 4 * 1024;
+export const MAX_SIGNER_BYTES = 4 * 1024;
 
 /**
  * Returns an object that authorises another key to sign manifests of a copy. It needs the newest private key, so later
@@ -578,7 +578,7 @@ export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
  */
 export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Buffer {
   const damaged = (reason: SignerDamage) => offsiteError('copy-signer-damaged', { name, reason });
-  const fields = readCanonical(bytes, MOST_SIGNER_BYTES, isShaped);
+  const fields = readCanonical(bytes, MAX_SIGNER_BYTES, isShaped);
   const signer = fromBase64(fields?.signer, KEY_BYTES);
   const mac = fromHex(fields?.mac, 32);
   if (fields === undefined || signer === undefined || mac === undefined) throw damaged('shape');

@@ -120,8 +120,8 @@ function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
 }
 
 /** Maximum objects of one copy: 8 TiB of segments. */
-export const MOST_OBJECTS = 2 ** 17;
-const MOST_FORMAT = 4096;
+export const MAX_OBJECTS = 2 ** 17;
+const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
 const digest = z.custom<string>(isHash);
 
@@ -131,18 +131,18 @@ const secretManifest = z
     /** 16 hexadecimal digits. */
     archiveId: z.string().regex(/^[0-9a-f]{16}$/),
     /** The text of the archive's FORMAT file. */
-    format: z.string().max(MOST_FORMAT),
+    format: z.string().max(MAX_FORMAT),
     /** The last commit in the copy; `time` in milliseconds since 1970. */
     commit: z.strictObject({ number: count, hash: digest, time: count }),
     /** Segment files, from segment 1 without a gap. */
     segments: z
       .array(z.strictObject({ name: z.string(), segment: count }))
-      .max(MOST_OBJECTS)
+      .max(MAX_OBJECTS)
       .refine((all) => all.every(({ segment }, index) => segment === index + 1)),
     /** Parts of the generation 1 file of the next segment, from its first byte without a gap. */
     tail: z
       .array(z.strictObject({ name: z.string(), segment: count, from: count, to: count }))
-      .max(MOST_OBJECTS)
+      .max(MAX_OBJECTS)
       .refine((all) => all.every(({ from }, index) => from === (all[index - 1]?.to ?? 0)))
       .refine((all) => all.every(({ from, to }) => to > from)),
   })
@@ -193,7 +193,7 @@ const clearFields = z.strictObject({
         sha256: digest,
       }),
     )
-    .max(MOST_OBJECTS)
+    .max(MAX_OBJECTS)
     .refine((all) => all.every(({ name }, index) => (all[index - 1]?.name ?? '') < name)),
   sealed: z.string(),
   signature: z.string(),
@@ -218,11 +218,11 @@ export interface ManifestInput
   readonly secret: SecretManifest;
 }
 
-export const MOST_MANIFEST_BYTES = 64 * 1024 * 1024;
+export const MAX_MANIFEST_BYTES = 64 * 1024 * 1024;
 const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
 /** The end of a manifest. Keys are sorted, so the signature can be cut out before parsing. */
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
-const LONGEST_END = 160;
+const MAX_END = 160;
 /**
  * Encodes a manifest.
  *
@@ -236,8 +236,8 @@ export async function encodeManifest(
   const { secret, sequence, time, previous, chain } = input;
   const objects = input.objects.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const found = objects.length;
-  if (found > MOST_OBJECTS) {
-    throw offsiteError('copy-too-many-objects', { found, most: MOST_OBJECTS });
+  if (found > MAX_OBJECTS) {
+    throw offsiteError('copy-too-many-objects', { found, most: MAX_OBJECTS });
   }
   const text = canonicalBytes(secret);
   const about = { kind: 'manifest', name } as const;
@@ -272,8 +272,8 @@ export function decodeManifest(
 ): ClearManifest {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
-  if (bytes.length > MOST_MANIFEST_BYTES) throw damaged('too-large');
-  const end = SIGNATURE.exec(bytes.subarray(-LONGEST_END).toString('latin1'));
+  if (bytes.length > MAX_MANIFEST_BYTES) throw damaged('too-large');
+  const end = SIGNATURE.exec(bytes.subarray(-MAX_END).toString('latin1'));
   const signature = fromBase64(end?.[1]);
   if (end === null || signature === undefined) throw damaged('shape');
   const [field, , after = ''] = end;
@@ -337,7 +337,7 @@ export interface ClearSettings {
   readonly sealed: Buffer;
 }
 
-export const MOST_SETTINGS_BYTES = 4 * 1024 * 1024;
+export const MAX_SETTINGS_BYTES = 4 * 1024 * 1024;
 const SETTINGS_MARK = 'copy settings 1';
 const SETTINGS_DOMAIN = Buffer.from('mailkeep copy settings 1\n', 'utf8');
 const SETTINGS_NAMES = ['mailkeep', 'copy', 'id', 'sequence', 'mark', 'sealed', 'signature'];
@@ -375,7 +375,7 @@ export function decodeSettings(
 ): ClearSettings {
   const damaged = (reason: 'shape' | 'signature' | 'other-copy' | 'name') =>
     offsiteError('copy-manifest-damaged', { name, reason });
-  const fields = readCanonical(bytes, MOST_SETTINGS_BYTES, isSettings);
+  const fields = readCanonical(bytes, MAX_SETTINGS_BYTES, isSettings);
   const made = fromBase64(fields?.signature, 64);
   const sealed = fromBase64(fields?.sealed);
   if (fields === undefined || made === undefined || sealed === undefined) throw damaged('shape');

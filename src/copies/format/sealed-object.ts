@@ -543,7 +543,7 @@ interface CopyFile {
 export type Sign = (bytes: Buffer) => Buffer;
 
 /** Maximum bytes of the object `mailkeep-copy`. */
-export const MOST_FILE_BYTES = 4 * 1024;
+export const MAX_FILE_BYTES = 4 * 1024;
 const MARK = 'copy 1';
 const COPY_FILE_DOMAIN = Buffer.from('mailkeep copy file 1\n', 'utf8');
 const NAMES = ['mailkeep', 'copy', 'publicKey', 'signer', 'signature'];
@@ -568,7 +568,7 @@ export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Si
 export function decodeCopyFile(bytes: Buffer): CopyFile {
   const damaged = (reason: 'shape' | 'signature' | 'newer') =>
     offsiteError('copy-file-damaged', { reason, found: null });
-  const fields = readCanonical(bytes, MOST_FILE_BYTES, isFlat);
+  const fields = readCanonical(bytes, MAX_FILE_BYTES, isFlat);
   if (fields === undefined) throw damaged('shape');
   const { mailkeep } = fields;
   if (mailkeep !== MARK) {

@@ -396,9 +396,9 @@ export const MAILBOXES_A_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
 /** Minimum interval between listings, for any number of mailboxes. */
-const LEAST_MS = 1_800_000;
+const MIN_MS = 1_800_000;
 /** Maximum interval, before day-old usages are requested individually. */
-const LONGEST_MS = 20 * 3_600_000;
+const MAX_MS = 20 * 3_600_000;
 
 /**
  * Returns whether a listing costs at most half of the requests that it replaces: one per mailbox.
@@ -416,7 +416,7 @@ export function listingPaysOff(pages: number, mailboxes: number): boolean {
  */
 export function listingEveryMs(pages: number, mailboxes: number): number | null {
   if (!listingPaysOff(pages, mailboxes)) return null;
-  return Math.min(LONGEST_MS, Math.max(LEAST_MS, (2 * DAY_MS * pages) / mailboxes));
+  return Math.min(MAX_MS, Math.max(MIN_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 
 /** Content of a mailbox by a listing; null if not reported. */

@@ -2,7 +2,7 @@ import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { ListPage, Place, RowSource } from './row-source.ts';
 
 /** Maximum rows kept; those farther from the view are fetched again. */
-export const MOST_KEPT = 1_200;
+export const MAX_KEPT = 1_200;
 
 export interface RowPage<T> {
   readonly rows: readonly T[];
@@ -88,13 +88,13 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     this.#end = end > this.high ? end : null;
   }
 
-  /** Drops the rows farthest from the view, until at most `MOST_KEPT` remain. */
+  /** Drops the rows farthest from the view, until at most `MAX_KEPT` remain. */
   trim({ low, high }: RowRange): void {
-    const spare = this.#rows.length - MOST_KEPT;
+    const spare = this.#rows.length - MAX_KEPT;
     if (spare <= 0) return;
-    const room = Math.max(0, Math.floor((MOST_KEPT - (high - low)) / 2));
+    const room = Math.max(0, Math.floor((MAX_KEPT - (high - low)) / 2));
     const first = Math.min(Math.max(0, low - room - this.#low), spare);
-    this.#rows = this.#rows.slice(first, first + MOST_KEPT);
+    this.#rows = this.#rows.slice(first, first + MAX_KEPT);
     this.#low += first;
     if (first > 0) this.#previous = this.#rows[0]?.line.id ?? null;
     if (first < spare) this.#next = this.#rows.at(-1)?.line.id ?? null;
@@ -120,18 +120,18 @@ interface Edges {
 }
 
 /** Maximum rows in the document at a time. */
-export const MOST_ROWS = 60;
+export const MAX_ROWS = 60;
 /** Rows in the scroller on each side of its anchor. */
 export const REACH = 2_000;
 /** Browsers cut elements at 17 to 33 million pixels. */
-export const MOST_PIXELS = 8_000_000;
+export const MAX_PIXELS = 8_000_000;
 /** The scroller is centred at rest if fewer rows than this remain to its end, and the list continues there. */
 const NEAR = REACH / 2;
 /** Rows in the document before and after the visible ones. */
 const SPARE = 6;
 
 export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: number): RowRange {
-  const reach = Math.min(REACH, Math.floor(MOST_PIXELS / (2 * rowHeight)));
+  const reach = Math.min(REACH, Math.floor(MAX_PIXELS / (2 * rowHeight)));
   const first = start ?? -Infinity;
   const behind = Math.max(first === -Infinity ? anchor : first, end ?? Infinity);
   const middle = Math.min(Math.max(anchor, first), behind);
@@ -149,10 +149,10 @@ export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: 
   return isNearTop || isNearEnd || isBeyond;
 }
 
-/** Returns the height of a row, at which at most `MOST_ROWS` rows fill a window of any height. */
+/** Returns the height of a row, at which at most `MAX_ROWS` rows fill a window of any height. */
 export function rowHeightFor(wanted: number, viewport: number): number {
   // One row may be cut off at the top and one at the bottom.
-  return Math.max(1, wanted, Math.ceil(viewport / (MOST_ROWS - 2)));
+  return Math.max(1, wanted, Math.ceil(viewport / (MAX_ROWS - 2)));
 }
 
 export function visibleRows(
@@ -167,7 +167,7 @@ export function visibleRows(
 }
 
 export function renderedRows(visible: RowRange, runway: RowRange): RowRange {
-  const room = Math.max(0, MOST_ROWS - (visible.high - visible.low));
+  const room = Math.max(0, MAX_ROWS - (visible.high - visible.low));
   const spare = Math.min(SPARE, Math.floor(room / 2));
   return within({ low: visible.low - spare, high: visible.high + spare }, runway);
 }

@@ -1,8 +1,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type ConversationProps, Thread, unfoldedAtFirst } from '../pages/conversation.tsx';
 import {
+  MAX_UNFOLDED,
   type MessageContent,
-  MOST_UNFOLDED,
   messageAddress,
   type NoMessage,
 } from '../pages/message-props.ts';
@@ -42,7 +42,7 @@ export function LiveConversation({ message }: ConversationProps) {
   useEffect(() => {
     let isShown = true;
     const unfoldFound = async (): Promise<void> => {
-      for (const id of conversation.found.slice(0, MOST_UNFOLDED))
+      for (const id of conversation.found.slice(0, MAX_UNFOLDED))
         if (isShown && !open.has(id)) await unfold(id);
     };
     // Messages that cannot be loaded stay folded; unfolding one by hand shows the reason.

@@ -16,7 +16,7 @@ import {
 import { pageAddress } from '../query-text.ts';
 import {
   ListModel,
-  MOST_ROWS,
+  MAX_ROWS,
   positionToShow,
   type RowRange,
   renderedRows,
@@ -244,7 +244,7 @@ class RowsView extends Component<RowsViewProps> {
       rows.push(
         <ListRow
           // Elements are reused for the rows that come into view.
-          key={((row % MOST_ROWS) + MOST_ROWS) % MOST_ROWS}
+          key={((row % MAX_ROWS) + MAX_ROWS) % MAX_ROWS}
           hit={hit}
           href={hit === undefined ? '' : hrefOf(hit.line.id)}
           top={(row - runway.low) * this.#rowHeight}

@@ -5,7 +5,7 @@ import { type Token, tokenize } from '../../catalog/query-lexer.ts';
 import { count } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
-import { type CompletionRow, MOST_ROWS, operatorRows, typedWord } from '../typed-word.ts';
+import { type CompletionRow, MAX_ROWS, operatorRows, typedWord } from '../typed-word.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import { focusResults } from './focus.ts';
 import { LiveResults, laterPart } from './later-part.tsx';
@@ -89,7 +89,7 @@ export async function completionsOf(
   // Operators are offered locally: most keys type words, and the server is busy finding their rows.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
-      .slice(0, MOST_ROWS)
+      .slice(0, MAX_ROWS)
       .map((row) => ({ ...row, from, to }));
   const parameters = new URLSearchParams({ q: text, at: String(caret) });
   try {

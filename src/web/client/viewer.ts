@@ -132,7 +132,7 @@ interface Lost {
   readonly retryAt: number;
 }
 
-const LONGEST_WAIT_MS = 30_000;
+const MAX_WAIT_MS = 30_000;
 
 /** Retries an unreachable server after 1, 2, 4 and at most 30 seconds. */
 class Tries {
@@ -149,7 +149,7 @@ class Tries {
   failed(lost: Lost | null): Lost {
     const now = Date.now();
     if (lost !== null && now < lost.retryAt) return lost;
-    const wait = Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** this.#failed);
+    const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
     this.#failed += 1;
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(this.again, wait);

@@ -15,9 +15,9 @@ import { AgeDots, Bars, Bricks, Columns, Heat } from './charts.tsx';
 import { Link } from './icons.tsx';
 
 /** Maximum labels of a time axis, so that they fit on a narrow window. */
-const MOST_LABELS = 4;
+const MAX_LABELS = 4;
 /** Maximum for long labels, with a year or an hour. */
-const MOST_LONG_LABELS = 3;
+const MAX_LONG_LABELS = 3;
 
 export function found(query: string): string {
   return pageAddress('/mail', { q: query });
@@ -32,7 +32,7 @@ export function timeLabels(unit: Unit, periods: readonly Period[], zone: string)
   const count = periods.length;
   if (unit === 'month' && count > 24) return yearLabels(periods);
   const isLong = unit === 'hour' || unit === 'month';
-  return labelled(count, isLong ? MOST_LONG_LABELS : MOST_LABELS).map((at) => {
+  return labelled(count, isLong ? MAX_LONG_LABELS : MAX_LABELS).map((at) => {
     const from = periods[at]?.from ?? 0;
     const text =
       unit === 'hour'
@@ -53,7 +53,7 @@ function yearLabels(periods: readonly Period[]): Mark[] {
   const years = periods.flatMap(({ label }, at) =>
     label.startsWith('Jan ') ? [{ at: at / periods.length, text: label.slice(4) }] : [],
   );
-  return labelled(years.length, MOST_LABELS + 2).flatMap((at) => years[at] ?? []);
+  return labelled(years.length, MAX_LABELS + 2).flatMap((at) => years[at] ?? []);
 }
 
 export const EACH: Readonly<Record<Unit, string>> = {
@@ -434,7 +434,7 @@ const BRICKS: readonly (readonly [state: BrickState, name: string, fill: string]
 ];
 const FILL_OF = new Map(BRICKS.map(([state, , fill]) => [state, fill]));
 /** Maximum bricks of a wall: more could not be told apart. */
-const MOST_BRICKS = 600;
+const MAX_BRICKS = 600;
 
 export function VerificationPanel({ data, zone }: Of<'verification'>) {
   const { bricks, fullAt, findings } = data;
@@ -448,7 +448,7 @@ export function VerificationPanel({ data, zone }: Of<'verification'>) {
     const name = BRICKS.find(([known]) => known === state)?.[1] ?? '';
     return `segment ${segment}, ${bytes(size)}: ${name}${at === null ? '' : `, ${timeText(at, zone)}`}`;
   };
-  const shown = bricks.slice(-MOST_BRICKS);
+  const shown = bricks.slice(-MAX_BRICKS);
   return (
     <Figure
       name="Verification"
@@ -464,13 +464,13 @@ export function VerificationPanel({ data, zone }: Of<'verification'>) {
       remark={[
         'A brick is a segment of the log.',
         ...(findings > 0 ? [`${counted(findings, 'finding')}: see Health.`] : []),
-        ...(shown.length < bricks.length ? [`The last ${count(MOST_BRICKS)} are drawn.`] : []),
+        ...(shown.length < bricks.length ? [`The last ${count(MAX_BRICKS)} are drawn.`] : []),
       ].join(' ')}
       table={
         <NumberTable
           head={['segment', 'size', 'read back', 'state']}
           rows={bricks
-            .slice(-MOST_BRICKS)
+            .slice(-MAX_BRICKS)
             .map((brick) => [
               { text: String(brick.segment) },
               { text: bytes(brick.bytes) },

@@ -14,7 +14,7 @@ import {
   shownName,
   typeLabel,
 } from './message-parts.tsx';
-import { MOST_FILES } from './message-props.ts';
+import { MAX_FILES } from './message-props.ts';
 import type { PageOf } from './page.ts';
 import { useParts } from './parts.ts';
 import { Problem } from './query-box.tsx';
@@ -445,7 +445,7 @@ function Filters({ page }: { page: FilesPageData }) {
           </a>
         </>
       )}
-      {more === '' && number > 0 && number <= MOST_FILES && (
+      {more === '' && number > 0 && number <= MAX_FILES && (
         <a class="chip" href={addressOf(page, {}, '/files/all.zip')}>
           <Icon name="save" />
           Save all <b>{count(number)}</b>

@@ -21,9 +21,9 @@ import {
   FRAME_SANDBOX,
   isTooMuch,
   listAddress,
+  MAX_OF_THREAD,
+  MAX_TOGETHER,
   type MessageContent,
-  MOST_OF_THREAD,
-  MOST_TOGETHER,
   messageAddress,
   type NoMessage,
   ownHit,
@@ -104,7 +104,7 @@ export function MessagePane(props: MessageContent) {
 /** People and time span of the conversation; for a single message, its sender and time. */
 function Who({ conversation: { all }, conversation }: MessageContent) {
   const { line } = ownHit(conversation);
-  if (all.length > 1) return <span>{conversationText(all, all.length === MOST_OF_THREAD)}</span>;
+  if (all.length > 1) return <span>{conversationText(all, all.length === MAX_OF_THREAD)}</span>;
   return (
     <span>
       <bdi>{senderText(line.from)}</bdi>, <Received date={line.date} />
@@ -190,7 +190,7 @@ function Content(props: MessageContent): VNode {
   }
 }
 
-const MOST_FILES = 50;
+const MAX_FILES = 50;
 
 /** The rail next to a full-width message: its conversation, attachments, places, and related queries. */
 function Rail({ message }: { message: MessageContent }) {
@@ -308,12 +308,11 @@ function Files({ message }: { message: MessageContent }) {
       </div>
       {isTooMuch(files) && (
         <p class="small">
-          These are too many, or more than {bytes(MOST_TOGETHER)}, for one file: save each by
-          itself.
+          These are too many, or more than {bytes(MAX_TOGETHER)}, for one file: save each by itself.
         </p>
       )}
       <ul>
-        {files.slice(-MOST_FILES).map(({ id, number, filename, size, date }) => (
+        {files.slice(-MAX_FILES).map(({ id, number, filename, size, date }) => (
           <li key={`${id} ${number}`}>
             <a class="file" href={`/m/${id}/attachments/${number}`} download>
               <span class="ext" aria-hidden="true">
@@ -335,8 +334,8 @@ function Files({ message }: { message: MessageContent }) {
           </li>
         ))}
       </ul>
-      {files.length > MOST_FILES && (
-        <p class="small">and {count(files.length - MOST_FILES)} earlier ones</p>
+      {files.length > MAX_FILES && (
+        <p class="small">and {count(files.length - MAX_FILES)} earlier ones</p>
       )}
     </section>
   );

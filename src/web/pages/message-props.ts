@@ -12,10 +12,10 @@ import { pageAddress } from '../query-text.ts';
 export const VIEWS = ['thread', 'plain', 'html', 'headers', 'source', 'history'] as const;
 export type View = (typeof VIEWS)[number];
 
-export const MOST_OF_THREAD = 200;
+export const MAX_OF_THREAD = 200;
 
 /** Maximum messages of a conversation to unfold because the query finds them, besides the opened one. */
-export const MOST_UNFOLDED = 3;
+export const MAX_UNFOLDED = 3;
 
 export interface OpenMessage {
   readonly id: string;
@@ -127,8 +127,8 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 interface AttachedFile extends AttachmentLine, SavedFile {}
 
 /** Maximum attachments, and maximum bytes, to save as one file. */
-export const MOST_FILES = 500;
-export const MOST_TOGETHER = 500_000_000;
+export const MAX_FILES = 500;
+export const MAX_TOGETHER = 500_000_000;
 
 /** Returns the attachments of messages that are not inline, in the order of the messages. */
 export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): AttachedFile[] {
@@ -138,7 +138,7 @@ export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): Attache
 }
 
 export function isTooMuch(files: readonly SavedFile[]): boolean {
-  return files.length > MOST_FILES || bytesOf(files) > MOST_TOGETHER;
+  return files.length > MAX_FILES || bytesOf(files) > MAX_TOGETHER;
 }
 
 export function bytesOf(files: readonly Pick<SavedFile, 'size'>[]): number {

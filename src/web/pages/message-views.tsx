@@ -17,7 +17,7 @@ import { useParts } from './parts.ts';
 import { Moment } from './time-band.tsx';
 
 /** Maximum header fields on one page: a header of a mebibyte can have a hundred thousand. */
-const MOST_FIELDS = 1_000;
+const MAX_FIELDS = 1_000;
 
 function Headers({
   fields,
@@ -32,7 +32,7 @@ function Headers({
       {hops.length > 0 && <Hops hops={hops} />}
       <table class="headers">
         <tbody>
-          {fields.slice(0, MOST_FIELDS).map(({ name, value }, i) => (
+          {fields.slice(0, MAX_FIELDS).map(({ name, value }, i) => (
             <tr key={i}>
               <th scope="row">
                 <bdi>{name}</bdi>
@@ -47,9 +47,9 @@ function Headers({
           ))}
         </tbody>
       </table>
-      {fields.length > MOST_FIELDS && (
+      {fields.length > MAX_FIELDS && (
         <p class="small">
-          {count(fields.length - MOST_FIELDS)} more fields are left out; the source has all of them.
+          {count(fields.length - MAX_FIELDS)} more fields are left out; the source has all of them.
         </p>
       )}
     </>

@@ -10,7 +10,7 @@ interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
 }
 
 /** Maximum mailboxes that are unfolded by default; if there are more, only the first is. */
-const MOST_UNFOLDED = 3;
+const MAX_UNFOLDED = 3;
 
 export function Side({ tree, query, here, matters }: SideProps) {
   const current = here === 'mail' ? query.trim() : null;
@@ -70,7 +70,7 @@ export function Side({ tree, query, here, matters }: SideProps) {
             <Mailbox
               key={mailbox.query ?? mailbox.name}
               {...{ mailbox, current, at }}
-              isUnfolded={at === 0 || tree.mailboxes.length <= MOST_UNFOLDED}
+              isUnfolded={at === 0 || tree.mailboxes.length <= MAX_UNFOLDED}
             />
           ))}
         </div>

@@ -4,9 +4,9 @@ import {
   commitMark,
   decodeManifest,
   encodeManifest,
+  MAX_MANIFEST_BYTES,
+  MAX_OBJECTS,
   type ManifestInput,
-  MOST_MANIFEST_BYTES,
-  MOST_OBJECTS,
   manifestName,
   objectName,
   openManifest,
@@ -169,7 +169,7 @@ describe('without a key, a manifest is refused', () => {
   });
 
   test('too large to be one, before anything else', () => {
-    expect(refusal(Buffer.alloc(MOST_MANIFEST_BYTES + 1))).toBe('too-large');
+    expect(refusal(Buffer.alloc(MAX_MANIFEST_BYTES + 1))).toBe('too-large');
   });
 
   test('before odd JSON is parsed', () => {
@@ -275,7 +275,7 @@ test('no manifest is written that would be refused', async () => {
     await expect(encodeManifest(one, name, keys)).rejects.toThrow(/contradicts itself/);
   }
   await expect(encodeManifest(input, manifestName(41), keys)).rejects.toThrow(/contradicts/);
-  const many = { ...input, objects: Array(MOST_OBJECTS + 1).fill(first) };
+  const many = { ...input, objects: Array(MAX_OBJECTS + 1).fill(first) };
   await expect(encodeManifest(many, name, keys)).rejects.toMatchObject({
     code: 'copy-too-many-objects',
   });

@@ -12,7 +12,7 @@ import { type SignedIn, startSignedIn } from './signed-in.ts';
 const CHROMIUM = '156';
 /** Of all pixels, so many may differ: fewer than one changed word takes. */
 const TOLERANCE = 0.0002;
-const MOST_BYTES = 100_000;
+const MAX_BYTES = 100_000;
 /** `MAILKEEP_PICTURES=write` takes them again instead of comparing. */
 const WRITES = process.env.MAILKEEP_PICTURES === 'write';
 
@@ -78,7 +78,7 @@ describe.skipIf(withoutChromium)('a screen looks as it did', () => {
     const picture = await page.screenshot({ animations: 'disabled', caret: 'hide' });
     await own.close();
     if (WRITES) {
-      expect(picture.length).toBeLessThanOrEqual(MOST_BYTES);
+      expect(picture.length).toBeLessThanOrEqual(MAX_BYTES);
       writeFileSync(fileOf(name), picture);
       return;
     }

@@ -17,7 +17,7 @@ const TURNS = [1_500, 6_000, 24_000];
 /** A browser that takes so many milliseconds longer hangs. */
 const HANGS = 60_000;
 /** Pages that may be lost with their browser: nothing protects it from them, and some make it hang or crash. */
-const MOST_LOST = 12;
+const MAX_LOST = 12;
 
 /** What payloads do in a page that protects nobody, by their numbers. */
 export interface Unprotected {
@@ -53,7 +53,7 @@ export async function openUnprotected(every: number): Promise<Unprotected> {
         for (const text of turn.printed) ran.add(numberIn(text) ?? 0);
         lost.push(...turn.lost);
         if (turn.lost.length > 0) console.error(`the browser hangs or ends: ${turn.lost}`);
-        if (lost.length > MOST_LOST) throw new Error(`browsers hang or end: ${lost}`);
+        if (lost.length > MAX_LOST) throw new Error(`browsers hang or end: ${lost}`);
       }
       for (const line of trap.asked)
         called.add(Number(/\/(\d+)/.exec(line.replace(/.*?\d:\d+/, ''))?.[1] ?? 0));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { SearchHit } from '../../../src/catalog/search.ts';
-import { ListModel, MOST_KEPT, REACH } from '../../../src/web/client/list-model.ts';
+import { ListModel, MAX_KEPT, REACH } from '../../../src/web/client/list-model.ts';
 import type { ListPage, Place } from '../../../src/web/client/row-source.ts';
 
 const PAGE = 100;
@@ -184,7 +184,7 @@ test('a long way keeps no more rows than the most', async () => {
   }
   let kept = 0;
   for (let row = 0; row < 9_000; row += 1) if (model.at(row) !== undefined) kept += 1;
-  expect(kept).toBeLessThanOrEqual(MOST_KEPT);
+  expect(kept).toBeLessThanOrEqual(MAX_KEPT);
   expect(model.at(7_990)?.line.id).toBe(String(server.ids[7_990]));
 });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MOST_KEPT, RowCache, type RowPage } from '../../../src/web/client/list-model.ts';
+import { MAX_KEPT, RowCache, type RowPage } from '../../../src/web/client/list-model.ts';
 
 interface Row {
   readonly line: { readonly id: string };
@@ -46,7 +46,7 @@ test('whatever is asked for and forgotten, a number stands for one row, and the 
         }
         const edge = side === 'append' ? cache.high - shown : cache.low;
         cache.trim({ low: Math.max(cache.low, edge), high: Math.min(cache.high, edge + shown) });
-        expect(cache.high - cache.low).toBeLessThanOrEqual(Math.max(MOST_KEPT, 100));
+        expect(cache.high - cache.low).toBeLessThanOrEqual(Math.max(MAX_KEPT, 100));
         const wrong = [];
         for (let row = cache.low; row < cache.high; row += 1)
           if (indexOf(cache.at(row)?.line.id) !== origin + row) wrong.push(row);
@@ -70,7 +70,7 @@ test('what is in view is never forgotten', () => {
       (low, length) => {
         const cache = new RowCache(pageOf(5_000, 0, 5_000));
         cache.trim({ low, high: low + length });
-        expect(cache.high - cache.low).toBe(MOST_KEPT);
+        expect(cache.high - cache.low).toBe(MAX_KEPT);
         expect(cache.low).toBeLessThanOrEqual(low);
         expect(cache.high).toBeGreaterThanOrEqual(low + length);
       },

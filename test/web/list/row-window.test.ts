@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
-  MOST_PIXELS,
-  MOST_ROWS,
+  MAX_PIXELS,
+  MAX_ROWS,
   positionToShow,
   REACH,
   renderedRows,
@@ -36,7 +36,7 @@ test('the scroller holds the row, no more than its reach around it, and never wh
       expect(high).toBeGreaterThan(row);
       expect(row - low).toBeLessThanOrEqual(REACH);
       expect(high - row).toBeLessThanOrEqual(REACH);
-      expect((high - low) * height).toBeLessThanOrEqual(MOST_PIXELS);
+      expect((high - low) * height).toBeLessThanOrEqual(MAX_PIXELS);
       expect(low).toBeGreaterThanOrEqual(edges.start ?? low);
       expect(high).toBeLessThanOrEqual(edges.end ?? high);
     }),
@@ -45,7 +45,7 @@ test('the scroller holds the row, no more than its reach around it, and never wh
 
 test('rows that are very high do not make the scroller too high', () => {
   const { low, high } = runwayAround(0, { start: null, end: null }, 100_000);
-  expect((high - low) * 100_000).toBeLessThanOrEqual(MOST_PIXELS);
+  expect((high - low) * 100_000).toBeLessThanOrEqual(MAX_PIXELS);
   expect(high - low).toBe(80);
 });
 
@@ -68,7 +68,7 @@ test('no more rows are in the document than the most, all that are in view are, 
         const top = part * Math.max(0, length - viewport);
         const visible = visibleRows(top, viewport, height, runway);
         const rendered = renderedRows(visible, runway);
-        expect(rendered.high - rendered.low).toBeLessThanOrEqual(MOST_ROWS);
+        expect(rendered.high - rendered.low).toBeLessThanOrEqual(MAX_ROWS);
         expect(rendered.low).toBeLessThanOrEqual(visible.low);
         expect(rendered.high).toBeGreaterThanOrEqual(visible.high);
         expect(rendered.low).toBeGreaterThanOrEqual(runway.low);
