@@ -465,7 +465,7 @@ export function openActivity(
 }
 
 /** Returns listeners that show the progress of reading and indexing a log. */
-export function foldingShown(
+export function rebuildProgress(
   { show }: Pick<ReturnType<typeof openActivity>, 'show'>,
   log = 'the log',
 ) {

@@ -73,7 +73,7 @@ import {
 } from '../copy-target.ts';
 import { collected, rate, signerKey, wholeNumber } from '../option-values.ts';
 import { present } from '../output.ts';
-import { foldingShown, openActivity } from '../progress.ts';
+import { openActivity, rebuildProgress } from '../progress.ts';
 
 const HELP = `
 Updates a copy of the archive to the same commits. It can run during a sync, and can be interrupted safely: what
@@ -292,7 +292,7 @@ async function copyToFolder(
     signal,
     onCopy: ({ segments, of }) =>
       activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
-    ...foldingShown(activity, 'the copied log'),
+    ...rebuildProgress(activity, 'the copied log'),
   }).finally(activity.stop);
   noteCopied(context, from, to, { at: now(), commit: copied.number, encrypted: false });
   const { globals } = context;
@@ -344,7 +344,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
       atLeast: line.atLeast,
       onSegments: ({ segments, of }) =>
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
-      ...foldingShown(activity),
+      ...rebuildProgress(activity),
     }).finally(activity.stop);
     // True if the copy's keys can only come from `copy init`.
     const isProven = way.type !== 'age' || line.signer !== undefined;
@@ -380,7 +380,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
     ...{ from, to, rebuild: true, signal },
     onCopy: ({ segments, of }) =>
       activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
-    ...foldingShown(activity),
+    ...rebuildProgress(activity),
   }).finally(activity.stop);
   const text = settingsIn(from);
   const settings = (text && (await restoreSettings(to, text))) ?? null;

@@ -10,7 +10,7 @@ import { rememberDamage } from '../../verify/verification.ts';
 import { isOfCatalog, noting } from '../../verify/verify.ts';
 import type { CommandContext, Define } from '../context.ts';
 import { present, shortId } from '../output.ts';
-import { foldingShown, openActivity } from '../progress.ts';
+import { openActivity, rebuildProgress } from '../progress.ts';
 
 const HELP = `
 Rebuilds the catalog from the log, next to the old one, and replaces the old one when it is complete. The log
@@ -35,7 +35,7 @@ export const define: Define = (command, chosen) => {
           dir: dataDir,
           signal,
           expected: reachedBy(dataDir),
-          ...foldingShown(activity),
+          ...rebuildProgress(activity),
           onSearchable: () => {
             searchableAt = now();
           },
