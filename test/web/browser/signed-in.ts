@@ -54,7 +54,7 @@ export async function startSignedIn({
       const shared = await made;
       const page = await shared.newPage();
       onTestFinished(async () => {
-        if (page.url() !== 'about:blank') await page.evaluate(() => localStorage.clear());
+        await clearLocalStorage(shared, page);
         await page.close();
         await shared.clearCookies();
         await shared.addCookies(storageState.cookies);
@@ -66,6 +66,14 @@ export async function startSignedIn({
       await web.stop();
     },
   };
+}
+
+/** Works while the page navigates too, which would destroy the context of a script. */
+async function clearLocalStorage(context: BrowserContext, page: Page): Promise<void> {
+  if (page.url() === 'about:blank') return;
+  const session = await context.newCDPSession(page);
+  const { origin } = new URL(page.url());
+  await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'local_storage' });
 }
 
 const listLine = z.looseObject({ id: z.string() });
