@@ -32,7 +32,7 @@ export function parseServiceUrl(text: string): URL | undefined {
   return plain && (url.protocol === 'https:' || url.protocol === 'http:') ? url : undefined;
 }
 
-/** Adds the probably missing scheme (`http://` for this machine, else `https://`), or returns null. */
+/** Adds the missing scheme (`http://` for this machine, else `https://`). Null if the text is not a bare address. */
 export function withScheme(text: string): string | null {
   const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(:\d{1,5})?(\/[^\s?#@]{0,200})?$/i.exec(
     text,

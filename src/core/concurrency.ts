@@ -1,14 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Time as an argument, so that tests never wait. */
 export interface Clock {
   /** Milliseconds since the epoch, so that values survive between runs. */
   now(): number;
-  /** Calls back once after at least `ms`; the returned function cancels the call. */
+  /** Calls back once after at least `ms`. The returned function cancels the call. */
   after(ms: number, call: () => void): () => void;
 }
 
-/** Node's timers accept no longer delay: about 24.8 days. */
+/** The longest delay that Node's timers accept: about 24.8 days. */
 const MAX_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -20,13 +19,13 @@ export const systemClock: Clock = {
 };
 
 /**
- * Lanes by rank: requests that a user waits for, then new mail, the backlog, full syncs. Within a lane the keys
- * (mailboxes) take turns, so that a large mailbox does not delay a small one. Within a key, first come, first served.
+ * Requests that a user waits for come first, then new mail, the backlog and full syncs. Within a lane the keys
+ * (mailboxes) take turns, so that a large mailbox does not delay a small one.
  */
 const LANES = ['hint', 'new-mail', 'backlog', 'sweep'] as const;
 export type Lane = (typeof LANES)[number];
 
-/** After this many turns the lowest waiting lane is served, so that none starves. */
+/** Every this many turns the lowest waiting lane is served, so that no lane starves. */
 const TURNS_TO_LOWEST = 16;
 
 export interface Waiting<T> {
@@ -52,7 +51,6 @@ export class WaitingLines<T> {
     this.#size += 1;
   }
 
-  /** Removes an item from its queue, at any position. */
   remove(waiting: Waiting<T>): void {
     const lane = this.#lane(waiting.lane);
     const line = lane.get(waiting.key);
@@ -73,7 +71,7 @@ export class WaitingLines<T> {
       const [key, line] = entry.value;
       const first = line.shift();
       lane.delete(key);
-      // Behind the other keys.
+      // Moves the key behind the others.
       if (line.length > 0) lane.set(key, line);
       if (first === undefined) continue;
       this.#size -= 1;
@@ -89,16 +87,16 @@ export class WaitingLines<T> {
   }
 }
 
-/** One listener per signal: thousands of requests share the signal of one run. */
+/** Thousands of requests share the signal of one run, so each signal gets a single listener. */
 const waiting = new WeakMap<AbortSignal, ReturnType<typeof listen>>();
 
 /**
- * Calls back when the signal aborts. The returned function cancels the call, and the last one removes the listener. The
- * signal must not have aborted yet: callers check `signal.throwIfAborted()` first.
+ * Calls back when the signal aborts. The returned function cancels the call. Check `signal.throwIfAborted()` first: a
+ * signal that has already aborted never calls back.
  */
 export function onAbort(signal: AbortSignal, call: () => void): () => void {
   const { calls, listener } = waiting.get(signal) ?? listen(signal);
-  // A separate wrapper per caller: the same function may be registered twice.
+  // A wrapper per caller, because the same function may be registered twice.
   const entry = () => call();
   calls.add(entry);
   return () => {
@@ -122,11 +120,11 @@ function listen(signal: AbortSignal) {
 }
 
 /**
- * Returns a controller that aborts with the signal or independently. Call `release` to detach it from the signal.
+ * Returns a controller that aborts with the signal or on its own. Call `release` to detach it from the signal.
  *
- * Replaces `AbortSignal.any`: in Node.js 22 and 24 each call leaks 200 to 350 bytes on its input signals. In Node.js 26
- * a result with a listener still lives as long as its inputs. Every sync run needs a controller, and the signal lives
- * as long as the process.
+ * Replaces `AbortSignal.any`: in Node.js 22 and 24 each call leaks 200 to 350 bytes on its input signals. In Node.js
+ * 26 a result with a listener still lives as long as its inputs. Every sync run needs a controller, and the signal
+ * lives as long as the process.
  */
 export function following(signal: AbortSignal): {
   readonly controller: AbortController;
@@ -140,7 +138,7 @@ export function following(signal: AbortSignal): {
   return { controller, release: onAbort(signal, () => controller.abort(signal.reason)) };
 }
 
-/** Waits for `ms` milliseconds. @throws the signal's reason when it aborts */
+/** @throws the signal's reason when it aborts */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted === true) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
@@ -158,7 +156,7 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-/** Limits concurrent work that costs memory or time; the rest waits, first come, first served. */
+/** Limits concurrent work that costs memory or time. The rest waits, first come, first served. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -168,10 +166,8 @@ export class Semaphore {
   }
 
   /**
-   * Runs `act` when its turn comes. Yields to the event loop first, so that new and cancelled requests are noticed and
-   * abandoned work does not start.
-   *
-   * @param signal of the request that needs the work
+   * Runs `act` when its turn comes. With a signal, yields to the event loop first, so that abandoned work never
+   * starts.
    * @throws the signal's reason if it aborts before `act` starts
    */
   async run<T>(act: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
@@ -208,7 +204,7 @@ export class Semaphore {
   }
 }
 
-/** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running acts end. */
+/** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running calls have ended. */
 export async function severalAtOnce<T>(
   items: Iterable<T>,
   width: number,

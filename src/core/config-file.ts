@@ -4,13 +4,15 @@ import { configError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
 import { readRegularFile, tooLarge } from './files.ts';
 
-/** Any character except a quote, a backslash or a control character; and escapes (RFC 8259 section 7). */
+/**
+ * A JSON string (RFC 8259 section 7): escapes, and any character except a quote, a backslash or a control character.
+ */
 const STRING = /"(?:[^"\\\p{Cc}]|[\x7f-\x9f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
 /**
- * Returns the offset of the first token that is invalid JSON, or undefined for valid JSON. The built-in parser reports
+ * Returns the offset of the first invalid JSON token, or undefined for valid JSON. The built-in parser reports
  * offsets for some errors only, and otherwise quotes the text, secrets included.
  */
 export function jsonErrorOffset(text: string): number | undefined {
@@ -46,28 +48,26 @@ export function jsonErrorOffset(text: string): number | undefined {
 }
 
 /**
- * Config files given as pipes, such as `<(…)` of a shell, by absolute path. A pipe can be read only once, but a command
- * reads its configuration several times: the text is cached for the life of the process.
+ * Text of config files given as pipes, such as `<(…)` in a shell, by absolute path. A command reads its configuration
+ * several times, but a pipe only once, so the text is cached.
  */
 const pipes = new Map<string, Buffer | null>();
 
 const CHUNK = 65_536;
-/** Paths of open streams. None of the user's directories is next to them. */
+/** Paths of open streams: relative paths in a config file cannot be resolved against their directory. */
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
-/** Records that the user gave a pipe as config file: only then may reading wait for its writer. */
+/** Records that the user gave a pipe as config file. Only then may reading wait for the pipe's writer. */
 export function notePipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
 
-/** Returns whether a config file is a pipe that the user gave. */
 export function isPiped(file: string): boolean {
   return pipes.has(file);
 }
 
 /**
- * Returns the text of a config file that is a pipe, waiting for its writer; undefined for any other file.
- *
+ * Returns the text of a config file that is a pipe, waiting for its writer. Undefined for any other file.
  * @param most bytes
  * @throws system errors; EFBIG for more than `most`
  */
@@ -79,7 +79,7 @@ function pipedText(file: string, most: number): Buffer | undefined {
   return text;
 }
 
-/** Returns the base of relative paths in a config file: its directory, or the current one for a stream. */
+/** Returns the directory that relative paths in a config file start from: its own, or the current one for a stream. */
 export function configFolder(file: string, cwd = process.cwd()): string {
   return STREAM.test(file) ? cwd : path.dirname(file);
 }
@@ -102,12 +102,11 @@ function readPipe(file: string, most: number): Buffer {
   }
 }
 
-/** Bytes. A configuration of a thousand accounts is smaller. */
+/** Bytes. The configuration of a thousand accounts is smaller. */
 const MAX_CONFIG = 1024 * 1024;
 
 /**
- * Returns the parsed JSON of a config file, unchecked. Reads a pipe that the user gave to its end.
- *
+ * Returns the parsed JSON of a config file, unchecked. Waits for the writer of a pipe that the user gave.
  * @throws config-unreadable, config-not-json
  */
 export function readConfigFile(file: string): unknown {
@@ -115,8 +114,6 @@ export function readConfigFile(file: string): unknown {
 }
 
 /**
- * Returns the value of a JSON text, unchecked.
- *
  * @param file source of the text, for the error
  * @throws config-not-json
  */
@@ -126,7 +123,7 @@ export function jsonValue(text: string, file: string): unknown {
     return value;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // The parser's message may quote the file, and with it a token: report only the position.
+    // The parser's message may quote the file, and with it a token, so only the position is reported.
     throw configError('config-not-json', { file, ...positionOf(text) });
   }
 }

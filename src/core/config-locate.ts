@@ -8,13 +8,12 @@ import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
 import { noPathProblem } from './s3-target.ts';
 
-/** Inputs of the search for a config file; arguments, so that tests need no real home. */
+/** Where to search for a config file. Passed in, so that tests need no real home directory. */
 export interface Surroundings {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Returns the paths to search for a config file, in order. */
 export function configPlaces({ cwd, env }: Surroundings): string[] {
   const xdg = env.XDG_CONFIG_HOME;
   const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
@@ -26,10 +25,9 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
 }
 
 /**
- * Returns the config file in force: `--config`, `MAILKEEP_CONFIG`, then the default paths; undefined without any. A
+ * Returns the config file to use: `--config`, `MAILKEEP_CONFIG`, then the default paths; undefined if none exists. A
  * file that the user gives must exist, and may be a pipe.
- *
- * @throws config-not-found when that file does not exist, config-unreadable when access is denied
+ * @throws config-not-found if that file does not exist, config-unreadable if access is denied
  */
 export function locateConfig(
   named: string | undefined,
@@ -44,9 +42,9 @@ export function locateConfig(
   return configPlaces(surroundings).find((file) => existsSync(file));
 }
 
-/** Returns whether a file that the user gave exists. @throws config-unreadable if the system denies access */
+/** @throws config-unreadable if the system denies access */
 function namedExists(file: string): boolean {
-  // A pipe may be gone after it was read.
+  // A pipe may be gone once it has been read.
   if (isPiped(file)) return true;
   try {
     if (statSync(file).isFIFO()) notePipe(file);
@@ -59,7 +57,7 @@ function namedExists(file: string): boolean {
   }
 }
 
-/** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that no search takes place. */
+/** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that mailkeep does not search for one. */
 export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
   return askedFor(named, surroundings) !== undefined;
 }
@@ -72,8 +70,8 @@ function askedFor(named: string | undefined, { env }: Surroundings): string | un
 export const DEFAULT_DATA_DIR = 'data';
 
 /**
- * Returns the archive's directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
- * Reads only that field, so that reading works while the rest is invalid, and without loading the validation.
+ * Returns the archive directory for read-only commands: `--data`, else the config file's `dataDir`, else `./data`.
+ * Reads that field only, without loading the schema: reading then works even if other fields are invalid.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },
@@ -100,12 +98,11 @@ export function locateDataDir(
 type Codec = ConfigFile['archive']['codec'];
 
 /**
- * Returns `archive.codec` of the config file; undefined without a file or field. Checks nothing else in the file, so
- * that commands that need no configuration work while the rest is invalid.
+ * Returns `archive.codec` from the config file; undefined without a file or field. Checks no other field, so that
+ * commands that need no configuration work even if it is invalid.
  *
- * With `data`, a file found by the search counts only if its archive is that directory: `config.json` is a common name,
- * and the file may belong to another program.
- *
+ * With `data`, a config file found by searching counts only if its archive is that directory: `config.json` is a
+ * common name, and the file may belong to another program.
  * @throws config-invalid for any other value; config-not-found, config-unreadable, config-not-json
  */
 export function locateCodec(
@@ -120,12 +117,12 @@ export function locateCodec(
   return codecIn(file);
 }
 
-/** Returns whether a file that the search found configures the archive in `dataDir`. */
+/** Returns whether a config file found by searching configures the archive in `dataDir`. */
 export function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
   try {
     return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
   } catch (error) {
-    // Not JSON, or without a usable `dataDir`: another program's file.
+    // A file that is not JSON, or has no usable `dataDir`, belongs to another program.
     const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;
     if (codes.some((code) => hasCode(error, code))) return false;
     throw error;

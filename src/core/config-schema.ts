@@ -24,7 +24,7 @@ declare module 'zod' {
   }
 }
 
-/** Cron with five fields, or six with seconds first. node-cron also accepts `@daily`, which we do not promise. */
+/** Accepts five fields, or six with seconds first. node-cron also accepts `@daily`, which we do not promise. */
 function isCron(text: string): boolean {
   const fields = text.trim().split(/\s+/).length;
   return (fields === 5 || fields === 6) && cron.validate(text);
@@ -43,7 +43,7 @@ const duration = (description: string) =>
 const cronField = (description: string) =>
   checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
 
-/** Returns a section of the file whose errors list all its fields. */
+/** Builds a section of the file. Its errors list all its fields. */
 function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const names = Object.keys(shape);
   const last = names.pop() ?? '';
@@ -75,7 +75,6 @@ const ELSEWHERE = [
 
 /** A shorter interval would copy continuously. */
 const MIN_MS = 60_000;
-/** Retained versions of a copy. */
 const MAX_KEPT = 10_000;
 const MAX_LOCK_DAYS = 36_500;
 const MAX_SAMPLED = 1_000_000;
@@ -108,7 +107,6 @@ const full = checked(
   .nullable()
   .meta({ expected: `${INTERVAL}, a cron expression, or null` });
 
-/** Copies that the daemon maintains. */
 const copiesSchema = z
   .array(
     section({
@@ -155,24 +153,22 @@ const copiesSchema = z
       'a list of objects with to, every or schedule, encrypt, keep, lockDays, limitRate and verify',
   });
 
-/** A schedule: milliseconds since the last time, or a cron expression. */
 export type Rhythm = { readonly everyMs: number } | { readonly cron: string };
 
-/** Returns the copies of a validated file; relative paths are resolved against `folder`. */
+/** Relative paths are resolved against `folder`. */
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
-    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory: the spelling of the command line. */
+    /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, as the command line spells it. */
     to: nameOfTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
     /** As `verify --sample` accepts it; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
-    /** Schedule of a complete read-back; null for never. */
+    /** Schedule of a complete read-back. */
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
 }
 
-/** A copy that the daemon keeps up to date. */
 export type CopySettings = Readonly<ReturnType<typeof copySettings>[number]>;
 
 /** Returns the canonical spelling of a target; undefined if invalid. */
@@ -196,13 +192,11 @@ function rhythmOf(text: string): Rhythm {
   return everyMs === undefined ? { cron: text } : { everyMs };
 }
 
-/** Limit of archives in one process. */
 const MAX_ARCHIVES = 100_000;
 
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
-/** Fleet settings of one node: the registry, the object store and the node's own identity. */
 export const fleetSchema = section({
   registry: z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
     description:
@@ -281,7 +275,7 @@ export const fleetSchema = section({
   description: 'A fleet of machines with one registry, for "mailkeep fleet"; off when absent',
 });
 
-/** The registry reports other errors: its parser is not loaded for local commands. */
+/** A plain check: the registry's own parser has its own errors, and local commands must not load it. */
 function isRegistryAddress(text: string): boolean {
   return /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text);
 }
@@ -325,7 +319,10 @@ function isHostName(text: string): boolean {
   return /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/.test(text);
 }
 
-/** True for an https origin without path: a reverse proxy must serve the whole host, since links start at the root. */
+/**
+ * True for an https origin without a path. A reverse proxy must serve the whole host, because links start at the
+ * root.
+ */
 function isPublicOrigin(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, username, password, pathname, search, hash } = new URL(text);
@@ -630,7 +627,7 @@ export const configSchema = z
     expected: 'an object',
   });
 
-/** Config file of a fleet node: its accounts are in the registry. */
+/** Config file of a fleet node. Its accounts are in the registry. */
 export const fleetFileSchema = configSchema.extend({
   accounts: configSchema.shape.accounts.optional(),
   fleet: fleetSchema,
@@ -656,12 +653,12 @@ const nodeSchema = z.looseObject({
 });
 type SchemaNode = z.infer<typeof nodeSchema>;
 
-/** Returns the JSON Schema including `expected`, from which errors are worded. */
+/** Returns the JSON Schema with `expected`, which the error messages quote. */
 function annotatedSchema(): SchemaNode {
   return nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
 }
 
-/** Returns the text of `config.schema.json`: JSON Schema of the user's input, for editors. */
+/** Returns the text of `config.schema.json`: the JSON Schema of what users write, for editors. */
 export function jsonSchemaText(): string {
   const schema = z.toJSONSchema(configSchema, {
     io: 'input',
@@ -676,7 +673,6 @@ export function jsonSchemaText(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** Returns the node that describes the value at a path; undefined if the schema has none. */
 function schemaAt(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode | undefined {
   let nodes: readonly SchemaNode[] = [root];
   for (const key of path) {
@@ -692,13 +688,12 @@ function step(node: SchemaNode, key: PropertyKey): SchemaNode[] {
   return next === undefined ? [] : [next];
 }
 
-/** Returns the field names that an object at this node may have. */
 function knownKeys(node: SchemaNode | undefined): string[] {
   if (node === undefined) return [];
   return [node, ...(node.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}));
 }
 
-/** A wrong field: its path, its value (never a secret) and the expected value. */
+/** A wrong field. `found` is never a secret. */
 export interface ConfigProblem {
   readonly path: string;
   /** Null for an unknown field; `expected` then lists the known ones. */
@@ -720,7 +715,10 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
   });
 }
 
-/** Returns a problem per validation issue, in schema order. `raw` is the parsed file. */
+/**
+ * Returns a problem per validation issue, in schema order.
+ * @param raw the parsed file
+ */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
   const schema = annotatedSchema();
   return issues.flatMap((issue): ConfigProblem[] => {
@@ -747,16 +745,13 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): C
   });
 }
 
-/** Returns the nearest allowed value, or an address with its missing scheme. */
+/** Returns the nearest allowed value, or a base URL with its missing scheme. */
 function meantValue(typed: string, values: readonly string[], path: Path): string | null {
   const [field] = path.slice(-1);
   return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
 }
 
-/**
- * Returns problems that span fields: http beyond this machine, duplicate account names, shared listener ports, a public
- * web interface without https, and webhooks without URL. Reads the raw file, so that these appear with wrong fields.
- */
+/** Returns problems that span fields. Reads the raw file, so that they are reported together with wrong fields. */
 export function crossProblems(raw: unknown): ConfigProblem[] {
   return [
     ...plainHttp(raw),
@@ -856,7 +851,6 @@ function accountsOf(raw: unknown): readonly unknown[] {
   return Array.isArray(accounts) ? accounts : [];
 }
 
-/** Returns the value at a path of the parsed file, or undefined. */
 export function valueAt(raw: unknown, path: Path): unknown {
   let value: unknown = raw;
   for (const key of path) {
@@ -866,7 +860,7 @@ export function valueAt(raw: unknown, path: Path): unknown {
   return value;
 }
 
-/** Fields whose text may contain a secret: errors never show it. */
+/** Fields whose text may contain a secret. Errors never show them. */
 const SECRET_FIELD = /token|secret|password|credential|registry$|^url$|^publicUrl$|^command$/i;
 const SHOWN_CHARACTERS = 80;
 
@@ -896,7 +890,6 @@ export function pathText(path: Path): string {
   return text === '' ? '(file)' : text.replace(/^\./, '');
 }
 
-/** Source of a token, read when a request needs it. */
 export type TokenSource =
   | { readonly kind: 'literal'; readonly secret: Secret; readonly name: string }
   | { readonly kind: 'env'; readonly name: string }
@@ -905,7 +898,7 @@ export type TokenSource =
 
 export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
-/** Converts a validated file into settings; relative paths are resolved against the directory of `file` (absolute). */
+/** Converts a validated file into settings. Relative paths are resolved against the directory of `file` (absolute). */
 export function settle(content: ConfigFile, file: string) {
   const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, web, notify, minFreeBytes } = content;
@@ -946,8 +939,6 @@ export function settle(content: ConfigFile, file: string) {
 export type Settings = Readonly<ReturnType<typeof settle>>;
 
 /**
- * Returns the settings of one validated account.
- *
  * @param folder base of relative paths
  * @param insecure allows plain http for every account
  */
@@ -961,7 +952,7 @@ function accountSettings(
     name,
     baseUrl: baseUrl.replace(/\/+$/, ''),
     token: tokenSource(token, folder, `accounts.${name}.token`),
-    /** Plain http is allowed beyond this machine. */
+    /** True to allow plain http to other machines. */
     insecure: account.insecure || insecure,
     platform:
       platform === undefined
@@ -978,11 +969,7 @@ function accountSettings(
 
 export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
 
-/**
- * Returns the source of a secret.
- *
- * @param place what errors call a secret in the file itself
- */
+/** @param place what errors call a secret in the file itself */
 export function tokenSource(
   token: ConfigFile['accounts'][number]['token'],
   folder: string,
@@ -1006,18 +993,18 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Purpose of an account's secret: its name in the registry. */
+/** What an account's secret is for: its name in the registry. */
 export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
 
-/** An entry of `accounts`, split for a registry, which encrypts the secrets only. */
+/** An entry of `accounts`, split for a registry, which encrypts only the secrets. */
 interface AccountEntry {
-  /** As written, without name and tokens: the reading program applies its own defaults. */
+  /** As written, without name and tokens: the program that reads it applies its own defaults. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly tokens: readonly (readonly [purpose: SecretPurpose, source: TokenSource])[];
 }
 
 interface EntryPlace {
-  /** Name of the account; a name in the entry must be equal. */
+  /** A name in the entry must be equal. */
   readonly name: string;
   /** Source of the entry, for errors. */
   readonly source: string;
@@ -1027,7 +1014,6 @@ interface EntryPlace {
 
 /**
  * Checks a single entry of `accounts`.
- *
  * @param raw parsed JSON
  * @param token source of the token, if the entry has none
  * @throws config-invalid, with every problem
@@ -1051,10 +1037,9 @@ export function accountEntry(raw: unknown, place: EntryPlace, token?: TokenSourc
 
 /**
  * Reassembles an account.
- *
  * @param settings result of `accountEntry`
  * @param secrets by purpose
- * @throws config-invalid: written by another version, or a token is missing
+ * @throws config-invalid if another version wrote it or a token is missing
  */
 export function storedAccount(
   name: string,
@@ -1069,7 +1054,7 @@ export function storedAccount(
       ? { platform: { ...platform, token: secrets.get('platform-token') } }
       : {}),
   };
-  // It contains no relative paths.
+  // It contains no relative paths, so any base will do.
   return accountSettings(checkedEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 

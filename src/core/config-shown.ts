@@ -4,9 +4,8 @@ import { isConfigOf, locateConfig, type Surroundings } from './config-locate.ts'
 import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './config-schema.ts';
 import { hasCode } from './errors.ts';
 
-/** One field of the configuration in force. */
 interface ShownField {
-  /** `rateLimit.concurrency`, `accounts[0].token`. */
+  /** For example `rateLimit.concurrency`, `accounts[0].token`. */
   readonly path: string;
   /** JSON; secrets are `***`. */
   readonly value: unknown;
@@ -20,12 +19,11 @@ const MASK = '***';
 
 /**
  * Returns every field of the configuration with its defaults, in schema order, without secrets.
- *
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function shownFields(file: string): ShownField[] {
-  // Reports every problem at once, like any command.
+  // Loading reports every problem at once, as for any command.
   const isFleet = isFleetOnly(file);
   if (isFleet) loadFleetConfig(file);
   else loadConfig(file);
@@ -46,7 +44,7 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
   return [{ path: pathText(path), value: masked(path, value), isDefault }];
 }
 
-/** Splits objects, and lists of objects; a list of texts is one value. */
+/** Splits objects and lists of objects. A list of texts is one value. */
 function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
   if (Array.isArray(value)) {
     const items: readonly unknown[] = value;
@@ -60,8 +58,8 @@ function isToken(path: Keys): boolean {
 }
 
 /**
- * Masks tokens, except their source. Masks commands: a shell runs them, and a password may be anywhere. Shows only the
- * host of the webhook address, because its path is its only protection.
+ * Masks tokens, but not the source they are read from. Masks commands, because a shell runs them and a password may
+ * be anywhere. Shows only the host of the webhook address, because the secret path is its only protection.
  */
 function masked(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
@@ -87,14 +85,13 @@ function hostOnly(text: string): string {
 export interface PortableConfig {
   /** As in the file, without secrets. */
   readonly content: Readonly<Record<string, unknown>>;
-  /** Fields left out, and the sources of secrets: `accounts[0].token (file ./token)`. */
+  /** Omitted fields, and the sources of secrets, such as `accounts[0].token (file ./token)`. */
   readonly secrets: readonly string[];
 }
 
 /**
  * Returns the configuration of the archive in `dataDir` without its secrets; undefined if there is none or the file
  * belongs to another archive.
- *
  * @throws config-not-found, config-unreadable, config-not-json
  */
 export function portableConfig(
@@ -111,7 +108,7 @@ export function portableConfig(
   return isObject(content) ? { content, secrets } : undefined;
 }
 
-/** `MAILKEEP_CONFIG`, which the daemon sets, may point to a file that no longer exists. */
+/** The daemon sets `MAILKEEP_CONFIG`, which may point to a file that no longer exists. */
 function found(surroundings: Surroundings): string | undefined {
   try {
     return locateConfig(undefined, surroundings);

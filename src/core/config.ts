@@ -67,7 +67,7 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   });
 }
 
-/** Returns the settings of a validated section; relative paths are resolved against `folder`. */
+/** Relative paths are resolved against `folder`. */
 function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const { registry, store, keyFile, node, address, egress = node, capacity, cache } = fleet;
   const { directRegistry, createWebhooks } = fleet;
@@ -87,12 +87,12 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
     node,
     /** Host and port, if other nodes can reach this one. */
     address,
-    /** Listening address for other nodes; undefined if it does not listen. */
+    /** Undefined if the node does not listen for others. */
     listen: listen === undefined ? undefined : parseListen(listen),
     egress,
     capacity,
     cache: path.resolve(folder, cache),
-    /** Registers webhooks at the service for the mailboxes that this node holds. */
+    /** True to register webhooks at the service for the mailboxes that this node holds. */
     createWebhooks,
   };
 }
@@ -102,7 +102,6 @@ export type FleetSettings = Readonly<ReturnType<typeof fleetSettings>>;
 
 /**
  * Reads the address of the registry from its configured source.
- *
  * @throws registry-address-missing
  */
 export async function readRegistryAddress(
@@ -119,7 +118,7 @@ export async function readRegistryAddress(
   }
 }
 
-/** Returns whether the address contains a password, so that others must not read the file. */
+/** Returns whether the address contains a password, which makes the config file a secret. */
 function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>): boolean {
   return [fleet.registry, fleet.directRegistry].some((source) => {
     if (source.kind !== 'literal') return false;
@@ -128,7 +127,7 @@ function hasPassword(fleet: Pick<FleetSettings, 'registry' | 'directRegistry'>):
   });
 }
 
-/** A problem that does not prevent operation: others can read a file with a secret. */
+/** A problem that does not prevent operation: other users can read a file with a secret. */
 export interface ConfigWarning {
   readonly code: 'secret-readable-by-others';
   readonly file: string;
@@ -139,8 +138,7 @@ export interface ConfigWarning {
 }
 
 /**
- * Reads, checks and freezes the configuration. Reports every problem of the file at once.
- *
+ * Reads, checks and freezes the configuration. Reports every problem in the file at once.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
@@ -149,7 +147,7 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
   return { settings, warnings: tokenWarnings(settings) };
 }
 
-/** Configuration of a fleet node; `settings` apply to every account. */
+/** Configuration of a fleet node. `settings` apply to every account. */
 export interface FleetConfig {
   readonly fleet: FleetSettings;
   /** Accounts in the file belong to this machine's local archive, not to the fleet. */
@@ -158,9 +156,8 @@ export interface FleetConfig {
 }
 
 /**
- * Reads, checks and freezes the configuration of a fleet node, which needs `fleet` and no accounts. Reports every
- * problem of the file at once.
- *
+ * Reads, checks and freezes the configuration of a fleet node, which needs `fleet` but no accounts. Reports every
+ * problem in the file at once.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
@@ -182,8 +179,7 @@ export function loadFleetConfig(file: string): FleetConfig {
 }
 
 /**
- * Returns whether a config file has no accounts for an archive on this machine.
- *
+ * Returns whether a config file sets up a fleet node but no archive on this machine.
  * @throws config-unreadable, config-not-json
  */
 export function isFleetOnly(file: string): boolean {

@@ -1,8 +1,7 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 
 /**
- * Returns whether the private half of a key signed the bytes.
- *
+ * Returns whether the key's private half signed the bytes.
  * @param publicKey 32 bytes (Ed25519); false for any other length
  */
 export function isSignedBy(publicKey: Buffer, bytes: Buffer, signature: Buffer): boolean {

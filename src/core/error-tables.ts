@@ -1,11 +1,9 @@
 import { capital, defineErrors, didYouMean, reasonText, some } from './errors.ts';
 
-/** Returns `token` for `accounts[0].token`. */
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
 }
 
-/** Returns the name of a token source for use within a sentence. */
 function sourceText(source: string, name: string): string {
   switch (source) {
     case 'env':
@@ -24,7 +22,6 @@ function addressSource(source: string, name: string): string {
   return source === 'literal' ? `the config file (${name})` : sourceText(source, name);
 }
 
-/** Returns why the address of a registry cannot be read. */
 function addressProblem(reason: string): string {
   const words: Readonly<Record<string, string>> = {
     'token-missing': 'it does not exist',
@@ -46,12 +43,15 @@ export const configError = defineErrors({
       `The config file ${file} cannot be read: ${reasonText(reason)}.`,
       reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
     ],
-    /** `line` and `column` count from 1; null if the parser does not report them. */
+    /** `line` and `column` count from 1; null if the position is unknown. */
     'config-not-json': (f: { file: string; line: number | null; column: number | null }) => [
       `The config file ${f.file} is not valid JSON${f.line === null ? '' : ` at line ${f.line}, column ${f.column}`}.`,
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ],
-    /** Lists of equal length. `found` is never a secret; an unknown field has it empty, and `expected` lists others. */
+    /**
+     * Lists of equal length. `found` is never a secret. For an unknown field `found` is empty, and `expected` lists
+     * the known fields.
+     */
     'config-invalid': (f: {
       file: string;
       paths: readonly string[];
@@ -77,7 +77,7 @@ export const configError = defineErrors({
       `${file} exists already; it was left as it is.`,
       'Edit it, or name another file with --config FILE.',
     ],
-    /** Source of the token: `env NAME`, `file PATH`, `credential NAME`. */
+    /** `source` and `name` identify where the token comes from: `env NAME`, `file PATH`, `credential NAME`. */
     'token-missing': ({ source, name }: { source: string; name: string }) => [
       `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
@@ -93,7 +93,7 @@ export const configError = defineErrors({
     /** The text contains white space or control characters, which a header cannot carry. */
     'token-unusable': ({ source, name }: { source: string; name: string }) =>
       `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
-    /** Source of the registry's address; `reason` is an errno or the code of a token error. */
+    /** `reason` is an errno or the code of a token error. */
     'registry-address-missing': (f: { source: string; name: string; reason: string }) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
       'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
@@ -119,22 +119,22 @@ function isState(file: string): boolean {
   return file.endsWith('state.sqlite');
 }
 
-/** The state is also a database, with the same errors. */
+/** The state is a SQLite database too, and fails with the same errors. */
 function nameOf(file: string): string {
   return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
 }
 
-/** A new state has no record of damage: only commands that read every byte may discard the old record. */
+/** A new state has no record of damage, so only commands that read every byte may discard the old record. */
 const RENEW_STATE =
   'The next "mailkeep sync", or "mailkeep verify --repair", moves it aside and creates a new one. Mail is not affected.';
 
-/** An error about the derived database; it never endangers the log. */
+/** Errors of the derived database. They never endanger the log. */
 export const catalogError = defineErrors({
   usage: {
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /**
-     * Another version of the program created the catalog. `remedy`: `write` (any writing command rebuilds it),
-     * `rebuild` (the file has no version), `upgrade` (created by a newer program).
+     * Another version of the program created the catalog. `remedy` is `write` if any writing command rebuilds it,
+     * `rebuild` if the file has no version, and `upgrade` if a newer program created it.
      */
     'catalog-version': (f: {
       file: string;
@@ -187,7 +187,7 @@ export const catalogError = defineErrors({
   retryable: ['catalog-busy', 'catalog-disk-full'],
 });
 
-/** What `usage-option` expected, for the names that the engine checks. */
+/** What `usage-option` expected, for names that are checked after parsing. */
 const EXPECTED: Readonly<Record<string, string>> = {
   'configured-name': 'a name that the configuration includes',
   'search-name': 'a name of letters, digits, - and _',
@@ -196,15 +196,14 @@ const EXPECTED: Readonly<Record<string, string>> = {
 /** Family `usage` (exit code 2): the command cannot run as typed. Unwritable files are `disk`. */
 export const usageError = defineErrors({
   usage: {
-    /** The command line parser refused; `problem` is its message about option or argument names. */
+    /** The command line parser refused the arguments; `problem` is its message. */
     'usage-invalid': ({ command, problem }: { command: string; problem: string }) => [
       capital(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
-    /** An argument of the library, such as `options.limit`, and its problem. */
+    /** `argument` is an argument of the library, such as `options.limit`. */
     'argument-invalid': ({ argument, problem }: { argument: string; problem: string }) =>
       `${argument}: ${problem}.`,
-    /** `help` lists the available commands. */
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
     'usage-option': (f: {
       option: string;
@@ -263,7 +262,7 @@ export const usageError = defineErrors({
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ],
-    /** Each candidate: its shortest unique prefix and a description of the message. */
+    /** Each candidate is its shortest unique prefix and a description of the message. */
     'usage-ambiguous-id': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
       [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
         '\n',
@@ -314,7 +313,10 @@ export const webhookError = defineErrors({
       `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
-    /** Failed to store a secret that the service shows only once; `deleted`: the webhook was deleted again. */
+    /**
+     * A secret that the service shows only once could not be stored. `deleted` is true if the webhook was deleted
+     * again.
+     */
     'webhook-secret-lost': (f: { id: string; file: string; reason: string; deleted: boolean }) => [
       `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
         f.deleted ? 'The webhook was deleted.' : 'The webhook still exists, and its secret is lost.'
@@ -338,7 +340,7 @@ export const webhookError = defineErrors({
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ],
-    /** Consecutive `failures` in the service's log. */
+    /** `failures` counts the consecutive failures in the service's log. */
     'webhook-failing': ({ id, failures }: { id: string; failures: number }) => [
       `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
       `"mailkeep webhooks test ${id}" shows why.`,
@@ -355,7 +357,7 @@ export const socketError = defineErrors({
   },
 });
 
-/** An error of an object store. Objects stored before remain. */
+/** Errors of an object store. */
 export const targetError = defineErrors({
   usage: {
     /** `found` never contains a password. */
@@ -375,8 +377,8 @@ export type ThreadEndCause = 'memory' | 'timeout' | 'thrown' | 'exited' | 'close
 export const threadError = defineErrors({
   mail: {
     /**
-     * A worker thread ended. `started` is false if it never listened to its port: the installation is broken, not the
-     * work. `detail` is its error message or exit code.
+     * `started` is false if the thread never listened to its port: the installation is broken, not the work. `detail`
+     * is its error message or exit code.
      */
     'thread-ended': (f: {
       thread: string;

@@ -1,6 +1,6 @@
 import { fitColumns, terminalSafe } from './terminal-safe.ts';
 
-/** Families decide a command's exit code; the code identifies the condition; facts fill in its sentence. */
+/** A family decides the command's exit code, a code identifies the condition, and facts fill in its sentence. */
 export const ERROR_FAMILIES = [
   'usage',
   'config',
@@ -16,7 +16,7 @@ export const ERROR_FAMILIES = [
 
 export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
 
-/** Facts are plain values: they are printed, logged and sent as JSON, so never put a secret or mail text in one. */
+/** Facts are printed, logged and sent as JSON, so never put a secret or mail text in one. */
 export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /** Base of every error that mailkeep raises on purpose. Any other error at the top level is reported as a bug. */
@@ -29,7 +29,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
     readonly facts: F,
     options: { readonly cause?: unknown; readonly retryable?: boolean } = {},
   ) {
-    // The message is for logs and stack traces only; users read the sentence made from code and facts.
+    // The message is for logs and stack traces only. Users read the sentence made from code and facts.
     super(
       `${code} ${JSON.stringify(facts)}`,
       options.cause === undefined ? {} : { cause: options.cause },
@@ -41,7 +41,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
   readonly retryable: boolean;
 }
 
-/** What happened, and what to do: a command to type or a thing to change, or null. */
+/** What happened, and what to do about it: a command to type or a thing to change. */
 export interface Said {
   readonly message: string;
   readonly hint: string | null;
@@ -51,7 +51,6 @@ function say(message: string, hint: string | null = null): Said {
   return { message, hint };
 }
 
-/** A message, optionally with a hint. */
 export type Sentence = string | readonly [message: string, hint: string | null];
 
 /** The sentence per code, by family of the error. */
@@ -75,7 +74,7 @@ type FactsOfSentence<Say> = Say extends () => Sentence
 
 const SENTENCES = new Map<string, unknown>();
 
-/** Returns the function that creates the errors of a table. `retryable` lists the codes that a retry may resolve. */
+/** Returns a function that creates the errors of a table. `retryable` lists the codes that a retry may resolve. */
 export function defineErrors<Table extends ErrorTable>(
   table: Table & { readonly retryable?: readonly CodeOf<Table>[] },
 ) {
@@ -95,7 +94,6 @@ export function defineErrors<Table extends ErrorTable>(
     new MailkeepError(families.get(code) as ErrorFamily, code, facts, { cause, retryable });
 }
 
-/** True for an error with this code, in any family. */
 export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
   return error instanceof MailkeepError && error.code === code;
 }
@@ -108,7 +106,6 @@ export interface Thrown {
   readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
-/** Returns an error in a form that can be sent to another thread. */
 export function thrownBy(error: unknown): Thrown {
   const thrown = {
     message: error instanceof Error ? error.message : String(error),
@@ -131,7 +128,7 @@ export function errnoOf(error: unknown): string | undefined {
   return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
-/** An error before a configuration exists: the advice differs. */
+/** An error before a configuration exists, which needs different advice. */
 export class BeforeConfiguration extends MailkeepError {
   constructor(error: MailkeepError) {
     super(error.family, error.code, error.facts, { cause: error });
@@ -148,7 +145,6 @@ function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** The exit codes of every command, as `--help` lists them. */
 export const EXIT = {
   done: 0,
   failures: 1,
@@ -174,7 +170,7 @@ export const EXIT_OF_FAMILY: Readonly<Record<ErrorFamily, ExitCode>> = {
   interrupted: EXIT.interrupted,
 };
 
-/** Which exit code wins when several apply. */
+/** Which exit code wins if several apply. */
 const PRECEDENCE: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.usage,
@@ -185,7 +181,6 @@ const PRECEDENCE: readonly ExitCode[] = [
   EXIT.failures,
 ];
 
-/** Returns the single exit code of several outcomes: 3 before 6 before 4 before 1. */
 export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
   const all = new Set(codes);
   return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
@@ -206,20 +201,20 @@ EXIT STATUS
   6    the service refused the token
   130  interrupted`;
 
-/** Error code for a pipe, socket or device in place of a file; no errno fits. */
+/** Error code for a pipe, socket or device in place of a file. No errno fits. */
 export const NOT_REGULAR = 'ENOTREG';
 
 /** Columns of a name in a list. */
 const MOST = 200;
 
-/** Returns a list for people: `a, b and 3 more`. */
+/** Returns a readable list: `a, b and 3 more`. */
 export function some(names: readonly string[], shown = 3): string {
   const rest = names.length - shown;
   const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
   return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
 }
 
-/** Describes SQLite result codes about the disk; undefined for codes about a statement. */
+/** Describes SQLite result codes that concern the disk; undefined for codes that concern a statement. */
 function sqliteText(code: string): string | undefined {
   const words: readonly (readonly [prefix: string, text: string])[] = [
     ['SQLITE_CANTOPEN', 'the file cannot be opened'],
@@ -235,7 +230,7 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
-/** Returns `Did you mean "from:"? …`, or `otherwise` alone without a suggestion. Truncates long names. */
+/** Returns `Did you mean "from:"? …`, or just `otherwise` without a suggestion. Truncates long names. */
 export function didYouMean(suggestion: string | null, otherwise = ''): string {
   if (suggestion === null) return otherwise;
   return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
@@ -309,13 +304,13 @@ const DONE: Readonly<Record<string, string>> = {
   copyfile: 'copied',
 };
 
-/** Returns the sentence of a system or SQLite error without a mailkeep code; undefined for any other error. */
+/** Describes a system or SQLite error without a mailkeep code; undefined for any other error. */
 function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
     const reason = reasonText(String(error.code));
-    // An undescribed code means a faulty statement: a bug.
+    // A code without a description means a faulty statement, which is a bug.
     if (reason === String(error.code)) return undefined;
     return { code, ...say(`A database of the archive cannot be used: ${reason}.`, CHECK) };
   }
@@ -338,7 +333,7 @@ const BEFORE_CONFIGURATION: Readonly<Partial<Record<MailkeepError['family'], str
     'Check the address of the service and the network, and run "mailkeep init" again. Nothing was written.',
 };
 
-/** Errors also arrive from elsewhere, such as another fleet node. */
+/** For errors that another program sent, such as another fleet node. */
 const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
 
@@ -358,7 +353,6 @@ export function sentenceOf(error: unknown): { code: string } & Said {
   return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
 }
 
-/** Returns the sentence of a code and its facts. The functions that create errors guarantee that both match. */
 export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
   const sentence = SENTENCES.get(code);
   const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);

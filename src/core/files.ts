@@ -19,10 +19,9 @@ import path from 'node:path';
 import { catalogError, socketError } from './error-tables.ts';
 import { errnoName, errnoOf, NOT_REGULAR } from './errors.ts';
 
-/** A file's path: a buffer for a name that is not UTF-8, as on older disks, because no string opens it. */
+/** A file's path. Names that are not UTF-8, as on older disks, need a buffer, because no string opens them. */
 export type FilePath = string | Buffer;
 
-/** Returns a directory entry's name, as text if it is UTF-8. */
 export function listedName(bytes: Buffer): FilePath {
   return isUtf8(bytes) ? bytes.toString('utf8') : bytes;
 }
@@ -32,7 +31,7 @@ export function joinedPath(folder: FilePath, name: FilePath): FilePath {
   return Buffer.concat([Buffer.from(folder), Buffer.from(path.sep), Buffer.from(name)]);
 }
 
-/** Returns a path as displayable text: bytes that are not UTF-8 are escaped, such as `B\xFCro`. */
+/** Returns a path as displayable text. Bytes that are not UTF-8 are escaped, as in `B\xFCro`. */
 export function shownPath(file: FilePath): string {
   if (typeof file === 'string') return file;
   let shown = '';
@@ -45,7 +44,6 @@ export function shownPath(file: FilePath): string {
   return shown;
 }
 
-/** Returns the length of the UTF-8 character at an offset; 0 if there is none. */
 function characterLength(bytes: Buffer, at: number): number {
   return [1, 2, 3, 4].find((length) => isUtf8(bytes.subarray(at, at + length))) ?? 0;
 }
@@ -54,10 +52,8 @@ function characterLength(bytes: Buffer, at: number): number {
 const REPLACED = '\ufffd';
 
 /**
- * Returns the paths that a command line argument can mean. Node.js replaces bytes that are not UTF-8, so an existing
- * file's name may arrive altered: every file that decodes to the same text is returned. Without a match, returns the
- * argument.
- *
+ * Returns the paths that a command line argument can mean. Node.js replaces bytes that are not UTF-8, so every
+ * existing file whose name decodes to the same text is returned. Without a match, returns the argument.
  * @param given absolute
  */
 export function pathsMeant(given: string): FilePath[] {
@@ -82,13 +78,13 @@ function alike(folder: FilePath, level: string): FilePath[] {
   }
 }
 
-/** Returns whether a path is or is in a directory, after resolving links. Neither needs to exist. */
+/** Returns whether a path is a directory or lies in it, after resolving links. Neither needs to exist. */
 export function isWithin(target: string, folder: string): boolean {
   const relative = path.relative(resolved(folder), resolved(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
 }
 
-/** Resolves links in the existing part of the path. */
+/** Resolves links in the part of the path that exists. */
 function resolved(target: string): string {
   try {
     return realpathSync(target);
@@ -100,9 +96,8 @@ function resolved(target: string): string {
 }
 
 /**
- * Creates a directory and its missing parents, all with this mode; does nothing if it exists. Node's recursive `mkdir`
- * loops forever if the system reports an existing parent as missing, as below /proc.
- *
+ * Creates a directory and its missing parents, all with this mode. Does nothing if it exists. Node's recursive
+ * `mkdir` loops forever if the system reports an existing parent as missing, as below /proc.
  * @throws system errors
  */
 export function makeFolders(folder: string, mode: number): void {
@@ -120,12 +115,11 @@ export function makeFolders(folder: string, mode: number): void {
   }
 }
 
-/** A parent directory may belong to another user and be unreadable; some systems cannot sync a directory. */
+/** A parent directory may be another user's and unreadable, and some systems cannot sync a directory. */
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**
- * Like `makeFolders`, but survives a power cut: without it, durable files can vanish with their directories' names.
- *
+ * Like `makeFolders`, but survives a power cut: otherwise durable files can vanish with their directories' names.
  * @throws system errors
  */
 export function makeFoldersDurably(folder: string, mode: number): void {
@@ -149,9 +143,8 @@ function syncNow(folder: string): void {
 
 /**
  * Creates a file that only its owner may read, unless it exists. SQLite would apply the umask, and gives `-wal` and
- * `-shm` files the permissions of the database. If creation fails, opening the database reports the same reason.
- *
- * @throws `catalog-damaged` if it is not a file: opening a pipe would wait for its other end for ever
+ * `-shm` files the permissions of the database. If creation fails, opening the database reports the reason.
+ * @throws `catalog-damaged` if it is not a file: opening a pipe would wait for its other end forever
  */
 export function makePrivateFile(file: string): void {
   const stats = statOf(file);
@@ -166,7 +159,6 @@ export function makePrivateFile(file: string): void {
   closeSync(made);
 }
 
-/** Returns undefined if nothing exists or that cannot be determined. */
 function statOf(file: string): Stats | undefined {
   try {
     return statSync(file, { throwIfNoEntry: false });
@@ -202,9 +194,8 @@ export function fitsSocket(socket: string): boolean {
 }
 
 /**
- * Returns the user's private directory for sockets, creating it if needed; below the system's temporary directory if
- * the user has none.
- *
+ * Returns the user's private directory for sockets, creating it if needed. It is in the system's temporary directory
+ * if the user has none.
  * @param nameLength bytes of the socket's name, which must fit after the directory
  * @throws daemon-socket-folder
  */
@@ -233,12 +224,11 @@ function privateOnly(folder: string): string {
   return folder;
 }
 
-/** Opening a pipe would otherwise wait for its other end; the flag does not exist on Windows. */
+/** Opening a pipe would otherwise wait for its other end. The flag does not exist on Windows. */
 const NOT_WAITING = constants.O_NONBLOCK ?? 0;
 
 /**
- * Opens a regular file and returns its descriptor. A pipe, socket or device is an error, not a hang.
- *
+ * Opens a regular file and returns its descriptor. Fails for a pipe, socket or device instead of waiting for it.
  * @throws system errors; EISDIR for a directory, ENOTREG for anything else that is not a file
  */
 export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read'): number {
@@ -251,8 +241,6 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
 
 /**
  * Reads a small file whole.
- *
- * @param most bytes; a larger file is not read
  * @throws see `openRegularFile`; EFBIG for a file of more than `most` bytes
  */
 export function readRegularFile(file: string, most = Number.POSITIVE_INFINITY): Buffer {
@@ -270,7 +258,7 @@ function openWithoutWaiting(file: FilePath, access: 'read' | 'write'): number {
   try {
     return openSync(file, mode | NOT_WAITING);
   } catch (error) {
-    // A socket, or a device without hardware.
+    // The path is a socket, or a device without hardware.
     if (errnoOf(error) === 'ENXIO') throw notRegular(file, NOT_REGULAR);
     throw error;
   }
@@ -281,7 +269,6 @@ function problemOf(stats: Stats): string | undefined {
   return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
 }
 
-/** Returns a system-style error for a file above its size limit. */
 export function tooLarge(file: string): Error {
   const facts = { code: 'EFBIG', syscall: 'read', path: file };
   return Object.assign(new Error(`${file} is too large`), facts);

@@ -5,7 +5,7 @@ import { parentPort, type Transferable } from 'node:worker_threads';
 import { type Thrown, thrownBy } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
-/** The first message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
+/** First message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
 type Ready = string;
 
 export type FromThread<Out extends object> = Out | Ready;
@@ -17,7 +17,6 @@ export function openThreadPort<In, Out extends object>(receive: (message: In) =>
   port.on('message', receive);
   port.postMessage(ownTask() satisfies FromThread<Out>);
   return {
-    /** Sends a message; transfers the buffers in `transfer`. */
     send: (message: Out, transfer: readonly Transferable[] = []) =>
       port.postMessage(message, transfer),
     /** Lets the thread end when it has nothing else to do. */
@@ -33,13 +32,13 @@ function ownTask(): Ready {
   }
 }
 
-/** Messages of a job: any number of reports, then the result or an error. */
+/** A job sends any number of reports, then its result or an error. */
 export type JobMessage<Result, Report> =
   | { readonly report: Report }
   | { readonly result: Result }
   | { readonly thrown: Thrown };
 
-/** Runs the jobs of a `JobPool` on this worker thread. An error of `work` rejects the job's promise on the host. */
+/** Runs the jobs of a `JobPool` on this worker thread. An error in `work` rejects the job's promise on the host. */
 export function serveJobs<Job, Result, Report = never>(
   work: (job: Job, report: (report: Report) => void) => Promise<Result>,
 ): void {
@@ -51,7 +50,7 @@ export function serveJobs<Job, Result, Report = never>(
   });
 }
 
-/** Returns whether to replace this thread after its work: V8 never releases the space of one large message. */
+/** Returns whether to replace this thread after its work, because V8 never releases the space of one large message. */
 export function isWorn(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;
@@ -60,14 +59,14 @@ export function isWorn(wornBytes: number): boolean {
 type Fail = (error: unknown) => void;
 
 /**
- * Returns a function that also rejects on uncaught exceptions and unhandled rejections that its run caused. Strays of a
- * finished run are ignored. For a dedicated thread only: it handles all uncaught exceptions from now on.
+ * Returns a function that runs a task and also rejects on the uncaught exceptions and unhandled rejections that it
+ * causes. Errors from finished tasks are ignored. For a dedicated thread only: it handles every uncaught exception.
  */
 export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
   const origins = new AsyncLocalStorage<Fail>();
   let current: Fail | undefined;
   process.on('uncaughtException', (error) => {
-    // Microtasks carry no origin, but run almost at once.
+    // Errors in microtasks carry no origin, but microtasks run almost at once.
     const fail = origins.getStore() ?? current;
     fail?.(error);
   });
@@ -86,12 +85,11 @@ export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
 /** Bytes of a source sent to a thread at once. */
 const PIECE = 256 * 1024;
 
-/** Reply to each request for a piece. */
 export type PieceMessage =
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'end' };
 
-/** Host side: sends a source to a thread piece by piece, so that neither side holds more than one. */
+/** Host side: sends a source to a thread piece by piece, so that neither side holds more than one piece. */
 export class PieceFeed {
   readonly #pieces: AsyncIterator<Uint8Array>;
 
@@ -106,7 +104,6 @@ export class PieceFeed {
     return done === true ? { kind: 'end' } : { kind: 'piece', bytes: new Uint8Array(value) };
   }
 
-  /** Closes a source that was not read to its end. */
   async close(): Promise<void> {
     await this.#pieces.return?.();
   }

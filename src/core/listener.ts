@@ -19,11 +19,11 @@ import { errnoOf } from './errors.ts';
 
 /** Who may send requests to a listener, and with which `Host` names. */
 type Clients =
-  /** Browsers: via this machine's own names, or the https address of a reverse proxy. */
+  /** Browsers reach the listener by this machine's own names, or by the https address of a reverse proxy. */
   | { readonly kind: 'browsers'; readonly publicUrl: string | null }
   /**
-   * Programs only, such as monitoring: via any IP address and these host names, on any port. Null allows every name, if
-   * a secret protects the listener and a proxy may forward any name.
+   * Programs such as monitoring reach it by any IP address and by these host names, on any port. Null allows every
+   * name: a secret protects the listener, and a proxy may forward any name.
    */
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
@@ -39,9 +39,8 @@ export interface Reached {
 type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } & Reached);
 
 /**
- * Returns the function that admits requests to a listener. Refuses a foreign `Host` name with 421 (DNS rebinding). A
- * listener for programs refuses requests from pages with 403.
- *
+ * Returns the function that admits requests to a listener. It refuses a foreign `Host` name with 421 (DNS rebinding).
+ * A listener for programs refuses requests from web pages with 403.
  * @param at listening address with the actual port
  */
 function admissionTo(clients: Clients, at: ListenAddress): (request: Request) => Admission {
@@ -71,8 +70,7 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
 /**
  * Returns whether a foreign page sent a request, by headers that no page can change. Another port of this machine is
  * foreign. Programs send neither header.
- *
- * @param ownOrigin of the pages that may send requests; null for none
+ * @param ownOrigin origin of the pages that may send requests
  */
 export function isForeign({ headers }: Request, ownOrigin: string | null): boolean {
   const site = headers.get('sec-fetch-site') ?? 'none';
@@ -81,7 +79,10 @@ export function isForeign({ headers }: Request, ownOrigin: string | null): boole
   return from !== null && from !== ownOrigin;
 }
 
-/** Returns a request's body, or null if it exceeds `most`: the rest is not read. @throws errors of the connection */
+/**
+ * Returns a request's body, or null if it exceeds `most` bytes; the rest is not read.
+ * @throws connection errors
+ */
 export async function readAtMost({ headers, body }: Request, most: number): Promise<Buffer | null> {
   return Number(headers.get('content-length') ?? 0) > most ? null : bytesAtMost(body, most);
 }
@@ -121,7 +122,10 @@ function isAddress(name: string): boolean {
   return isIP(name) !== 0;
 }
 
-/** Starts a server and returns its address with the actual port. @throws the system's error */
+/**
+ * Starts a server and returns its address with the actual port.
+ * @throws the system's error
+ */
 export async function beginListening(
   server: NetServer,
   { host, port }: ListenAddress,
@@ -138,16 +142,16 @@ export async function beginListening(
 }
 
 interface ConnectionLimits {
-  /** Total, over all addresses. */
+  /** Total for all addresses. */
   readonly connections: number;
   /** Connections per address without a request in progress. */
   readonly idlePerAddress: number;
 }
 
 /**
- * Bounds the connections of a server without refusing new ones while old ones are idle. A connection is idle before its
- * first complete request header and after its last response. Above a limit, the oldest idle connection is closed. Thus
- * half-sent requests displace each other, never a client that sends a whole request.
+ * Limits the connections of a server without refusing new ones while old ones are idle. A connection is idle before
+ * its first complete request header and after its last response. Above a limit, the oldest idle connection is closed.
+ * Thus half-sent requests displace each other, never a client that sends a whole request.
  */
 class Connections {
   /** Oldest first. */
@@ -211,7 +215,7 @@ class Connections {
   }
 }
 
-/** Limits per client; a slower client is disconnected. */
+/** Limits per client. A slower client is disconnected. */
 export interface ListenerLimits extends ConnectionLimits {
   /** Until the last header: before that no client has presented a secret. */
   readonly headersMs: number;
@@ -238,15 +242,14 @@ interface ListenerOptions {
   readonly section: string;
   readonly listen: ListenAddress;
   readonly clients: Clients;
-  /** Handles an admitted request. */
   readonly fetch: (
     request: Request,
     env: HttpBindings,
     reached: Reached,
   ) => Response | Promise<Response>;
-  /** Handles a refused request; the default gives the reason in one line. */
+  /** By default, the response gives the reason in one line. */
   readonly refuse?: (status: 403 | 421) => Response;
-  /** Called for a connection that the system could not accept (`EMFILE`); the listener continues. */
+  /** Called if the system cannot accept a connection (`EMFILE`). The listener continues. */
   readonly onError: (error: Error) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
@@ -258,12 +261,11 @@ interface Listener {
   close(): Promise<void>;
 }
 
-/** Responses take milliseconds; a longer one means that the client does not read. */
+/** Responses take milliseconds. One that takes longer has a client that does not read. */
 const GRACE_MS = 1_000;
 
 /**
  * Serves HTTP/1.1 on an address, with limits against slow or many clients. TLS is left to the reverse proxy.
- *
  * @throws cannot-listen
  */
 export async function listenOn(options: ListenerOptions): Promise<Listener> {
@@ -337,7 +339,7 @@ function closed(server: Server): Promise<void> {
 
 /** Unread bytes of one response. */
 const MAX_WAITING = 64 * 1024;
-/** Limit of buffered data in all responses of a stream; above it Node.js refuses requests (default 10). */
+/** Limit of buffered data in all responses of a stream, above which Node.js refuses requests (default 10). */
 const MAX_MEGABYTES = 64;
 /** Statuses of responses without a body (RFC 9110, section 6.4.1). */
 const EMPTY = new Set([204, 304]);
@@ -351,13 +353,12 @@ export class AnswerCut extends Error {
   }
 }
 
-/** HTTP requests over one byte stream. */
 export interface RequestsOver {
   /** Number of requests in progress. */
   readonly open: number;
   /** True once the stream has ended: no further request is possible. */
   readonly hasEnded: boolean;
-  /** @throws if the stream ends before the response starts; the reason of the request's signal */
+  /** @throws AnswerCut if the stream ends before the response starts; the reason of the request's signal */
   fetch(request: Request): Promise<Response>;
   /** Ends the stream and all requests in progress. */
   close(): void;
@@ -365,7 +366,6 @@ export interface RequestsOver {
 
 /**
  * Sends HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
- *
  * @param onIdle called when the last response has ended
  */
 export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
@@ -373,7 +373,7 @@ export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
     createConnection: () => stream,
     maxSessionMemory: MAX_MEGABYTES,
   });
-  // Every request gets the error separately.
+  // Every request also gets the error.
   session.on('error', () => undefined);
   let open = 0;
   return {
@@ -404,7 +404,7 @@ function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },
   );
-  // The client may disconnect; then no response arrives.
+  // If the client disconnects, no response arrives.
   if (body !== null) pipeline(body, asked).catch(() => asked.destroy());
   return asked;
 }
@@ -415,7 +415,7 @@ async function answerOf(
   asked: ClientHttp2Stream,
   { signal, method }: Request,
 ): Promise<Response> {
-  // Before the headers arrive: by then Node.js may have closed a short response.
+  // Attached before the headers arrive, because by then Node.js may have closed a short response.
   const body = bodyOf(session, asked);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
     asked.once('response', resolve);
@@ -433,7 +433,7 @@ async function answerOf(
   return new Response(isEmpty ? null : body, { status: Number(status), headers: known });
 }
 
-/** Returns the body, read only as fast as it is consumed. If cut off, it fails with AnswerCut. */
+/** Reads the body only as fast as it is consumed. A truncated body fails with AnswerCut. */
 function bodyOf(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
@@ -472,8 +472,7 @@ function bodyOf(
 }
 
 /**
- * Joins an input and an output into one stream. Destroying it ends neither: they belong to the process.
- *
+ * Joins an input and an output into one stream. Destroying it ends neither, because both belong to the process.
  * @param write resolves when it can accept more
  */
 export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
@@ -495,10 +494,8 @@ export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<vo
 }
 
 /**
- * Serves the requests that arrive over a stream.
- *
+ * Serves the requests that arrive over a stream. Resolves when the stream has ended.
  * @param fetch must not reject; `breakOff` aborts the response of one request
- * @returns resolves when the stream has ended
  */
 export async function answerOver(
   stream: Duplex,

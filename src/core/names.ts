@@ -14,15 +14,14 @@ export function matches(pattern: string, name: string): boolean {
   return name.length - last.length >= from && name.endsWith(last);
 }
 
-/** Name patterns of a configuration, narrowed by a command line: `*` matches any run of characters. */
+/** Name patterns from a configuration, narrowed by a command line. `*` matches any run of characters. */
 export interface Selection {
   readonly include: readonly string[];
   readonly exclude: readonly string[];
-  /** Patterns of the command; undefined for everything that the configuration selects. */
+  /** Patterns from the command line; undefined for everything that the configuration selects. */
   readonly only?: readonly string[];
 }
 
-/** Returns whether the selection includes a name. Case matters, as in folder paths. */
 export function selects({ include, exclude, only }: Selection, name: string): boolean {
   const fits = (pattern: string): boolean => matches(pattern, name);
   return include.some(fits) && !exclude.some(fits) && (only === undefined || only.some(fits));
@@ -41,15 +40,15 @@ const SPECIAL_USES: Readonly<Record<string, string>> = {
   flagged: '\\flagged',
 };
 
-/** Returns the special use of a word such as `sent`, in lower case; undefined for any other word. */
+/** Returns the special use that a word such as `sent` names, in any case. */
 export function specialUseCalled(word: string): string | undefined {
   const name = word.toLowerCase();
   return Object.hasOwn(SPECIAL_USES, name) ? SPECIAL_USES[name] : undefined;
 }
 
 /**
- * Returns the folders of one mailbox that a command line name means: the folder with that path (`INBOX` in any case, as
- * in IMAP), else the matches of a pattern with `*`, else the folders with that special use.
+ * Returns the folders in one mailbox that a name on the command line means: the folder with that path (`INBOX` in any
+ * case, as in IMAP), else the folders that match a pattern with `*`, else those with that special use.
  */
 export function foldersMeant<
   F extends { readonly path: string; readonly specialUse: string | null },
@@ -63,17 +62,16 @@ export function foldersMeant<
     : folders.filter(({ specialUse }) => specialUse?.toLowerCase() === use);
 }
 
-/** Returns whether a path is the inbox, in any case. */
 export function isInbox(path: string): boolean {
   return path.toUpperCase() === 'INBOX';
 }
 
-/** Characters. Longer names are not typed by hand, and comparing takes quadratic time per candidate. */
+/** Characters. Nobody types longer names, and comparing two takes quadratic time. */
 const LONGEST = 200;
 
 /**
- * Returns the likely intended candidate of a mistyped word: the only one that it is a prefix of, or the nearest by
- * edits. At most a third of the word's length may differ (one edit for short words).
+ * Returns the candidate that a mistyped word probably means: the only one it is a prefix of, or the nearest by edits.
+ * At most a third of the word's length may differ (one edit for short words).
  */
 export function nearest(found: string, candidates: readonly string[]): string | null {
   if (found.length > LONGEST) return null;
@@ -94,7 +92,9 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   return best;
 }
 
-/** Returns the edits between two words (optimal string alignment: insert, delete, replace, swap neighbours). */
+/**
+ * Returns the number of edits between two words (optimal string alignment: insert, delete, replace, swap neighbours).
+ */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -117,7 +117,7 @@ function distance(a: string, b: string): number {
   return last[b.length] ?? 0;
 }
 
-/** Returns the path of the likely intended folder: by its path, else by its name. */
+/** Returns the path of the folder that a mistyped path or name probably means. */
 export function nearestFolder(
   found: string,
   folders: readonly { readonly path: string; readonly name: string }[],
@@ -128,7 +128,10 @@ export function nearestFolder(
   return folders.find((folder) => folder.name === name)?.path ?? null;
 }
 
-/** Returns the likely intended address. Compares both parts, as within one domain all addresses seem near. */
+/**
+ * Returns the address that a mistyped one probably means. Compares both parts, because addresses of one domain all
+ * seem near.
+ */
 export function nearestAddress(found: string, known: readonly string[]): string | null {
   const [name = '', domain] = found.split('@', 2);
   const near = known

@@ -7,9 +7,8 @@ import {
   WaitingLines,
 } from './concurrency.ts';
 
-/* The stored state is parsed by hand: the schema library would be a third of the script of reading commands. */
+/* The stored state is parsed without the schema library, which would be a third of the script of reading commands. */
 
-/** Returns a field of a value, or undefined if the value is not an object. */
 function fieldOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
@@ -21,7 +20,7 @@ function readAmounts<Name extends string>(
 ): Readonly<Record<Name, number>> | null {
   const fields = names.map((name) => [name, fieldOf(value, name)] as const);
   if (!fields.every(([, field]) => isNumber(field) && field >= 0)) return null;
-  // Every name was checked to be a number.
+  // Every field is known to be a number.
   return Object.fromEntries(fields) as Record<Name, number>;
 }
 
@@ -35,14 +34,14 @@ function isNumber(value: unknown): value is number {
 }
 
 /**
- * Pure decision on when the next request may go: state and time in, state and wait out.
+ * Decides when the next request may go: takes state and time, returns state and wait.
  *
- * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and the pause after it pays it back at
- * once. Thus no 60 seconds contain more than `requestsPerMinute`. A burst on top of an even pace would exceed the
- * ceiling, and a strict service would return 429.
+ * Requests are paced evenly, `60 s / rate` apart. Idle time earns a small burst, and a pause right after the burst
+ * makes up for it. Thus no 60 seconds contain more than `requestsPerMinute`. A burst on top of an even pace would
+ * exceed the ceiling, and a strict service would return 429.
  *
- * The rate is the ceiling until a 429: it falls to half of the rate sent, and regains a twentieth of that per minute
- * without a 429. It never exceeds the ceiling.
+ * The rate is the ceiling until a 429, which halves the rate sent. The rate then regains a twentieth of that per
+ * minute without a 429, up to the ceiling.
  */
 export interface PacePolicy {
   /** The ceiling: any number above 0. */
@@ -58,14 +57,14 @@ interface Tally {
   readonly before: number;
 }
 
-/** Plain numbers of 0 or more, stored between runs. Times are milliseconds since the epoch. */
+/** Numbers of 0 or more, stored between runs. Times are milliseconds since the epoch. */
 export interface PaceState {
-  /** Requests per minute learned from refusals; null while the ceiling holds. */
+  /** Requests per minute learned from refusals; null while the ceiling applies. */
   readonly learned: number | null;
   /** Increase of the learned rate per minute without a refusal. */
   readonly gain: number;
   readonly learnedAt: number;
-  /** The service's X-RateLimit-Limit, interpreted as requests per minute; null without one. */
+  /** The service's X-RateLimit-Limit, interpreted as requests per minute. */
   readonly announced: number | null;
   /** When the next request is due. */
   readonly due: number;
@@ -73,7 +72,7 @@ export interface PaceState {
   readonly credit: number;
   /** No request goes before this time. */
   readonly holdUntil: number;
-  /** 429s since the last other response. */
+  /** Number of 429s since the last other response. */
   readonly refusals: number;
   /** A 429 for a request started before this time is already counted. */
   readonly refusedAt: number;
@@ -92,7 +91,7 @@ const AMOUNTS = [
   'refusedAt',
 ] as const;
 
-/** Parses a stored state, or returns null if it is invalid: it is a convenience, and losing it is harmless. */
+/** Returns null if the state is invalid: losing it is harmless. */
 export function readPaceState(value: unknown): PaceState | null {
   const amounts = readAmounts(value, AMOUNTS);
   const learned = readRate(fieldOf(value, 'learned'));
@@ -104,12 +103,11 @@ export function readPaceState(value: unknown): PaceState | null {
   return { ...amounts, learned, announced, minute, second };
 }
 
-/** Facts of a response that the limiter needs. */
 export interface Answer {
   readonly status: number;
   /** When its request was released. */
   readonly startedAt: number;
-  /** Retry-After in milliseconds, null without one. Callers need not cap it. */
+  /** Retry-After in milliseconds, not capped; null without one. */
   readonly retryAfterMs: number | null;
   readonly limit: number | null;
   readonly remaining: number | null;
@@ -124,11 +122,11 @@ const MINUTE_MS = 60_000;
 const SLACK_MS = 100;
 /** Limit of a wait, whatever the Retry-After. */
 export const MAX_HOLD_MS = 3_600_000;
-/** The first wait after a 429 without Retry-After; it doubles with each further one. */
+/** The first wait after a 429 without Retry-After. It doubles with each further one. */
 const FIRST_HOLD_MS = 5_000;
 /** A Retry-After this long indicates a limit per minute, a shorter one a limit per second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
-/** Below this rate, a refusal shows nothing about a limit: a lone refusal must not slow us to a crawl. */
+/** Below this rate, a refusal shows nothing about a limit: a lone refusal must not slow requests to a crawl. */
 const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
@@ -162,7 +160,7 @@ export function widthOf(state: PaceState, policy: PacePolicy): number {
   return state.refusals > 0 ? 1 : policy.concurrency;
 }
 
-/** Decides whether a request may go now; if so, counts it. */
+/** Decides whether a request may go now. If so, counts it. */
 export function ask(state: PaceState, policy: PacePolicy, now: number): Decision {
   const held = leftOf(state.holdUntil, now);
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
@@ -216,7 +214,7 @@ function recent(tally: Tally, span: number, now: number): number {
   return tally.count + tally.before * (1 - age / span);
 }
 
-/** Updates the state from a response of any status. */
+/** Updates the state from a response with any status. */
 export function learn(
   state: PaceState,
   policy: PacePolicy,
@@ -255,7 +253,7 @@ function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number)
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
-  // The Platform API sends Retry-After on every response: it counts only once nothing remains.
+  // The Platform API sends Retry-After with every response, so it counts only once nothing remains.
   const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
   return hold(changed, now, Math.min(wait, MAX_HOLD_MS));
 }
@@ -277,7 +275,7 @@ function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
 const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
-/** Pause of a host, for all tokens. Plain numbers, stored between runs. */
+/** Pause of a host, for all tokens, stored between runs. */
 export interface HostPause {
   /** Milliseconds since the epoch. */
   readonly until: number;
@@ -287,28 +285,27 @@ export interface HostPause {
 
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
-/** Returns the next pause: one minute, doubling, at most an hour, and at least the host's Retry-After. */
+/** Returns the next pause: one minute, doubling to at most an hour, and at least the host's Retry-After. */
 function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
   const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
 }
 
-/** Parses a stored pause, or returns null if it is invalid. */
+/** Returns null if the pause is invalid. */
 export function readHostPause(value: unknown): HostPause | null {
   return readAmounts(value, ['until', 'pauses']);
 }
 
 interface Turn {
   readonly lane: Lane;
-  /** Fairness unit within the lane: a mailbox. */
+  /** Unit of fairness within the lane: a mailbox. */
   readonly key: string;
   readonly signal?: AbortSignal | undefined;
 }
 
 type WaitReason = 'rate' | 'retry-after' | 'paused';
 
-/** A wait, for display. */
 export interface Wait {
   readonly host: string;
   /** Milliseconds since the epoch. */
@@ -337,7 +334,7 @@ interface GateOptions {
   readonly shared: SharedPause;
   readonly clock: Clock;
   readonly state: PaceState;
-  /** Called when there is new state to store; `urgent` if losing it could provoke a block. */
+  /** Called when there is new state to store; `urgent` if losing it could get the address blocked. */
   readonly onChange: (urgent: boolean) => void;
   readonly onWait?: ((wait: Wait) => void) | undefined;
 }
@@ -370,7 +367,7 @@ export class Gate {
     return this.#lines.size;
   }
 
-  /** Remaining pause of the host in milliseconds; 0 without one. Pacing does not count. */
+  /** Remaining pause of the host in milliseconds. Pacing does not count. */
   get heldForMs(): number {
     const now = this.options.clock.now();
     return Math.max(
@@ -379,7 +376,7 @@ export class Gate {
     );
   }
 
-  /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
+  /** Passes at once if nothing waits and returns the time of passing, else null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
     const now = this.options.clock.now();
@@ -388,7 +385,6 @@ export class Gate {
 
   /**
    * Waits for its turn and resolves with the time of passing.
-   *
    * @throws the signal's reason when it aborts first
    */
   enter(turn: Turn): Promise<number> {
@@ -411,7 +407,10 @@ export class Gate {
     });
   }
 
-  /** Ends a passage. `answer` is null without a response, which changes nothing. */
+  /**
+   * Ends a passage.
+   * @param answer null if no response arrived, which changes nothing
+   */
   leave(answer: Answer | null): void {
     this.#inFlight -= 1;
     if (answer !== null) this.#learn(answer);
@@ -476,14 +475,14 @@ export class Gate {
   }
 }
 
-/** Stores limiter state between runs. Losing it costs a few refusals, no data. */
+/** Stores limiter state between runs. Losing it costs a few refusals, but no data. */
 export interface LimiterStore {
-  /** Returns the value saved under this key; any other value if there is none. */
+  /** Returns the value saved under this key, or any other value if there is none. */
   load(key: string): unknown;
   save(key: string, state: PaceState | HostPause): void;
 }
 
-/** Interval for saving mere counts; refusals are saved at once. */
+/** Interval for saving mere counts. Refusals are saved at once. */
 const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {
@@ -494,7 +493,10 @@ interface LimiterOptions {
   readonly onWait?: (wait: Wait) => void;
 }
 
-/** A gate per token and host, a pause per host; one per process. `label` identifies a token without revealing it. */
+/**
+ * One gate per token and host, and one pause per host. A process has one limiter. `label` identifies a token without
+ * revealing it.
+ */
 export class Limiter {
   readonly clock: Clock;
   readonly #gates = new Map<string, Gate>();
@@ -515,7 +517,6 @@ export class Limiter {
     return this.options.policy.concurrency;
   }
 
-  /** Returns the gate of a token (by its label) to a host (name and port); always the same one. */
   gate(host: string, label: string): Gate {
     const key = `gate ${host} ${label}`;
     const known = this.#gates.get(key);
@@ -537,7 +538,7 @@ export class Limiter {
     return gate;
   }
 
-  /** Saves pending state; call it once more before the process ends. */
+  /** Saves pending state. Call it once more before the process ends. */
   save(): void {
     this.#savedAt = this.clock.now();
     for (const [key, { host, gate }] of this.#unsaved) {

@@ -1,4 +1,4 @@
-/** A DURATION as in the command line and the configuration: `90s 15m 26h 7d`. */
+/** A duration as in the command line and the configuration: `90s 15m 26h 7d`. */
 export const DURATION_PATTERN = /^(\d{1,9})(s|m|h|d)$/;
 
 const MS_PER_UNIT: Readonly<Record<string, number>> = {
@@ -8,16 +8,15 @@ const MS_PER_UNIT: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Returns the milliseconds of a duration; undefined if invalid. */
+/** Returns milliseconds; undefined if invalid. */
 export function parseDuration(text: string): number | undefined {
   const match = DURATION_PATTERN.exec(text);
   const unit = MS_PER_UNIT[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** Ceiling of `rateLimit.requestsPerMinute`: only a service on the same machine can reach it. */
+/** Maximum of `rateLimit.requestsPerMinute`. Only a service on the same machine can reach it. */
 export const MAX_REQUESTS_PER_MINUTE = 10_000_000;
-/** Default requests per minute. */
 export const DEFAULT_REQUESTS_PER_MINUTE = 60;
 
 const SIZE = /^(\d+(?:\.\d+)?)(b|[kmg]b?|[kmg]ib?)?$/i;

@@ -6,7 +6,6 @@ export interface S3Credentials {
   readonly sessionToken?: string;
 }
 
-/** Location of objects in S3, with access settings. */
 export interface S3Target {
   readonly bucket: string;
   /** Prepended to every name, without outer slashes; may be empty. */
@@ -18,11 +17,10 @@ export interface S3Target {
   readonly credentials: () => Promise<S3Credentials>;
   /** True to put the bucket in the URL's path instead of its host. */
   readonly pathStyle: boolean;
-  /** Total over all connections, per direction. */
+  /** Total for all connections, per direction. */
   readonly bytesPerSecond?: number;
 }
 
-/** A location for objects, as typed. */
 export type ParsedTarget =
   | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
   | { readonly kind: 'folder'; readonly path: string };
@@ -36,10 +34,13 @@ const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
 /** `s3:/bucket`, `s3//bucket`, an ARN, and other misspelt S3 addresses. */
 const MISTYPED_S3 = /^(?:s3[an]?[:;]+[/\\]*|s3[an]?[/\\]{2,}|arn:aws[\w-]*:s3:+)/i;
 const AMAZON = /^(?:https?:\/\/)?([\w.-]*)\.amazonaws\.com[/\\]/i;
-/** A Windows drive has one letter. */
+/** A scheme needs two letters, because a single letter is a Windows drive. */
 const ADDRESS = /^(?:[a-z][a-z0-9+.-]+:|[^/\\:@]+@[^/\\:]+:|\\\\\S)/i;
 
-/** Returns why a text is probably not a path but a mistyped or unsupported address. A leading "./" makes it a path. */
+/**
+ * Returns why a text is probably a mistyped or unsupported address rather than a path. A leading "./" makes it a
+ * path.
+ */
 function addressProblem(text: string): string | undefined {
   if (S3.test(text)) return undefined;
   // Strips quotes that were copied along.
@@ -69,11 +70,7 @@ export function noPathProblem(text: string): string | undefined {
   return S3.test(text) ? 'a bucket cannot be used here' : addressProblem(text);
 }
 
-/**
- * Parses a location for objects: `s3://BUCKET/PREFIX`, or the path of a directory.
- *
- * @throws store-target-invalid
- */
+/** @throws store-target-invalid */
 export function parseTarget(text: string): ParsedTarget {
   if (text === '' || text.includes('\0')) throw invalid(text, 'a path is missing');
   if (!S3.test(text)) {
@@ -106,7 +103,6 @@ function invalid(text: string, problem: string): Error {
   return targetError('store-target-invalid', { found, problem });
 }
 
-/** Returns the location as displayed. */
 export function labelOf({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>): string {
   return prefix === '' ? `s3://${bucket}` : `s3://${bucket}/${prefix}`;
 }
@@ -115,7 +111,7 @@ export function keyOf({ prefix }: Pick<S3Target, 'prefix'>, name: string): strin
   return prefix === '' ? name : `${prefix}/${name}`;
 }
 
-/** Returns the URL of a bucket, or of an object in it. */
+/** Returns the URL of an object, or of the bucket for an empty key. */
 export function urlOf(target: S3Target, key: string): URL {
   const { bucket, region, endpoint, pathStyle } = target;
   const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';

@@ -37,16 +37,15 @@ export class Secret {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads a token from its source on every call. A request calls it when needed and again after a 401, so that a token
- * can be replaced without a restart.
- *
+ * Reads a token from its source on every call. Each request reads it, and again after a 401, so that users can
+ * replace a token without a restart.
  * @throws token-missing, token-empty, token-unreadable, token-unusable
  */
 export async function readToken(source: TokenSource, env: Environment): Promise<Secret> {
   const about = { source: source.kind, name: source.name };
   const text = (await rawToken(source, env, about)).trim();
   if (text === '') throw configError('token-empty', about);
-  // RFC 9110 field values: visible ASCII. Anything else would be refused, or split the header.
+  // Header values are visible ASCII (RFC 9110). Anything else would be refused, or split the header.
   if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
   return new Secret(text);
 }
@@ -74,7 +73,7 @@ async function rawToken(
   }
 }
 
-/** Bytes, above any token: a wrong path to a large file must not be read whole. */
+/** Bytes, more than any token has: a wrong path to a large file must not be read whole. */
 const MAX_TOKEN_FILE = 65_536;
 
 function tokenFile(file: string, about: { source: string; name: string }): string {
@@ -108,14 +107,13 @@ export interface StoredWebhook {
 
 const SUFFIX = '.json';
 
-/** Directory of webhook secrets in a data directory: one JSON file per webhook. */
+/** Directory of webhook secrets: one JSON file per webhook. */
 export function webhookSecretsFolder(dataDir: string): string {
   return path.join(dataDir, 'webhooks');
 }
 
 /**
- * Reserves storage before the secret exists, because the service shows it only once.
- *
+ * Reserves storage before the secret exists, because the service shows the secret only once.
  * @throws webhook-secrets-unwritable
  */
 export async function reserveSecret(dataDir: string) {
@@ -137,9 +135,7 @@ export async function reserveSecret(dataDir: string) {
   };
   return {
     /**
-     * Stores the secret durably.
-     *
-     * @returns the file, of mode 0600
+     * Stores the secret durably in a file with mode 0600 and returns its path.
      * @throws webhook-secret-lost, with `deleted` false
      */
     async keep(webhook: StoredWebhook) {
@@ -158,7 +154,7 @@ export async function reserveSecret(dataDir: string) {
         throw webhookError('webhook-secret-lost', { id, file, reason, deleted: false }, error);
       }
     },
-    /** Removes the reservation; does nothing after `keep`. */
+    /** Removes the reservation. Does nothing after `keep`. */
     async drop() {
       await close();
       await rm(temporary, { force: true });
@@ -166,7 +162,7 @@ export async function reserveSecret(dataDir: string) {
   };
 }
 
-/** Deletes the secret of a deleted webhook; returns whether there was one. */
+/** Returns false if there was no such secret. */
 export async function forgetSecret(dataDir: string, id: string): Promise<boolean> {
   try {
     await rm(secretFile(dataDir, id));
@@ -178,9 +174,8 @@ export async function forgetSecret(dataDir: string, id: string): Promise<boolean
 }
 
 /**
- * Returns every stored webhook, ordered by id. A receiver reads them at startup, and again when a delivery presents an
- * unknown secret.
- *
+ * Returns every stored webhook, ordered by id. A receiver reads them at startup, and again when a delivery presents
+ * an unknown secret.
  * @throws webhook-secret-unreadable
  */
 export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> {
@@ -196,7 +191,6 @@ export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> 
   return files.map((name) => readStored(path.join(folder, name)));
 }
 
-/** Returns the file with the secret of a webhook, or null. */
 export async function storedSecretFile(dataDir: string, id: string): Promise<string | null> {
   const stored = await storedWebhooks(dataDir);
   return stored.some((webhook) => webhook.id === id) ? secretFile(dataDir, id) : null;
@@ -236,7 +230,7 @@ function written({ secret, ...webhook }: StoredWebhook): object {
   return { ...webhook, secret: secret.reveal() };
 }
 
-/** The service chooses the id: one that is unsuitable as a file name is hashed. */
+/** The service chooses the id, so one that is unsuitable as a file name is hashed. */
 function secretFile(dataDir: string, id: string): string {
   const name = /^[\w-]{1,100}$/.test(id) ? id : createHash('sha256').update(id).digest('hex');
   return path.join(webhookSecretsFolder(dataDir), `${name}${SUFFIX}`);

@@ -14,8 +14,8 @@ export function scratchDatabase(schema: string): Database.Database {
 }
 
 /**
- * Messages under SQLite's general error code that indicate damage. The catalog's version was checked, so missing tables
- * mean a damaged schema. JSON errors mean that text was corrupted; a single flipped bit can do that.
+ * Messages under SQLite's general error code that indicate damage. The catalog's version was checked, so missing
+ * tables mean a damaged schema. JSON errors mean corrupted text, which a single flipped bit can cause.
  */
 const DAMAGE =
   /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column|JSON cannot hold BLOB values|malformed JSON)/;
@@ -49,7 +49,7 @@ export function translate(error: unknown, file: string): MailkeepError | undefin
   return undefined;
 }
 
-/** Bytes; above the needs of a database's shared memory. */
+/** Bytes; more than a database's shared memory needs. */
 const ROOM_BYTES = 1024 * 1024;
 
 function hasRoom(file: string): boolean {
@@ -63,7 +63,7 @@ function hasRoom(file: string): boolean {
   }
 }
 
-/** SQLite does not distinguish a missing permission from a read-only file system: check again. */
+/** SQLite does not distinguish a missing permission from a read-only file system, so check again. */
 function deniedBy(file: string, code: string): string | undefined {
   if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(code)) return undefined;
   for (const [at, mode] of [

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 
-/** Readers of remembered values, by hand: the schema library would double the startup time of reading commands. */
+/** Values are parsed without the schema library, which would double the startup time of reading commands. */
 
 /** Returns the value in its shape, or undefined: another version or a damaged disk may have left something else. */
 export type Read<T> = (value: unknown) => T | undefined;
@@ -17,7 +17,6 @@ export const text: Read<string> = (value) => (typeof value === 'string' ? value 
 export const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : undefined);
 export const mark: Read<true> = (value) => (value === true ? true : undefined);
 
-/** Accepts null as well. */
 export function nullable<T>(read: Read<T>): Read<T | null> {
   return (value) => (value === null ? null : read(value));
 }
@@ -27,7 +26,6 @@ export function otherwise<T, D>(read: Read<T>, instead: D): Read<T | D> {
   return (value) => read(value) ?? instead;
 }
 
-/** Accepts one of these texts. */
 export function oneOf<const T extends string>(texts: readonly T[]): Read<T> {
   return (value) => texts.find((known) => known === value);
 }
@@ -62,10 +60,9 @@ type Shaped<F extends Fields> = {
   readonly [Name in keyof F]: Exclude<ReturnType<F[Name]>, undefined>;
 };
 
-/** The type of a reader's values. */
 export type Kept<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
 
-/** Reads an object that has all of these fields; drops any others. */
+/** Reads an object that has all of these fields, and drops any others. */
 export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
 export function fields(shape: Fields): Read<object> {
   return (value) => {
@@ -80,11 +77,9 @@ export function fields(shape: Fields): Read<object> {
   };
 }
 
-/** Runs of the daemon and of commands, as the web interface shows them. */
-
-/** How long to keep runs. */
+/** Retention of runs. */
 const KEPT_MS = 400 * 86_400_000;
-/** Limit of runs: heavy senders cause many. */
+/** Frequent webhook deliveries cause many runs. */
 const MAX_RUNS = 200_000;
 /** Limits per run: folders with sums, and failures. */
 const MAX_FOLDERS = 10;
@@ -94,7 +89,7 @@ const LONGEST = 300;
 
 const OUTCOMES = ['done', 'failed', 'interrupted'] as const;
 
-/** Terms of a folder's equation: origin total = stored + assumed + quarantined + forgotten; held are separate. */
+/** A folder's equation: origin total = stored + assumed + quarantined + forgotten. Held messages are separate. */
 const sums = {
   originTotal: number,
   stored: number,
@@ -107,7 +102,7 @@ const sums = {
 const folderSums = fields({ ...sums, mailbox: text, folder: text });
 export type RunFolder = Kept<typeof folderSums>;
 
-/** A failure. It never identifies a single message: forgotten mail must leave no trace here. */
+/** A failure. It never identifies a single message, because forgotten mail must leave no trace here. */
 const trouble = fields({
   mailbox: nullable(text),
   folder: nullable(text),
@@ -121,7 +116,7 @@ export type RunTrouble = Kept<typeof trouble>;
 const run = fields({
   /** `sync`, `sweep`, `hint`, `hand`, `backlog`, `verify`, `prune`, `seal`, `index`, `import`. */
   kind: text,
-  /** Name in the configuration; null for several accounts or the archive as a whole. */
+  /** Name in the configuration; null for several accounts or the whole archive. */
   account: nullable(text),
   startedAt: number,
   endedAt: number,
@@ -167,7 +162,7 @@ interface RunsAsked {
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** Creates the table of runs if missing: earlier versions had none, and ignore it. */
+/** Creates the table of runs if missing. Earlier versions had none, and ignore it. */
 export function makeRunTable(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS runs (
@@ -177,17 +172,14 @@ export function makeRunTable(database: Database.Database): void {
     CREATE INDEX IF NOT EXISTS runs_by_kind ON runs (kind, id)`);
 }
 
-/** The runs of an archive, newest first. */
 export type RunJournal = ReturnType<typeof runJournal>;
 
 /** @param guard converts errors of the database to ours */
 export function runJournal(database: Database.Database, guard: <T>(act: () => T) => T) {
   return {
     /**
-     * Stores a run, and removes those that are too old, except imports: they can be undone.
-     *
+     * Stores a run and returns its id. Removes runs that are too old, except imports, which can be undone.
      * @param instead id of a run to replace
-     * @returns its id
      */
     keep: (kept: RunRecord, instead?: number): number =>
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
@@ -243,7 +235,6 @@ function parsed(stored: string): unknown {
   }
 }
 
-/** Returns a run cut to the storage limits. */
 function bounded(kept: RunRecord): RunRecord {
   const { folders, troubles, mailbox } = kept;
   return {
@@ -275,7 +266,7 @@ const planned = fields({
   everyMs: number,
   /** When it was added to the configuration. */
   since: number,
-  /** When a due copy last turned out to be current; 0 for never. */
+  /** When a due copy last turned out to be current; 0 if never. */
   currentAt: number,
 });
 export type CopyPlanned = Kept<typeof planned>;
@@ -300,7 +291,7 @@ const checked = fields({
   of: count,
   unit: oneOf(UNITS),
   found: count,
-  /** When all of it was last read; null for never. */
+  /** When all of it was last read. */
   fullAt: nullable(number),
 });
 export type CopyChecked = Kept<typeof checked>;
@@ -315,7 +306,7 @@ export interface CopyDamage {
 
 /** State of one copy of the archive. Times are milliseconds since the epoch. */
 export interface KnownCopy {
-  /** The last update and the commit that it reached; null before the first. */
+  /** The last update and the commit that it reached. */
   readonly made: {
     readonly at: number;
     readonly commit: number;
@@ -326,7 +317,7 @@ export interface KnownCopy {
   readonly plan: CopyPlanned | null;
   /** Failure since the last update; null after a success. */
   readonly failed: CopyFailed | null;
-  /** The last partial or complete read-back; null for never. */
+  /** The last partial or complete read-back. */
   readonly checked: CopyChecked | null;
   /** Known damage, until a complete check finds none. */
   readonly damage: CopyDamage | null;
@@ -352,9 +343,9 @@ export const knownCopy: Read<KnownCopy> = fields({
   unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
 });
 
-/** Retention of request counts, in days. */
+/** Retention of request counts. */
 export const REQUEST_DAYS = 400;
-/** Retention of the archive's size, in days: ten years. */
+/** Retention of the archive's size: ten years. */
 export const DISK_DAYS = 3_653;
 
 const DAY_MS = 86_400_000;
@@ -378,26 +369,24 @@ export const requestDay = fields({
 });
 export type RequestCount = Kept<typeof requestDay>['hours'][number];
 
-/** Returns the UTC day of a time, such as `2026-11-22`. */
+/** Returns a day such as `2026-11-22`. */
 export function utcDay(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** Returns the UTC day `days` days before a time. */
 export function utcDayBefore(ms: number, days: number): string {
   return utcDay(ms - days * DAY_MS);
 }
 
 /**
- * Returns the key of a gate's requests on a day. Days come first, so that keys sort by time.
- *
+ * Days come first, so that keys sort by time.
  * @param gate as in `LimiterFacts`
  */
 export function requestKey(day: string, gate: string): string {
   return `${day} ${gate}`;
 }
 
-/** Returns the day and the gate of a key from `requestKey`. */
+/** Splits a key from `requestKey`. */
 export function requestsOf(key: string): { readonly day: string; readonly gate: string } {
   return { day: key.slice(0, 10), gate: key.slice(11) };
 }

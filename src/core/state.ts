@@ -43,25 +43,25 @@ export interface VerificationFacts {
   /** Messages that it read and compared, of all in the archive. */
   readonly checked: number;
   readonly of: number;
-  /** When every byte was last read; null for never. */
+  /** When every byte was last read. */
   readonly fullAt: number | null;
   /** True if no damage is known. */
   readonly ok: boolean;
   readonly damage: KnownDamage | null;
-  /** The last export test; null for never. */
+  /** The last export test. */
   readonly drill: DrillFacts | null;
 }
 
 /** Findings of verifications, until a repair or a clean verification that covers them. */
 export interface KnownDamage {
-  /** When the first of it was found. */
+  /** When the first damage was found. */
   readonly since: number;
   /** Number of all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly KnownFinding[];
 }
 
-/** A finding that identifies mail only by its hash: forgotten mail must leave no trace here. */
+/** A finding that identifies mail only by its hash, because forgotten mail must leave no trace here. */
 export interface KnownFinding {
   /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
   readonly what: string;
@@ -70,7 +70,6 @@ export interface KnownFinding {
   readonly text: string;
 }
 
-/** A finding as stored. */
 export interface RememberedFinding extends KnownFinding {
   /** When it was last found: milliseconds since the epoch. */
   readonly at: number;
@@ -92,13 +91,13 @@ export interface RememberedVerification extends Omit<VerificationFacts, 'damage'
   readonly damage: RememberedDamage | null;
 }
 
-/** Value of the scope: the last verification under one key, the last export test under another. */
+/** The last verification and the last export test are stored under two keys of one scope. */
 const verification: Read<RememberedVerification | DrillFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
 const drill = fields({ at: number, checked: number, of: number });
 
-/** The last export test: its start, and how many of how many messages it exported and read back. */
+/** When the last export test started, and how many of how many messages it exported and read back. */
 type DrillFacts = Kept<typeof drill>;
 
 const lastVerification: Read<RememberedVerification> = fields({
@@ -157,15 +156,15 @@ const proof = fields({
   /** The origin's counts: all messages, and unread ones. */
   originTotal: number,
   unread: otherwise(number, -1),
-  /** When every flag of the folder was last confirmed; null for never. */
+  /** When every flag of the folder was last confirmed. */
   flagsAt: otherwise(text, null),
-  /** UTC day of the reconciliation in the log; null without one. */
+  /** UTC day of the reconciliation in the log. */
   certifiedOn: otherwise(text, null),
   /** Consecutive sync runs whose sums did not add up. */
   incomplete: otherwise(number, 0),
 });
 
-/** Time and result of a folder's last comparison with the origin. Times in ISO 8601 UTC. */
+/** Time and result of a folder's last comparison with the origin. Times are ISO 8601 UTC. */
 export type Proof = Kept<typeof proof>;
 
 const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
@@ -173,7 +172,6 @@ const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
   return lo === undefined || hi === undefined || more.length > 0 ? undefined : [lo, hi];
 };
 
-/** Intervals of UIDs, each as its lowest and highest UID. */
 const uidPairs = listOfAll(uidPair);
 
 const flagCounts = fields({
@@ -196,10 +194,9 @@ const mailboxes = list(
   }),
 );
 
-/** A mailbox that an account has listed. */
 export type RememberedMailbox = Kept<typeof mailboxes>[number];
 
-/** Usage and limits of a mailbox, with the time of the service's report: milliseconds since the epoch. */
+/** Usage and limits of a mailbox, with the time of the service's report in milliseconds since the epoch. */
 const quota = fields({
   at: number,
   resources: listOfAll(fields({ name: text, usage: number, limit: nullable(number) })),
@@ -232,7 +229,7 @@ const deliveries = listOfAll(
     durationMs: number,
   }),
 );
-/** An invalid scope must not become a wider one: it makes the whole session undefined. */
+/** An invalid scope must not become a wider one, so it makes the whole session undefined. */
 const webSession = fields({
   createdAt: number,
   usedAt: number,
@@ -244,9 +241,9 @@ const webSession = fields({
 
 /** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
 export type WebSession = Kept<typeof webSession>;
-/** An invalid scope must not become a wider one: it makes the whole token undefined. */
+/** An invalid scope must not become a wider one, so it makes the whole token undefined. */
 const apiToken = fields({
-  /** Identifies the token in lists; it does not grant access. */
+  /** Identifies the token in lists. It does not grant access. */
   id: text,
   name: text,
   createdAt: number,
@@ -259,18 +256,19 @@ const apiToken = fields({
 /** A token of the API over the mirror. Times are milliseconds since the epoch. */
 export type ApiToken = Kept<typeof apiToken>;
 
-/** Scopes with their kinds of keys and shapes of values. Missing or malformed values are learned again. */
-
-/** Kind of a key. `place`, `generation` and `folder` keys share a prefix, so that purges and renames find them. */
+/**
+ * What a key identifies. `place`, `generation` and `folder` keys share a prefix, so that purges and renames find
+ * them.
+ */
 type KeyKind =
   /** One message: a folder's UID epoch and a UID. */
   | 'place'
   /** A folder's UID epoch. */
   | 'generation'
   | 'folder'
-  /** A folder missing from listings; a renamed one is not missing. */
+  /** A folder missing from listings. A renamed one is not missing. */
   | 'missing-folder'
-  /** A folder, or a mailbox as a whole. */
+  /** A folder, or a whole mailbox. */
   | 'folder-or-mailbox'
   | 'mailbox'
   /** An account of the configuration, with the host if relevant. */
@@ -299,7 +297,7 @@ function scope<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> 
 
 /**
  * Defines a scope that stays on this machine: secrets, and facts about its disk, copies and channels, with paths and
- * addresses. `place` keys stay too: their messages may be in the process of being forgotten.
+ * addresses. `place` keys stay too, because their messages may be about to be forgotten.
  */
 function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse, travels: false };
@@ -308,9 +306,8 @@ function local<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> 
 const SCOPES = {
   /** When the mailboxes of an account were last listed. */
   'account-listed': scope('account', number),
-  /** The mailboxes that an account has listed, and since when a missing one is unlisted. */
   'account-mailboxes': scope('account', mailboxes),
-  /** API tokens, by the HMAC of their secret. */
+  /** By the HMAC of the token's secret. */
   'api-token': local('name', apiToken),
   /** The key of those HMACs, base64url. */
   'api-token-key': local('name', text),
@@ -328,39 +325,33 @@ const SCOPES = {
   'copy-purge': local('name', mark),
   /** Newest manifest of an off-site copy written or read here, by the copy's id. */
   'copy-seen': local('name', fields({ commit: number, sequence: number, at: number })),
-  /** Copies of the archive by address: settings and state. */
+  /** By the copy's address. */
   'copy-target': local('name', knownCopy),
   /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
   'copy-upload': local('name', fields({ length: number, sha256: text })),
-  /** The covered UID intervals. */
   coverage: scope('generation', uidPairs),
   /** The service's log of webhook deliveries. Webhook addresses may contain credentials. */
   'delivery-log': local('account', deliveries),
-  /** Size of the archive on a UTC day. */
+  /** By UTC day. */
   'disk-sample': scope('name', diskSample),
   /** Fetches that were not accepted. */
   'earlier-fetches': local('place', list(fields({ at: number, sha256: text }))),
-  /** Counts at the last comparison of a folder's flags. */
   'flag-counts': scope('folder', flagCounts),
   /** Since when a host's search ignores flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
-  /** Since when the deletion guard holds messages of a folder. */
+  /** Since when the deletion guard has held messages of a folder. */
   held: scope('folder', since),
-  /** State of the limiter. */
   limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value) ?? undefined),
-  /** Notifications sent per channel; only the notifier reads it, and parses it. */
+  /** Notifications sent per channel. Only the notifier reads and parses it. */
   notify: local('name', (value): unknown => value ?? undefined),
   /** Consecutive sources whose Message-ID differs from the listing. */
   'odd-ids': scope('host', number),
-  /** Time and result of a folder's last comparison with the service. */
   proof: scope('folder', proof),
-  /** Number and last time of retries for an incomplete message. */
+  /** Retries for an incomplete message, and the time of the last one. */
   'quarantine-tries': local('place', fields({ tries: number, at: number })),
-  /** The quotas of a mailbox, as the service last reported them. */
   quota: scope('mailbox', quota),
-  /** The requests of a gate on a UTC day, see `requestKey`. */
+  /** By `requestKey`. */
   requests: scope('name', requestDay),
-  /** Saved searches by name. */
   'saved-search': scope('name', text),
   /** Last start of each schedule. */
   schedule: scope('name', number),
@@ -376,29 +367,24 @@ const SCOPES = {
   unlisted: scope('missing-folder', since),
   /** Exclusions by the configuration of the last sync run. */
   unwatched: scope('folder-or-mailbox', mark),
-  /** Cost or failure of the last listing of an account's order. */
   'usage-listing': scope('account', listingCost),
-  /** The last verification and export test, and known damage. */
   verification: local('name', verification),
   /** Progress of sampled verification in a segment. */
   verified: local(
     'segment',
     fields({ at: number, covered: number, next: number, end: otherwise(number, 0) }),
   ),
-  /** Browsers signed in to the web interface, by the SHA-256 of their cookie's value. */
+  /** By the SHA-256 of the cookie's value. */
   'web-session': local('name', webSession),
 } as const;
 
 export type ScopeName = keyof typeof SCOPES;
-/** The type of a scope's values. */
 export type ScopeValue<S extends ScopeName> = NonNullable<ReturnType<(typeof SCOPES)[S]['parse']>>;
 
-/** The scopes with keys of one kind. */
 export type ScopeOf<K extends KeyKind> = {
   [S in ScopeName]: (typeof SCOPES)[S]['key'] extends K ? S : never;
 }[ScopeName];
 
-/** Returns the scopes with keys of one kind. */
 export function scopesOf<K extends KeyKind>(kind: K): ScopeOf<K>[];
 export function scopesOf(kind: KeyKind): ScopeName[] {
   const found: ScopeName[] = [];
@@ -407,7 +393,7 @@ export function scopesOf(kind: KeyKind): ScopeName[] {
   return found;
 }
 
-/** Parses a stored value of a scope; undefined if it is malformed. */
+/** Returns undefined for a malformed value. */
 export function parseValue<S extends ScopeName>(
   scope: S,
   value: unknown,
@@ -424,7 +410,7 @@ export function generationKey(at: FolderKey, generation: number): string {
   return `${folderKey(at)}/${generation}`;
 }
 
-/** Returns the key of a folder; JSON, because a path may contain any character. */
+/** JSON, because a path may contain any character. */
 export function folderKey({ host, mailbox, folder }: FolderKey): string {
   return JSON.stringify([host, mailbox, folder]);
 }
@@ -433,12 +419,12 @@ export function mailboxKey({ host, mailbox }: MailboxKey): string {
   return JSON.stringify([host, mailbox]);
 }
 
-/** Returns the key of an account: its name in the configuration, and its host. */
+/** @param account name in the configuration */
 export function accountKey(account: string, host: string): string {
   return JSON.stringify([account, host]);
 }
 
-/** Returns the account and the host of a key from `accountKey`. */
+/** Splits a key from `accountKey`. */
 export function accountIn(key: string): { readonly account: string; readonly host: string } {
   const [account = '', host = ''] = list(text)(JSON.parse(key)) ?? [];
   return { account, host };
@@ -450,9 +436,8 @@ const TRAVELLING: ReadonlySet<string> = new Set(
 );
 
 /**
- * Returns a new database with the scopes that may leave this machine, in one consistent snapshot. Runs and restores are
- * excluded: the sentences of their failures may contain file names.
- *
+ * Returns a new database with the scopes that may leave this machine, in one consistent snapshot. Runs and restores
+ * are excluded, because the sentences of their failures may contain file names.
  * @param begin creates the tables
  */
 function travellingCopy(
@@ -480,17 +465,17 @@ function travellingCopy(
 }
 
 /**
- * Convenient memory outside the archive: proofs, coverage, learned rules, limiter, backoffs. `state.sqlite` has one
- * table of JSON texts and one of runs. If the file is lost, all of the first is learned again.
+ * Memory outside the archive: proofs, coverage, learned rules, limiter, backoffs. `state.sqlite` has a table of JSON
+ * texts and a table of runs. If the file is lost, all of the first is learned again.
  */
 export interface StateFile {
-  /** Returns a value as its scope parses it: another version of the program may have written something else. */
+  /** Parses the value, because another version of the program may have written something else. */
   get<S extends ScopeName>(scope: S, key: string): ScopeValue<S> | undefined;
-  /** Returns every key of a scope with its parsed value, in key order. */
+  /** Returns a scope's values in key order. */
   entries<S extends ScopeName>(scope: S): { readonly key: string; readonly value: ScopeValue<S> }[];
   /** Null or undefined deletes the value. */
   set(scope: ScopeName, key: string, value: unknown): void;
-  /** Runs `act` in one transaction: writes of other processes come before or after it. */
+  /** Runs `act` in one transaction. Writes of other processes come before or after it. */
   together<T>(act: () => T): T;
   readonly runs: RunJournal;
   /** Returns the bytes of a state file for another machine; see `travellingCopy`. */
@@ -506,9 +491,7 @@ export function stateFile(dataDir: string): string {
 }
 
 /**
- * Opens the state for the archive's writer. Replaces an unreadable file, and keeps it aside: it is not needed, but the
- * user may want to inspect it.
- *
+ * Opens the state for the archive's writer. Replaces an unreadable file, but keeps it for inspection.
  * @param movedAside receives the new path of the damaged file
  * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` if the disk is the problem, not the content
  */
@@ -537,7 +520,7 @@ export function hasState(dataDir: string): boolean {
   return isFile(stateFile(dataDir));
 }
 
-/** Returns the damage in the state file; undefined if there is none or it cannot be checked. */
+/** Describes the damage in the state file; undefined if there is none or it cannot be checked. */
 export function stateDamage(dataDir: string): string | undefined {
   const file = stateFile(dataDir);
   if (!existsSync(file)) return undefined;
@@ -559,7 +542,7 @@ export function stateDamage(dataDir: string): string | undefined {
   }
 }
 
-/** Opens an existing, writable state next to its writer, which alone creates and repairs it; undefined otherwise. */
+/** Opens an existing, writable state. Undefined otherwise: only the archive's writer creates and repairs it. */
 export function openExistingState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: false });
 }
@@ -587,11 +570,10 @@ function openIfUsable(
 }
 
 /**
- * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes files put aside as
- * unreadable. The caller holds the archive's lock.
+ * Rewrites the state without deleted data, which SQLite leaves in free pages, and removes unreadable files put aside.
+ * The caller holds the archive's lock.
  *
  * Empties scopes with `place` keys, which may concern forgotten messages; they are learned again.
- *
  * @param mailboxes in the archive; entries about any others are deleted
  */
 export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): void {
@@ -607,7 +589,8 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
       for (const scope of scopesOf('place')) drop.run(scope);
       dropUnknownMailboxes(database, mailboxes);
-      // Hashes that unfinished restores have appended: a restore also recognises messages by content.
+      // Unfinished restores store the hashes of what they have appended, because a restore also recognises messages
+      // by content.
       if (hasTable(database, 'restored')) database.exec('DELETE FROM restored');
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
@@ -619,7 +602,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
   }
 }
 
-/** Deletes entries about mailboxes that are not in the archive: a sync would treat them as complete. */
+/** Deletes entries about mailboxes that are not in the archive, which a sync would treat as complete. */
 function dropUnknownMailboxes(database: Database.Database, known: readonly MailboxKey[]): void {
   const beginning = (text: string) => /^\["(?:[^"\\]|\\.)*","(?:[^"\\]|\\.)*"/.exec(text)?.[0];
   const begins = new Set(known.map((one) => beginning(mailboxKey(one))));
@@ -657,14 +640,17 @@ function openForWriting(file: string): Database.Database {
   }
 }
 
-/** Protects user data in a newer program's state. @throws catalog-version */
+/**
+ * Protects user data in a newer program's state.
+ * @throws catalog-version
+ */
 function refuseNewer(database: Database.Database, file: string): void {
   const found = Number(database.pragma('user_version', { simple: true }));
   if (found <= VERSION) return;
   throw catalogError('catalog-version', { file, found, expected: VERSION, remedy: 'upgrade' });
 }
 
-/** Recreates the table: an older version's data is not migrated, but learned again. */
+/** Recreates the table. Data from an older version is not migrated, but learned again. */
 function begin(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');
@@ -675,7 +661,9 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/** Returns false for pipes, which SQLite would wait on for ever; also below a file or an unreadable directory. */
+/**
+ * Returns false for pipes, which SQLite would wait on forever, and for paths below a file or an unreadable directory.
+ */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
@@ -691,7 +679,7 @@ function freeName(stem: string): string {
   for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
 }
 
-/** Wraps the database; disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
+/** Disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
 function over(database: Database.Database, file: string): StateFile {
   const guard = <T>(act: () => T): T => {
     try {

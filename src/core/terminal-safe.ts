@@ -1,10 +1,10 @@
 /**
  * Makes text from mail safe for a terminal. A subject may contain escape sequences that move the cursor or set the
- * window's title. Bidi controls can disguise a file name's extension, and characters without width can hide words from
- * a search. Printable text is unchanged: letters of all scripts, emoji and combining marks stay.
+ * window's title. Bidi controls can disguise a file name's extension, and characters without width can hide words
+ * from a search. Printable text is unchanged: letters of all scripts, emoji and combining marks stay.
  */
 
-/** Line ends of any kind: CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
+/** CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 /** C0 controls except tab and LF, DEL, and C1 controls. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
@@ -25,7 +25,7 @@ const ONE_COLUMN_EACH =
   /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
-/** Makes several lines safe: LF and tab stay, other line ends become LF, other controls become visible symbols. */
+/** Makes several lines safe. LF and tab stay, other line ends become LF, other controls become visible symbols. */
 export function terminalSafe(text: string): string {
   if (PLAIN_LINES.test(text)) return text;
   return text
@@ -35,7 +35,7 @@ export function terminalSafe(text: string): string {
     .replace(INVISIBLE, '');
 }
 
-/** Like `terminalSafe`, but one line with white space collapsed and trimmed. */
+/** Like `terminalSafe`, but returns one line with white space collapsed and trimmed. */
 export function terminalLine(text: string): string {
   const safe = PLAIN_LINE.test(text) ? text : terminalSafe(text);
   return safe.replace(/\s+/g, ' ').trim();
@@ -60,7 +60,7 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Returns ␛ for ESC and so on; C1 controls have no symbols. */
+/** Returns ␛ for ESC and so on. C1 controls have no symbols. */
 function picture(control: string): string {
   const code = control.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
@@ -78,7 +78,7 @@ const COMPOSED = /\p{M}|\u200d|[\u1100-\u11ff]|[\u{1f1e6}-\u{1f1ff}]|[\u{1f3fb}-
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** Returns user-perceived characters. Creating the segmenter takes 10 ms, so only on first use. */
+/** Returns user-perceived characters. The segmenter is created on first use, because that takes 10 ms. */
 function graphemes(text: string): Iterable<{ readonly segment: string; readonly index: number }> {
   if (!COMPOSED.test(text)) return codePoints(text);
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -107,7 +107,7 @@ function graphemeWidth(grapheme: string): number {
   return NO_WIDTH.test(grapheme) ? 0 : 1;
 }
 
-/** Cuts a safe line to at most `columns` columns. A cut one ends in `…`, which counts; no character is split. */
+/** Cuts a safe line to at most `columns` columns, including the `…` that marks a cut. No character is split. */
 export function fitColumns(text: string, columns: number): string {
   if (columns <= 0) return '';
   // No character is wider than two columns per UTF-16 unit.
@@ -142,7 +142,10 @@ export function jsonLine(value: unknown): string {
   );
 }
 
-/** Obeyed by terminals or invisible, yet unescaped in JSON: DEL, C1, bidi, zero-width, line separators, fillers. */
+/**
+ * Characters that terminals obey or hide, but JSON does not escape: DEL, C1, bidi, zero-width, line separators,
+ * fillers.
+ */
 const UNSEEN_IN_JSON = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
 
 /** Returns JSON for people, with every such character escaped. */

@@ -1,11 +1,9 @@
-/** Numbers, sizes, times and sums as displayed. */
-
 /** Returns `1,234,567`. */
 export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** Returns `1 message` or `12 messages`; pass irregular plurals. */
+/** Returns `1 message` or `12 messages`. Pass irregular plurals. */
 export function counted(value: number, noun: string, plural = `${noun}s`): string {
   return `${count(value)} ${Math.round(value) === 1 ? noun : plural}`;
 }
@@ -44,19 +42,19 @@ export function localTime(ms: number): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}${clockText(ms)}`;
 }
 
-// Written by hand: the first format of `Intl` takes a new page 40 ms, a tenth of its startup. Months are in letters, so
-// that day and month cannot be confused.
+// Not formatted by `Intl`, whose first format takes a new page 40 ms, a tenth of its startup. Months are in letters,
+// so that day and month cannot be confused.
 const MONTHS =
   'January February March April May June July August September October November December'.split(
     ' ',
   );
 
-/** Returns a month such as `November`; `month` counts from 1. */
+/** @param month counts from 1 */
 export function monthName(month: number): string {
   return MONTHS[month - 1] ?? '';
 }
 
-/** Returns a month in three letters, such as `Nov`; `month` counts from 1. */
+/** @param month counts from 1 */
 export function shortMonth(month: number): string {
   return monthName(month).slice(0, 3);
 }
@@ -79,7 +77,6 @@ export function clockText(ms: number): string {
   return ` ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
-/** Returns a number with at least two digits. */
 export function two(value: number): string {
   return String(value).padStart(2, '0');
 }
@@ -100,13 +97,11 @@ const TERMS = [
   ['forgotten', 'forgotten'],
 ] as const;
 
-/** The sum of an equation, and whether it matches the service. */
 export type Equation = ReturnType<typeof closingEquation>;
 
 /**
- * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete + forgotten.
- * Pending deletions are separate, because the service does not count them.
- *
+ * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete +
+ * forgotten. Pending deletions are separate, because the service does not count them.
  * @param atService count of the service; defaults to the sum
  */
 export function closingEquation(sums: ClosingSums, atService?: number) {
@@ -119,12 +114,12 @@ export function closingEquation(sums: ClosingSums, atService?: number) {
       text,
     })),
     isEqual: atService === undefined || atService === accounted,
-    /** Messages in the archive, but in no term: the service no longer lists them. */
+    /** Messages in the archive that the service no longer lists. */
     pending: sums.held,
   };
 }
 
-/** Returns the equation as text: `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
+/** Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
 export function closingText(sums: ClosingSums, atService?: number): string {
   const { atService: total, terms, isEqual, pending } = closingEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
@@ -152,7 +147,7 @@ const ENDED: Readonly<Record<string, string>> = {
   forgotten: 'forgotten',
 };
 
-/** Returns an event of a message's history as text; unknown events as stored. */
+/** Describes an event of a message's history. Unknown events are shown as stored. */
 export function eventText(
   event: string,
   detail: Readonly<Record<string, unknown>> | undefined,

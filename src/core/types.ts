@@ -6,18 +6,20 @@ export type MessageId = string;
 /** Lower-case hexadecimal SHA-256 of a blob's uncompressed bytes. */
 export type BlobHash = string;
 
-/** A mailbox of the origin: host name (without port) and resource id. Both are permanent; its address may change. */
+/**
+ * A mailbox at the origin: host name (without port) and resource id. Both are permanent, but its address may change.
+ */
 export interface MailboxKey {
   readonly host: string;
   readonly mailbox: string;
 }
 
-/** A folder of a mailbox by its full path, as the origin spells it. */
+/** `folder` is the full path, as the origin spells it. */
 export interface FolderKey extends MailboxKey {
   readonly folder: string;
 }
 
-/** The place of a message: UIDs are valid only within a UID epoch of a folder. */
+/** Where a message is. UIDs are valid only within a UID epoch of a folder. */
 export interface Place extends FolderKey {
   readonly generation: number;
   readonly uid: number;
@@ -26,15 +28,14 @@ export interface Place extends FolderKey {
 /** Flags as the origin spells them, sorted by code unit, without duplicates. */
 export type FlagSet = readonly string[];
 
-/** Sorts and deduplicates flags; keeps their spelling and unknown keywords. */
+/** Sorts and deduplicates flags. Keeps their spelling and unknown keywords. */
 export function flagSet(flags: Iterable<string>): FlagSet {
   return [...new Set(flags)].sort();
 }
 
-/** Flags with counts and searches at the origin, as it spells them. */
+/** Flags that the origin counts and searches for, as it spells them. */
 export type CountedFlag = '\\Seen' | '\\Flagged' | '\\Answered';
 
-/** Returns whether two sorted flag sets are equal. */
 export function sameFlags(a: FlagSet, b: FlagSet): boolean {
   return a.length === b.length && a.every((flag, i) => flag === b[i]);
 }
@@ -44,7 +45,6 @@ export interface Address {
   readonly address: string;
 }
 
-/** An attachment in a listing record. */
 export interface ListedAttachment {
   readonly id: string;
   readonly contentType: string;
@@ -73,7 +73,6 @@ export interface Listing {
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
-/** A folder from `listFolders`. */
 export interface ListedFolder {
   readonly path: string;
   readonly name: string;
@@ -84,8 +83,8 @@ export interface ListedFolder {
 }
 
 /**
- * Cuts runs of combining marks to 30, the limit of Unicode's Stream-Safe Text Format (UAX #15); no language writes ten.
- * Use it before `normalize`, which sorts the marks of a run in quadratic time.
+ * Cuts runs of combining marks to 30, the limit of Unicode's Stream-Safe Text Format (UAX #15); no language writes
+ * ten. Use it before `normalize`, which sorts the marks of a run in quadratic time.
  */
 export function cutMarks(text: string): string {
   // Halfwidth sound marks are letters that become marks in NFKC. The regex is created only on use.

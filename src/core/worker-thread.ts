@@ -15,18 +15,17 @@ export function holdOldGeneration(): void {
   setFlagsFromString('--heap-growing-percent=60');
 }
 
-/** A sample of a thread. */
 interface Look {
   /** Processor time of the thread since it started, milliseconds. */
   readonly cpuMs: number;
-  /** False for a thread that waits; true also for one that waits for a processor. */
+  /** False for a thread that waits, but true for one that waits for a processor. */
   readonly isRunning: boolean;
 }
 
 /**
  * Measures the processor time of one thread by regular samples. Stopped processes, paused machines and throttled
- * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late it
- * came.
+ * containers add nothing. If processor time is unavailable, each sample counts as one planned interval, however late
+ * it came.
  */
 export class WorkMeter {
   #before: Look | null = null;
@@ -52,7 +51,10 @@ export class WorkMeter {
     this.#waitedMs = 0;
   }
 
-  /** Takes a sample. @param sinceMs planned interval between samples; 0 for an extra sample */
+  /**
+   * Takes a sample.
+   * @param sinceMs planned interval between samples; 0 for an extra sample
+   */
   tick(sinceMs: number): void {
     if (this.look === undefined) {
       this.#workedMs += sinceMs;
@@ -72,7 +74,6 @@ const MS_PER_CLOCK_TICK = 10;
 
 /**
  * Returns a meter for a thread that has started.
- *
  * @param task the thread's name below /proc on Linux; empty elsewhere
  */
 function meterOf(worker: Worker, task: string): WorkMeter {
@@ -124,7 +125,7 @@ export function holdYoungGeneration(): void {
 }
 
 /**
- * Initial MiB of each half of a thread's young generation. Seven messages being indexed fill V8's default of 1 MiB:
+ * Initial MiB of each half of a thread's young generation. Indexing seven messages fills V8's default of 1 MiB, and
  * such early collections promote live objects to the old generation.
  */
 const FIRST_SEMI_SPACE_MB = 4;
@@ -132,7 +133,7 @@ const FIRST_SEMI_SPACE_MB = 4;
 /**
  * Sets the initial young generation of new threads to their working set, because `holdYoungGeneration` stops its
  * growth. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less processor time and no more memory.
- * `HeapLimits` also bound this.
+ * `HeapLimits` still apply.
  */
 function widenYoungGeneration(): void {
   setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
@@ -149,7 +150,6 @@ interface ThreadSettings {
   readonly name: string;
   /** The built worker; see `builtWorker`. */
   readonly file: URL;
-  /** `workerData` of the worker. */
   readonly data?: unknown;
   /** Defaults to the main thread's limits. */
   readonly heap?: HeapLimits;
@@ -159,7 +159,7 @@ interface ThreadSettings {
   readonly workNumber?: () => number;
 }
 
-/** Milliseconds between two samples of a thread with a limit. */
+/** Interval between two samples of a thread with a limit. */
 const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
@@ -239,14 +239,14 @@ export class WorkerThread<In, Out extends object> {
     return this.#reason !== null;
   }
 
-  /** Sends a message; a loading thread receives it later. Transfers the buffers in `transfer`. */
+  /** Sends a message, which a loading thread receives later. Transfers the buffers in `transfer`. */
   post(message: In, transfer: readonly Transferable[] = []): void {
     this.#worker.postMessage(message, transfer);
   }
 
   /**
-   * Ends the thread with `timeout` after `ms` milliseconds of work, or of idle waiting, from now on. `disarm` or
-   * another limit cancels this. Loading time does not count.
+   * Ends the thread with `timeout` after `ms` milliseconds of work, or of idle waiting. `disarm` or another limit
+   * cancels this. Loading time does not count.
    */
   limitWork(ms: number): void {
     this.disarm();
@@ -284,26 +284,24 @@ export class WorkerThread<In, Out extends object> {
     }, every);
   }
 
-  /** Ends the thread because its work costs too much; returns at once, and `ended` follows. */
+  /** Ends the thread because its work costs too much. Returns at once, and `ended` follows. */
   stop(reason: 'memory' | 'timeout'): void {
     this.#reason ??= reason;
     this.disarm();
     void this.#worker.terminate();
   }
 
-  /** Ends the thread. Resolves when it has ended and its memory is free; also if it had ended already. */
+  /** Ends the thread. Resolves when it has ended and its memory is free, even if it had ended already. */
   async end(): Promise<void> {
     this.#reason ??= 'closed';
     this.disarm();
     await this.#worker.terminate();
   }
 
-  /** Keeps the process alive while the thread lives. */
   ref(): void {
     this.#worker.ref();
   }
 
-  /** Lets the process exit while the thread lives. */
   unref(): void {
     this.#worker.unref();
   }
@@ -348,7 +346,7 @@ interface Running<Result, Report> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Threads that each run one job at a time, started on demand; jobs queue. The counterpart is `serveJobs`. */
+/** Threads that each run one job at a time, started on demand. Further jobs queue. The counterpart is `serveJobs`. */
 export class JobPool<Job, Result, Report = never> {
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];
@@ -361,7 +359,6 @@ export class JobPool<Job, Result, Report = never> {
 
   /**
    * Runs a job on a thread and passes its reports to `take`.
-   *
    * @throws errors of the job: ours unchanged, others with their message and code; `thread-ended`
    */
   async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
@@ -373,12 +370,12 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Starts threads ahead of jobs, up to that total; starting one takes some 60 ms. */
+  /** Starts threads ahead of jobs, up to that total. Starting one takes some 60 ms. */
   start(threads: number): void {
     while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
   }
 
-  /** Ends all threads. Running and waiting jobs fail with `thread-ended`; a later job starts a new thread. */
+  /** Ends all threads. Running and waiting jobs fail with `thread-ended`. A later job starts a new thread. */
   async end(): Promise<void> {
     const threads = [...this.#threads];
     this.#threads.clear();
