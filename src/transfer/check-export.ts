@@ -23,23 +23,23 @@ import { fileLines, linesOf, manifestEvents } from './export-target.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 /**
- * A difference between an export and its manifest. `missing`: a message or file is missing. `changed`: its bytes
- * differ. `unlisted`: no manifest lists the file (added by hand, or left by an interrupted export). `unfinished`: an
- * export to this target was interrupted; run it again to finish it. `manifest`: the manifest is missing or was
- * modified. `unreadable`: the file is not a zip.
+ * A difference between an export and its manifest. `missing`, `changed`: a message or file is missing, or its bytes
+ * differ. `unlisted`: the manifest does not list the file, which was added by hand or left by an interrupted export.
+ * `unfinished`: run the interrupted export again to finish it. `manifest`: the manifest is missing or was modified.
+ * `unreadable`: the file is not a zip.
  */
 export interface ExportFinding {
   readonly kind: 'missing' | 'changed' | 'unlisted' | 'unfinished' | 'manifest' | 'unreadable';
   /** Relative to the export. */
   readonly path: string;
-  /** The message and its location. */
+  /** Identifies a message. */
   readonly id?: string;
   readonly mailbox?: string;
   readonly folder?: string;
   readonly uid?: number;
 }
 
-/** Findings of these kinds mean lost or changed mail; the others are for information. */
+/** Findings that mean lost or changed mail. The others are for information. */
 const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
   'missing',
   'changed',
@@ -50,7 +50,7 @@ const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
 export type ExportCheck = Awaited<ReturnType<typeof checkExport>>;
 
 interface CheckOptions {
-  /** The export's folder or zip file; absolute. */
+  /** Absolute path of a folder or zip file. */
   readonly at: string;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: { readonly messages: number; readonly bytes: number }) => void;
@@ -58,9 +58,9 @@ interface CheckOptions {
 }
 
 /**
- * Compares an export with its manifest: reads and hashes every byte again. Needs no archive.
+ * Compares an export with its manifest by hashing every byte again. Needs no archive.
  *
- * @throws export-missing if there is no export at this path; an `AbortError` when aborted
+ * @throws export-missing; an `AbortError`
  */
 export async function checkExport(options: CheckOptions) {
   const stats = statSync(options.at, { throwIfNoEntry: false });
@@ -79,9 +79,9 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  /** Compared messages, the bytes of their sources, and messages that the manifest lists as missing. */
+  /** `bytes` counts message sources, `lacking` the messages that the manifest lists as missing. */
   readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
-  /** Prefixes of path hashes, in hex: the paths would take several times the memory. */
+  /** Prefixes of path hashes in hex, because whole paths would need several times the memory. */
   readonly #listed = new Set<string>();
 
   constructor(private readonly options: CheckOptions) {
@@ -138,7 +138,7 @@ class Check {
     }
   }
 
-  /** `hash` functions return null for a missing item, undefined for an item already reported. */
+  /** @param hash returns null for a missing item */
   async #compare(
     file: string,
     lines: AsyncIterable<string>,
@@ -194,7 +194,7 @@ class Check {
     return this.#files.kindOf(absolute) === 'file' ? hashFile(this.#files, absolute).sha256 : null;
   }
 
-  /** Finds a Maildir message whose flags a mail program changed: a new name with the same bytes. */
+  /** Finds a Maildir message whose flags a mail program changed, which renames the file. */
   #remarked(absolute: string): string | undefined {
     if (this.#head?.format !== 'maildir') return undefined;
     const folder = path.dirname(absolute);
@@ -212,14 +212,14 @@ class Check {
   }
   #cur: Map<string, Map<string, string>> | undefined;
 
-  /** Reports every file missing from the manifest; compares Maildir files by the stable part of their names. */
+  /** Reports files that the manifest does not list. Ignores the flags in the names of Maildir files. */
   #unlisted(relative: string): void {
     const folder = this.#absolute(relative);
     for (const name of readdirSync(folder)) {
       const at = relative === '' ? name : `${relative}/${name}`;
       if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
       else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
-        // Hidden files belong to the system or a mail program; the next run removes unfinished ones.
+        // Hidden files belong to the system or a mail program. The next export removes unfinished ones.
         if (name.startsWith('.') && writerOf(name) === undefined) continue;
         this.#report({ kind: 'unlisted', path: at });
       }
@@ -241,7 +241,7 @@ function mark(relative: string): string {
   return createHash('sha256').update(uniquePart(relative)).digest('hex').slice(0, 16);
 }
 
-/** Returns undefined for an unreadable file: it is reported as changed. */
+/** Returns an empty hash for an unreadable file, so that it is reported as changed. */
 async function readable(act: () => Promise<string | null>): Promise<string | null> {
   try {
     return await act();
@@ -254,7 +254,7 @@ async function readable(act: () => Promise<string | null>): Promise<string | nul
   }
 }
 
-/** Returns the SHA-256 of a message's source in an mbox, unquoted and without the added header lines. */
+/** Hashes a message in an mbox, without quoting and added header lines. */
 function hashInMbox(
   files: ExportFiles,
   absolute: string,

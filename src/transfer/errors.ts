@@ -5,10 +5,10 @@ import { counted } from '../core/text.ts';
 const CONTINUE =
   'Run the same command again: it continues where it stopped, and sends nothing twice.';
 
-/** Errors of a restore. Messages already appended stay on the server, and the same command continues. */
+/** Messages that were already appended stay on the server, and the same command continues. */
 export const restoreError = defineErrors({
   usage: {
-    /** `--to` is not the address of an IMAP server; `found` never contains a password. */
+    /** `found` never contains a password. */
     'restore-target-invalid': ({ found, problem }: { found: string; problem: string }) => [
       `--to ${found} is no address of an IMAP server: ${problem}.`,
       'It takes imaps://USER@HOST, with :PORT where that is not 993. Write an @ within USER as %40.',
@@ -54,7 +54,7 @@ export const restoreError = defineErrors({
       `The certificate of ${host} cannot be trusted: ${reasonText(reason)}. No password was sent.`,
       'Name the host as in its certificate. For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** The server answered NO or BAD and stored nothing. `response` is the response code, if any (RFC 5530). */
+    /** The server answered NO or BAD and stored nothing. `response` is its response code (RFC 5530). */
     'restore-refused': (f: { command: string; response: string | null; text: string }) =>
       `The server refused ${f.command}${f.response === null ? '' : ` (${f.response})`}: ${terminalLine(f.text)}.`,
     /** `waitMs` is null if the server does not say how long to wait. */
@@ -65,7 +65,6 @@ export const restoreError = defineErrors({
       `The connection to ${host} broke: ${reasonText(reason)}.`,
       CONTINUE,
     ],
-    /** The connection broke `tries` times in a row, or reconnecting failed. */
     'restore-gave-up': (f: { host: string; tries: number; reason: string }) => [
       `The connection to ${f.host} broke ${counted(f.tries, 'time')} in a row: ${reasonText(f.reason)}. What was appended is journaled.`,
       CONTINUE,

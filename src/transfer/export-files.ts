@@ -13,12 +13,11 @@ import {
 import { errnoOf } from '../core/errors.ts';
 import { exportError } from './errors.ts';
 
-/** File operations that an export needs beyond those of the archive. */
 export interface ExportFiles extends FileLayer {
-  /** Returns the kind of a path's target, following links; `other` is a pipe, socket or device, which may never end. */
+  /** Follows links. `other` is a pipe, socket or device, which may never end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
   isLink(path: string): boolean;
-  /** Sets a file's modification time, milliseconds since the epoch. */
+  /** @param time milliseconds since the epoch */
   setModified(path: string, time: number): Promise<void>;
 }
 
@@ -36,7 +35,7 @@ export const realExportFiles: ExportFiles = {
   },
 };
 
-/** Returns the folders to sync after creating this one, so that it survives a power cut. */
+/** Lists the folders to sync after creating this one, so that it survives a power cut. */
 export function aboveMissing(files: ExportFiles, folder: string): string[] {
   const above: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
@@ -46,20 +45,20 @@ export function aboveMissing(files: ExportFiles, folder: string): string[] {
   return above;
 }
 
-/** Returns the name of an unfinished file. It contains the pid, so that other processes do not remove the file. */
+/** Names an unfinished file. The pid keeps other processes from removing it. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }
 
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
-/** Returns the process id in the name of an unfinished file, or undefined for any other name. */
+/** Returns the pid in the name of an unfinished file; undefined for any other name. */
 export function writerOf(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
 }
 
-/** Returns whether another process with this pid is running on this machine. */
+/** Returns whether another process on this machine has this pid. */
 export function isRunning(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
@@ -70,7 +69,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Maps disk failures to our errors: disk full, or the system's reason. Rethrows other errors. */
+/** Turns disk failures into our errors and rethrows other errors. */
 export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -89,7 +88,7 @@ function failureOf(file: string, error: unknown): unknown {
 
 const BUFFERED_BYTES = 1024 * 1024;
 
-/** A file written sequentially under a temporary name next to its final one. */
+/** A file that is written from start to end under a temporary name. */
 export class NewFile {
   size = 0;
   #pending: Uint8Array[] = [];
@@ -115,7 +114,10 @@ export class NewFile {
     if (this.#pendingBytes >= BUFFERED_BYTES) await this.#flush();
   }
 
-  /** Makes the bytes durable and renames the file, replacing any other. The name is durable after a folder sync. */
+  /**
+   * Makes the bytes durable, then renames the file, which may replace another. The new name is durable after the next
+   * folder sync.
+   */
   async finish(final: string, modified?: number): Promise<void> {
     await this.#flush();
     if (modified !== undefined) await this.files.setModified(this.temporary, modified);
@@ -124,7 +126,6 @@ export class NewFile {
     await this.files.rename(this.temporary, final);
   }
 
-  /** Closes and removes the file. */
   async discard(): Promise<void> {
     this.#close();
     await this.files.remove(this.temporary);
@@ -146,7 +147,10 @@ export class NewFile {
   }
 }
 
-/** Writes into one folder tree: creates each folder once, records what to sync and maps disk errors. */
+/**
+ * Writes to a folder tree. Creates each folder once, remembers which folders to sync and maps disk errors. Paths are
+ * relative to the root unless stated otherwise.
+ */
 export class ExportFolder {
   readonly #touched = new Set<string>();
   readonly #made = new Set<string>();
@@ -158,13 +162,12 @@ export class ExportFolder {
     private readonly pid: number,
   ) {}
 
-  /** Returns the system path of a path relative to the export. */
   absolute(relative: string): string {
     return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
   }
 
   /**
-   * Creates a folder (relative path) and its parents. The root may be a link; folders below it may not.
+   * Creates a folder and its parents. The root may be a link, but folders below it may not.
    *
    * @throws export-target-linked, export-disk-full, export-write-failed
    */
@@ -199,9 +202,9 @@ export class ExportFolder {
   }
 
   /**
-   * Writes a file; `fill` writes its bytes. Removes the file on any error.
+   * Writes a file, or leaves none if there is an error.
    *
-   * @param temporaryIn the folder (relative) for the unfinished file; default: the file's own
+   * @param temporaryIn the folder for the unfinished file; default: the file's own
    * @throws export-disk-full, export-write-failed; errors of `fill`
    */
   async put(
@@ -221,11 +224,11 @@ export class ExportFolder {
         await fill(file);
         await file.finish(final, options.modified);
       } catch (error) {
-        // If the removal fails, the next run repeats it.
+        // The next run removes the file if this fails.
         await file.discard().catch(() => {});
         throw error;
       }
-      // Sync the new name first: a crash between the two syncs must not lose both names.
+      // Sync the new name first, so that a crash between the two syncs cannot lose both names.
       this.#touched.add(this.absolute(folder));
       this.#touched.add(temporaryIn);
     });
@@ -258,7 +261,7 @@ export class ExportFolder {
     return await NewFile.create(this.files, temporary);
   }
 
-  /** Removes unfinished files of killed runs from a folder. */
+  /** Removes the unfinished files that killed runs left in a folder. */
   async sweep(relative: string): Promise<void> {
     this.#refuseLinks(relative);
     const folder = this.absolute(relative);
@@ -283,7 +286,7 @@ function parentOf(relative: string): string {
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** Yields the bytes from `start` up to `end`. Buffers are reused: do not keep them. */
+/** Yields the bytes from `start` up to `end`. Each piece is valid only until the next one. */
 export function* filePieces(
   files: ExportFiles,
   path: string,

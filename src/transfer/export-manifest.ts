@@ -12,47 +12,47 @@ import type { ExportArchive, ExportSelection, SourceReader } from './plan-export
 export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** In the export's root folder; the last entry of a zip. */
+/** In the export's root folder. In a zip, the last entry. */
 export const MANIFEST_NAME = 'mailkeep-export.json';
-/** Marks a running or interrupted export; in the same folder as the manifest. */
+/** Marks a running or interrupted export, next to the manifest. */
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
 
-/** Describes an export. It contains no time or machine data: the same state gives the same bytes. */
+/** Describes an export. It has no time or machine data, so the same state gives the same bytes. */
 export interface ManifestHead {
   readonly mailkeep: typeof MANIFEST_VERSION;
   readonly format: ExportFormat;
-  /** The archive's latest commit. */
+  /** The last commit in the archive. */
   readonly commit: { readonly number: number; readonly hash: string };
-  /** The commit and time of the exported state; null for the present. */
+  /** The exported state; null for the present. */
   readonly asOf: { readonly number: number; readonly time: string } | null;
   readonly selection: {
     readonly query: string | null;
-    /** The number of ids, if messages were selected by id. */
+    /** Number of ids, if messages were selected by id. */
     readonly ids?: number;
-    /** A single name as text, several as a list; null for all. */
+    /** One name as text, several as a list; null for all. */
     readonly mailbox: string | readonly string[] | null;
     readonly folder: string | readonly string[] | null;
     readonly deleted: boolean;
-    /** Present if messages deleted from all folders are exported as well. */
+    /** Present if the export includes messages that were deleted from all folders. */
     readonly withDeleted?: true;
   };
 }
 
 export interface ManifestEntry {
-  /** Relative to the export, separated by `/`: the message's file or its mbox. */
+  /** The message's file or its mbox, relative to the export and separated by `/`. */
   readonly path: string;
-  /** The message id: SHA-256 of the source. */
+  /** SHA-256 of the source, which is the message's id. */
   readonly sha256: string;
   readonly size: number;
   readonly mailbox: string;
   readonly host: string;
   readonly resourceId: string;
   readonly folder: string;
-  /** Hierarchy delimiter of `folder`; absent in manifests of earlier versions. */
+  /** Hierarchy delimiter; absent in manifests from earlier versions. */
   readonly delimiter?: string;
-  /** The folder's special use, such as `\\Sent`; absent if it has none. */
+  /** Such as `\\Sent`; absent if the folder has none. */
   readonly specialUse?: string;
   /** Number of earlier folders with the same path. */
   readonly namesake?: number;
@@ -62,28 +62,27 @@ export interface ManifestEntry {
   readonly date: string | null;
   readonly firstSeen: string | null;
   readonly endedAt: string | null;
-  /** Position in an mbox, after the "From " line. */
+  /** Position after the "From " line. */
   readonly inMbox?: InMbox;
 }
 
 export interface InMbox {
   readonly offset: number;
-  /** Bytes in the mbox, without the blank line after the message. */
+  /** Without the blank line after the message. */
   readonly length: number;
-  /** Bytes of header lines added before the source (such as Status). */
+  /** Length of the header lines added before the source, such as Status. */
   readonly added: number;
-  /** True if the source has no final line end and one was added. */
+  /** True if the source has no final line end, so one was added. */
   readonly lineEndAdded: boolean;
 }
 
-/** Any other file of the export, such as an mbox or a sidecar. */
+/** A file that contains no message of its own, such as an mbox or a sidecar. */
 export interface ManifestFile {
   readonly path: string;
   readonly sha256: string;
   readonly size: number;
 }
 
-/** A selected message that is missing from the export. */
 export interface MissingPlace {
   readonly id: string | null;
   readonly mailbox: string;
@@ -95,8 +94,8 @@ export interface MissingPlace {
 }
 
 /**
- * Yields a manifest as text: one JSON object with an item per line, so that it can be read line by line. The last field
- * is the SHA-256 of all bytes before its line.
+ * Yields a manifest as one JSON object with an item per line, so that it can be read line by line. The last field is
+ * the SHA-256 of all bytes before its line.
  */
 export function* manifestText({
   head,
@@ -146,7 +145,7 @@ export class ManifestDamaged extends Error {}
 const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
 
 /**
- * Reads a manifest line by line. Trust its content only after it ends without an error: the last line has the hash.
+ * Reads a manifest line by line. The last line has the hash, so nothing is trustworthy until the end.
  *
  * @throws ManifestDamaged
  */
@@ -193,7 +192,7 @@ function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
 }
 
 /*
- * Anyone can compute the hash of a manifest, so its lines may be forged. Fields that are displayed, stored or used for
+ * Anyone can compute a manifest's hash, so its lines may be forged. Fields that are displayed, stored or used for
  * reading are therefore type-checked.
  */
 
@@ -264,14 +263,14 @@ function isMoment(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value));
 }
 
-/** Returns whether a path stays inside its folder: a foreign manifest must not point outside it. */
+/** Returns whether a path stays inside the export, because a forged manifest may point outside it. */
 function isInside(path: string): boolean {
   return !path
     .split('/')
     .some((level) => /^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, '')));
 }
 
-/** A current or former location of a message, from its history. */
+/** A current or former place of a message. */
 type SidecarPlace = Pick<
   ManifestEntry,
   'mailbox' | 'folder' | 'generation' | 'uid' | 'flags' | 'firstSeen' | 'endedAt'
@@ -283,7 +282,7 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
   readonly history: readonly Omit<HistoryLine, 'id'>[];
 }
 
-/** @param history all events of the message; those after the export's commit are left out */
+/** @param history all events of the message; those after the commit `exported` are left out */
 export function sidecarOf(
   { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],
@@ -317,7 +316,7 @@ export function sidecarText(sidecar: Sidecar): string {
   return `${JSON.stringify(sidecar, null, 2)}\n`;
 }
 
-/** Yields the sidecars of a folder as one JSON array, one item per line. */
+/** Yields sidecars as a JSON array with one item per line. */
 export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
   let first = true;
   for await (const sidecar of sidecars) {
@@ -327,27 +326,26 @@ export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGene
   yield first ? '[]\n' : '\n]\n';
 }
 
-/** A selected place; its id is null while the message is incomplete. */
+/** Its id is null if the message is incomplete. */
 export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' | 'docid'> {
   readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
 }
 
-/** Receives a selection: all folders first, then the places. */
+/** Receives all folders, then the selected places. */
 export interface SelectionTaker {
-  /** @param met every folder that ever existed, in the order of discovery */
+  /** @param met all folders that ever existed, in the order in which they were discovered */
   folders(met: readonly NamedFolder[]): void;
   place(place: SelectedPlace): void;
 }
 
-/** The part of a manifest that describes a selection. */
 export type Selected = Pick<ManifestHead, 'commit' | 'asOf' | 'selection'>;
 
-/** Source of an export: an archive and a selection of its messages. */
+/** An archive and a selection of its messages. */
 export interface ExportOrigin {
-  /** Passes the folders and all selected places to `taker`, all from one state of the archive. */
+  /** Passes on the folders and the selected places, all from one state of the archive. */
   select(taker: SelectionTaker): Promise<Selected>;
   readonly sources: SourceReader;
-  /** Returns all events of a message, in chronological order. */
+  /** Returns all events of a message in chronological order. */
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
 }
 
@@ -366,7 +364,7 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
   };
 }
 
-/** Sets of docids in a temporary database, because a query may match more than fits in memory. */
+/** Sets of docids. They are kept in a temporary database, because a query may match more than fits in memory. */
 class ChosenDocids {
   readonly #db = scratchDatabase(`
     CREATE TABLE found (docid INTEGER PRIMARY KEY);
@@ -375,7 +373,6 @@ class ChosenDocids {
   readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
   readonly #isGone = this.#asking('SELECT 1 FROM gone WHERE docid = ?');
 
-  /** Limits the selection to these docids. */
   narrow(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO found (docid) VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -385,7 +382,6 @@ class ChosenDocids {
     return this.#isFound(docid);
   }
 
-  /** Returns the lowest and highest selected docid, or undefined for none. */
   range(): { readonly low: number; readonly high: number } | undefined {
     const row = this.#db
       .prepare<[], { low: number | null; high: number | null }>(
@@ -396,7 +392,6 @@ class ChosenDocids {
     return low === null || high === null ? undefined : { low, high };
   }
 
-  /** Records messages without a current place. */
   noteGone(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO gone (docid) VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -434,7 +429,7 @@ function readSelection(
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
   for (const one of listed(archive, chosen, isNarrowed)) {
-    // Without the bytes it is unknown whether the query matches.
+    // A query cannot match a message whose bytes are missing.
     if (isNarrowed && (one.line.id === null || !chosen.isFound(one.docid))) continue;
     place(one);
   }
@@ -472,7 +467,7 @@ function momentOf(asOf: number | null) {
   return asOf === null ? {} : { asOf };
 }
 
-/** Yields the places of a selection. For a narrowed one, it yields more: the caller filters by docid. */
+/** Yields the places of a selection. If it is narrowed, the caller must filter them by docid. */
 function* listed(
   { catalog, selection }: Archive,
   chosen: ChosenDocids,
@@ -484,7 +479,7 @@ function* listed(
   const moment = momentOf(asOf);
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
-    // Only scan the period in which these messages were received; undated messages have no place in it.
+    // Scan only the period in which the messages were received. Undated messages have no period.
     ...(range === undefined || !isDated(range.low)
       ? {}
       : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
@@ -503,7 +498,10 @@ function* listed(
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/** Yields each deleted message's last place, or several that ended together. Its places must be adjacent. */
+/**
+ * Yields each deleted message's last place, or several if they ended together. The places of a message must be
+ * adjacent.
+ */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
   isGone: (docid: number) => boolean,

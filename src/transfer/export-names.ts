@@ -4,25 +4,24 @@ import { cutName, foldedName, harmlessName } from '../mail/file-names.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import { encodeModifiedUtf7, lettersOf } from '../mail/mail-files.ts';
 
-/** Maximum bytes of a path component; file systems allow 255. */
+/** Maximum bytes per path component. File systems allow 255. */
 const COMPONENT_BYTES = 100;
 const SENDER_BYTES = 48;
 const SUBJECT_BYTES = 72;
-/** Displayed characters of an id. */
+/** Characters of the id in a name. */
 const SHORT_ID = 8;
-/** Extensions of exported files: a folder name must not end in one, or it could collide with a file. */
+/** Extensions of exported files. A folder name must not end in one, because it could collide with a file. */
 const OURS = /\.(?:eml|mbox|json|tmp)$/i;
 
-/** The inputs of a message's name; they never change for a place. */
 export interface NamedMessage extends Pick<PlaceLine, 'uid' | 'date' | 'from' | 'subject'> {
   readonly id: MessageId;
   readonly generation: number;
 }
 
 /**
- * Returns the name of a message's file without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time
- * is UTC and 12 is the uid (`12g2` in a folder's second UID epoch). It depends only on the place, so every export uses
- * the same name. Names are unique within a folder, even ignoring case. At most 190 bytes.
+ * Names a message's file without extension: `2026-03-01 0941 - Anna Berg - Rent - 3f2a91c4-12`. The time is UTC and 12
+ * is the uid (`12g2` in a folder's second UID epoch). The name depends only on the place, so every export uses the same
+ * one. Names in a folder differ, even ignoring case. At most 190 bytes.
  */
 export function messageName({ id, generation, uid, date, from, subject }: NamedMessage): string {
   const moment = date === null ? 'undated' : date.slice(0, 16).replace('T', ' ').replace(':', '');
@@ -37,15 +36,15 @@ export function messageName({ id, generation, uid, date, from, subject }: NamedM
   ].join(' - ');
 }
 
-/** Returns a component with a hash suffix, for names that were changed or that collide with another name. */
+/** Appends a hash to a name that was changed or that collides with another. */
 function distinctName(name: string, origin: string): string {
   const mark = createHash('sha256').update(origin).digest('hex').slice(0, 8);
   return `${cutName(name, COMPONENT_BYTES - 9)}~${mark}`;
 }
 
 /**
- * Returns a path component for a mailbox address or part of a folder name. A name that is not valid on every system
- * gets a harmless form with a hash suffix, so that names stay distinct.
+ * Names a path component after a mailbox address or a part of a folder name. A name that is not valid on every system
+ * is made harmless and gets a hash, so that names stay distinct.
  */
 function componentName(name: string): string {
   const harmless = harmlessName(name);
@@ -58,14 +57,14 @@ function componentName(name: string): string {
 }
 
 /**
- * Assigns unique names below one parent. The first folder gets its own name. Later ones get a suffix if a
- * case-insensitive or accent-normalising file system would confuse them.
+ * Assigns unique names below one parent. The first folder gets its own name. Later ones get a suffix if a file system
+ * that ignores case or normalises accents would confuse them.
  */
 class NameSpace {
   readonly #given = new Map<string, string>();
   readonly #taken = new Set<string>();
 
-  /** @param origin identity of the name: the same origin always gets the same name @param name the preferred name */
+  /** @param origin what the name stands for; it always gets the same name */
   name(origin: string, name: string): string {
     const known = this.#given.get(origin);
     if (known !== undefined) return known;
@@ -82,26 +81,26 @@ class NameSpace {
 export interface NamedFolder extends MailboxKey {
   readonly address: string;
   readonly path: string;
-  /** Hierarchy delimiter; empty if folders are flat. */
+  /** Hierarchy delimiter; empty if the mailbox has no hierarchy. */
   readonly delimiter: string;
   /** Number of earlier folders with the same path; default 0. */
   readonly namesake?: number;
 }
 
-/** Deeper levels are joined into one, so that systems can open the path. */
+/** Deeper levels are joined into one, so that every system can open the path. */
 const MAX_LEVELS = 8;
 /** Maximum bytes of a Maildir++ folder name, including the dot. */
 const MAILDIR_BYTES = 200;
 
-/** Assigns export paths. Given all folders in discovery order, paths are the same in every export. */
+/** Assigns export paths. They are the same in every export if folders are always given in the order of discovery. */
 export class FolderPaths {
   readonly #mailboxes = new NameSpace();
   readonly #inside = new Map<string, NameSpace>();
 
-  /** @param format `nested`: subfolders at each `/`; `maildir`: Maildir++ */
+  /** @param format `nested` has a subfolder for each `/`; `maildir` means Maildir++ */
   constructor(private readonly format: 'nested' | 'maildir') {}
 
-  /** Returns the folder's path, separated by `/`; for a Maildir's INBOX the path of the Maildir itself. */
+  /** Returns a path separated by `/`. For INBOX in a Maildir, it is the Maildir itself. */
   of(folder: NamedFolder): string {
     const mailbox = this.#mailboxes.name(
       `${folder.host} ${folder.mailbox}`,
@@ -111,7 +110,7 @@ export class FolderPaths {
       const name = maildirName(folder);
       return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
     }
-    // With a delimiter other than "/", keep the whole path as one name, as mail programs show it.
+    // With another delimiter, mail programs show the path as one name.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
     const shown =
       levels.length <= MAX_LEVELS
@@ -137,7 +136,7 @@ export class FolderPaths {
   }
 }
 
-/** Returns the identity of a folder: folders with the same path differ in `namesake`. */
+/** Identifies a folder, because several may have had the same path. */
 function originOf({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
   return namesake === 0 ? path : `${path}\0${namesake}`;
 }
@@ -156,8 +155,8 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
 }
 
 /**
- * Returns a message's name in `cur/`: received second, unique part, size (as in Dovecot and Courier) and flags. Windows
- * forbids colons in names; readers there expect `;`.
+ * Names a message in `cur/` by received second, unique part, size (as in Dovecot and Courier) and flags. Windows
+ * forbids colons in names, so readers there expect `;`.
  */
 export function maildirFileName(
   message: NamedMessage & { readonly size: number; readonly flags: readonly string[] },

@@ -48,19 +48,19 @@ import {
 } from './plan-export.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** System files in a folder: they do not count as foreign content. */
+/** System files that do not count as foreign content. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
 interface FolderTarget {
-  /** True if a complete earlier export exists. */
+  /** True if an earlier export is complete. */
   readonly finished: boolean;
   readonly unfinished: boolean;
 }
 
 /**
- * Inspects the target folder of an export. Changes nothing.
+ * Inspects the target folder without changing it.
  *
- * @throws export-target-foreign if it contains anything else, export-write-failed if it cannot be read
+ * @throws export-target-foreign if it contains anything else; export-write-failed if it cannot be read
  */
 async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
   return await writing(folder, async () => {
@@ -70,7 +70,7 @@ async function inspectFolder(files: ExportFiles, folder: string): Promise<Folder
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
-    // The marker is an export's first file: before it, the folder can only contain its temporary file.
+    // The marker is an export's first file. Until it has its name, there is only its temporary file.
     const foreign = (name: string): boolean =>
       !SYSTEMS_OWN.test(name) && writerOf(name) === undefined;
     if (!finished && !unfinished && files.list(folder).some(foreign)) {
@@ -80,7 +80,7 @@ async function inspectFolder(files: ExportFiles, folder: string): Promise<Folder
   });
 }
 
-/** Removes temporary files that killed runs left next to a zip. */
+/** Removes the temporary files that killed runs left next to a zip. */
 async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   const folder = path.dirname(zip);
   if (files.kindOf(folder) !== 'folder') return;
@@ -93,7 +93,10 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   }
 }
 
-/** Yields a manifest's events; trust them only at the end. @throws export-manifest-damaged, export-format-differs */
+/**
+ * Yields a manifest's events, which are trustworthy only at the end. @throws export-manifest-damaged,
+ * export-format-differs
+ */
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,
@@ -117,15 +120,15 @@ export async function* manifestEvents(
   }
 }
 
-/** Maximum bytes of a manifest line: an entry with the longest names takes a few kilobytes. */
+/** An entry with the longest names needs a few kilobytes. */
 const MAX_LINE_BYTES = 1024 * 1024;
 const LF = 10;
 
 /**
- * Splits UTF-8 pieces into lines. Yields to the event loop between pieces, so that other work and aborts can run.
+ * Splits UTF-8 into lines. Yields to the event loop after each piece, so that other work and aborts can run.
  *
  * @param longest maximum bytes of a line
- * @throws ManifestDamaged for a longer one
+ * @throws ManifestDamaged for a longer line
  */
 export async function* linesOf(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -141,7 +144,7 @@ export async function* linesOf(
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
       if (bytes > longest) throw new ManifestDamaged('a line that is too long');
-      // Copy: the buffers are reused.
+      // Copy it, because the buffers are reused.
       begun.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
       yield Buffer.concat(begun).toString('utf8');
@@ -157,10 +160,10 @@ export function fileLines(files: ExportFiles, file: string): AsyncIterable<strin
   return linesOf(filePieces(files, file));
 }
 
-/** Files synced concurrently: a disk syncs several as fast as one. */
+/** Files written concurrently. A disk syncs several as fast as one. */
 const WIDTH = 8;
 
-/** Writes one file per message (.eml, Maildir), with the received date as modification time. */
+/** Writes a file for each message (.eml, Maildir), whose modification time is the received date. */
 class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
@@ -170,9 +173,9 @@ class FileWriter implements FormatWriter {
     private readonly deps: {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** Returns the folder of the unfinished file for a relative path; default: the file's own. */
+      /** Returns the folder for the unfinished file of a path; default: the file's own. */
       readonly temporaryIn?: (path: string) => string;
-      /** Called before the first file of each folder is written. */
+      /** Called before a folder's first file is written. */
       readonly prepare?: (folder: string) => void;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
       /** True if an earlier run may have left files that no manifest lists. */
@@ -216,7 +219,6 @@ class FileWriter implements FormatWriter {
     await this.deps.folder.sync();
   }
 
-  /** Prepares a folder once; concurrent callers share the promise. */
   #prepare(path: string): Promise<void> {
     const known = this.#prepared.get(path);
     if (known !== undefined) return known;
@@ -236,7 +238,7 @@ class FileWriter implements FormatWriter {
     if (temporaryIn !== undefined) await folder.sweep(temporaryIn(`${path}/x`));
   }
 
-  /** Returns whether the file exists with its name and bytes. Renames one that has an earlier export's name. */
+  /** Returns whether the file exists and is intact. Renames a file that an earlier export named differently. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
     const { files } = folder;
@@ -278,7 +280,9 @@ function sidecarPath(path: string): string {
 const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/** Returns the "From " line of a message: its sender if a single word, and the received time (asctime, UTC). */
+/**
+ * Returns the "From " line for a message: its sender if that is a single word, and the received time (asctime, UTC).
+ */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
   const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
@@ -299,20 +303,20 @@ const X_STATUS = [
   ['\\deleted', 'D'],
 ] as const;
 
-/** Returns the header lines for a message's flags, without keywords of several words. */
+/** Returns the header lines for a message's flags. Keywords with spaces are left out. */
 function statusHeaders(flags: readonly string[], lineEnd: string): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   const letters = (table: readonly (readonly [string, string])[]): string =>
     table.map(([flag, letter]) => (set.has(flag) ? letter : '')).join('');
   const keywords = flags.filter((flag) => /^[!-[\]-~]+$/.test(flag));
-  // O: not new.
+  // O means that the message is not new.
   const lines = [`Status: ${letters(STATUS)}O`];
   if (letters(X_STATUS) !== '') lines.push(`X-Status: ${letters(X_STATUS)}`);
   if (keywords.length > 0) lines.push(`X-Keywords: ${keywords.join(' ')}`);
   return lines.map((line) => line + lineEnd).join('');
 }
 
-/** Yields a source with all "From " lines quoted and a final line end. */
+/** Yields a source with quoted "From " lines and a final line end. */
 export async function* quotedPieces(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
@@ -324,7 +328,6 @@ export async function* quotedPieces(
   };
   for await (const piece of pieces) for (const settled of quotes.take(piece)) yield noted(settled);
   for (const rest of quotes.end()) yield noted(rest);
-  // An empty source needs no line end.
   const lineEndAdded = last !== undefined && last !== 0x0a;
   if (lineEndAdded) yield Buffer.from('\n');
   return { lineEndAdded };
@@ -336,7 +339,7 @@ interface OpenMbox {
   readonly hash: Hash;
 }
 
-/** Writes one mbox per folder, in mboxrd format. An mbox gets its final name only when complete. */
+/** Writes an mbox (mboxrd) for each folder, which gets its final name when it is complete. */
 class MboxWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
@@ -346,9 +349,9 @@ class MboxWriter implements FormatWriter {
     private readonly deps: {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** True to write Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
+      /** Writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
       readonly statusHeaders: boolean;
-      /** True to append to the mboxes of the earlier export, false to rewrite them. */
+      /** Appends to the mboxes of an earlier export instead of rewriting them. */
       readonly incremental: boolean;
       readonly resumed: boolean;
     },
@@ -365,7 +368,7 @@ class MboxWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  /** Keeps earlier messages in an mbox that grows; drops them from one that is rewritten. */
+  /** Keeps earlier messages in an mbox that grows, and drops them from one that is rewritten. */
   async keep(rank: number, { path }: ManifestEntry): Promise<boolean> {
     const { plan, incremental } = this.deps;
     if (incremental || !(plan.hasDue(path) || this.#open?.relative === path)) return true;
@@ -400,7 +403,7 @@ class MboxWriter implements FormatWriter {
     });
   }
 
-  /** Copies the earlier mbox up to its length in the manifest: anything after that came from a killed run. */
+  /** Copies an earlier mbox up to its length in the manifest. Bytes after that come from a killed run. */
   async #copyEarlier(mbox: OpenMbox): Promise<void> {
     const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
@@ -458,7 +461,7 @@ async function lineEndOf(source: Source): Promise<string> {
   return '\n';
 }
 
-/** Returns the path of a folder's sidecars: next to its mbox, or next to `cur/` and `new/`. */
+/** A folder's sidecars are next to its mbox, or next to `cur/` and `new/`. */
 function folderSidecarPath(messagePath: string): string {
   return messagePath.endsWith('.mbox')
     ? messagePath.replace(/\.mbox$/, '.json')
@@ -522,7 +525,7 @@ export function openFolderTarget(
       commit = of;
       folder.makeFolder('');
       await folder.sweep('');
-      // Durable before the first message, so that files left by a kill are recognised as an export.
+      // Make the marker durable before the first message, so that the next run recognises an interrupted export.
       const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
       await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
       await folder.sync();
@@ -581,9 +584,9 @@ interface Entry {
 const WRITTEN = 3;
 
 /**
- * A zip writer whose time and memory per entry stay constant. yazl walks its whole entry list whenever an entry is
- * added or finished, and keeps the source of each. This class keeps only pending entries there, and the directory
- * records of the others.
+ * A zip writer whose time and memory per entry are constant. yazl walks all its entries whenever one is added or
+ * finished, and keeps the source of each. This class leaves it only the pending entries and keeps the directory records
+ * of the others.
  */
 export class LongZip extends ZipFile {
   declare private entries: Entry[];
@@ -594,7 +597,7 @@ export class LongZip extends ZipFile {
     return this.entries.length;
   }
 
-  /** Removes written entries from yazl's list. Call it when an entry's turn comes. */
+  /** Removes finished entries from yazl's list. Call it when an entry's turn comes. */
   settle(): void {
     const waiting: Entry[] = [];
     for (const entry of this.entries) {
@@ -608,7 +611,7 @@ export class LongZip extends ZipFile {
     this.entries = waiting;
   }
 
-  /** Ends the zip; no entries may follow. */
+  /** Ends the zip. No entries may follow. */
   finish(): void {
     this.entries = [...this.#written, ...this.entries];
     this.end();
@@ -617,7 +620,9 @@ export class LongZip extends ZipFile {
 
 const PAGE_BYTES = 1024 * 1024;
 
-/** Stores directory records of about a hundred bytes. Small buffers would each keep an 8 KiB pool page alive. */
+/**
+ * Keeps directory records, which have about a hundred bytes. Small buffers would each keep an 8 KiB pool page alive.
+ */
 class Records {
   #page = Buffer.alloc(0);
   #used = 0;
@@ -633,11 +638,11 @@ class Records {
   }
 }
 
-/** The range of DOS times, less a day at either end to allow for time zones. */
+/** The range of DOS times, without a day at each end for time zones. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
-/** A date whose local time is UTC: zips contain local times, and the bytes must not depend on the time zone. */
+/** A date whose local time is UTC. Zips contain local times, but their bytes must not depend on the time zone. */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
   override getMonth = (): number => this.getUTCMonth();
@@ -647,19 +652,19 @@ class UtcDate extends Date {
   override getSeconds = (): number => this.getUTCSeconds();
 }
 
-/** Returns a date in UTC, limited to the range of zip dates. @param date milliseconds since the epoch */
+/** @param date milliseconds since the epoch */
 function zipTime(date: number | null): Date {
   return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
 }
 
-/** Writes one zip file. The bytes do not depend on the clock, the machine or disk timing. */
+/** Writes a zip whose bytes do not depend on the clock, the machine or disk timing. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
-  /** Callers that wait for a turn or for the end: each receives a failure. */
+  /** Rejects the callers that wait for a turn or for the end. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(
@@ -667,7 +672,7 @@ export class ZipWriter implements FormatWriter {
       readonly file: Pick<NewFile, 'write' | 'discard'>;
       readonly final: string;
       readonly plan: ExportPlan;
-      /** Returns a message's source from the earlier export. */
+      /** Reads a message that an earlier export contains. */
       readonly earlier: (entry: ManifestEntry) => Promise<Source>;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
     },
@@ -722,7 +727,7 @@ export class ZipWriter implements FormatWriter {
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
   }
 
-  /** Adds an entry; resolves once all earlier entries are compressed. */
+  /** Adds an entry. Resolves once all earlier entries are compressed. */
   async #add(
     path: string,
     date: string | null,
@@ -750,7 +755,7 @@ export class ZipWriter implements FormatWriter {
     for (const reject of this.#waiting) reject(error);
   }
 
-  /** Not Promise.race: racing against one long-lived promise leaks memory with every wait. */
+  /** Does not use Promise.race, because racing against a long-lived promise leaks memory with every wait. */
   async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     let rejectWait: ((error: unknown) => void) | undefined;
@@ -773,7 +778,10 @@ export class ZipWriter implements FormatWriter {
   }
 }
 
-/** Opens an export into a zip, which replaces the earlier file once complete (`incremental`: its messages first). */
+/**
+ * Opens an export to a zip, which replaces an earlier one when complete. `incremental` copies the earlier messages
+ * first.
+ */
 export function openZipTarget(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -790,7 +798,7 @@ export function openZipTarget(
     old?.close();
     old = undefined;
   };
-  /** Reads from the archive, or from the earlier zip if the archive's copy was purged. */
+  /** Reads from the archive, or from the earlier zip if the archive has since purged the message. */
   const earlier = async (entry: ManifestEntry): Promise<Source> => {
     // Avoid downloading a remote source again.
     const nearby = origin.sources.bring && (await provenPieces(old, entry));
@@ -853,7 +861,7 @@ export function openZipTarget(
   };
 }
 
-/** Returns the zip of an earlier export, or undefined if there is no file. @throws export-target-foreign */
+/** Opens the zip of an earlier export; undefined if there is no file. @throws export-target-foreign */
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
@@ -875,16 +883,16 @@ async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
 export interface ZippedFile {
   /** Path in the zip; must be unique. */
   readonly name: string;
-  /** Milliseconds since the epoch; null for none. */
+  /** Milliseconds since the epoch; null if unknown. */
   readonly date: number | null;
   readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }
 
 /**
- * Yields a zip of files as it is written. It requests a file after consuming the previous one, and closes `files` if
- * the client stops reading.
+ * Yields a zip of files as it is written. Requests each file only after the one before it has been read, and closes
+ * `files` if the client stops reading.
  *
- * @throws errors of `files` and their bytes; the output is then not a complete zip
+ * @throws errors of `files` and their bytes, which leave the zip incomplete
  */
 export async function* zipOfFiles(
   files: AsyncIterable<ZippedFile>,

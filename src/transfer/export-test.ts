@@ -18,18 +18,18 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 import { fileLines, manifestEvents } from './export-target.ts';
 import { runExport } from './run-export.ts';
 
-/** With these errors the archive is not writable, and the test runs in the temporary folder. */
+/** With these errors the archive is read-only, so the test runs in the temporary folder. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
 /** Name prefix in the system's temporary folder, which other programs share. */
 const PREFIX = 'mailkeep-';
 
-/** Pid and start mark of a process: pids are reused (in containers on every run). */
+/** Pid and start mark of a process, because pids are reused (in containers on every run). */
 const OWNER = /^drill-(\d+)-(?:([0-9a-f]{8})-)?/;
 
 /**
- * Creates a folder readable only by its owner, in the archive or, if that is read-only, in the temporary folder.
- * Removes folders of killed tests, which contain plain mail, from both.
+ * Creates a folder that only its owner can read, in the archive or, if that is read-only, in the temporary folder.
+ * Removes the folders of killed tests from both, because they contain plain mail.
  *
  * @param temporary the system's folder for temporary files
  * @throws system errors of writing
@@ -48,7 +48,7 @@ export function createWorkFolder(dir: string, temporary: string): string {
   }
 }
 
-/** An unreadable folder is ignored: creating the work folder reports a real problem. */
+/** Ignores an unreadable folder, because creating the work folder reports a real problem. */
 function sweepTemporary(temporary: string): void {
   try {
     sweep(temporary, PREFIX);
@@ -81,20 +81,20 @@ function isOwnFolder(folder: string): boolean {
   return user === undefined || stats.uid === user;
 }
 
-/** Returns 8 hex digits that identify the process's start time; constant if the system does not report it. */
+/** Returns 8 hex digits for the start time of a process, or a constant if the system does not report it. */
 function startMark(pid: number): string {
   return hash('sha256', startOf(pid) ?? '').slice(0, 8);
 }
 
-/** Bytes of a message read for its header. */
+/** Bytes of a message to search for its header. */
 const HEAD_BYTES = 1024 * 1024;
 
-/** Header fields in order, `name: value`, with runs of white space collapsed. */
+/** Header fields as `name: value`, with runs of white space collapsed. */
 type Fields = readonly string[];
 
 /**
- * Returns the header fields as our parser reads them. Undefined if the header has malformed lines or exceeds
- * `HEAD_BYTES`: parsers differ on such headers, so a comparison would prove nothing.
+ * Reads header fields with our parser. Returns undefined if lines are malformed or there are more than `HEAD_BYTES`,
+ * because parsers differ on such headers and a comparison would prove nothing.
  */
 export function ownFields(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
@@ -102,7 +102,7 @@ export function ownFields(head: Buffer): Fields | undefined {
   return fields.map(({ name, value }) => field(name, value));
 }
 
-/** Returns the header fields as read by mailparser, a widely used MIME parser. */
+/** Reads header fields with mailparser, a widely used MIME parser. */
 export async function parserFields(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
@@ -133,7 +133,7 @@ function field(name: string, value: string): string {
   return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
 }
 
-/** Returns a uniform random sample of the stored messages; all of them if there are at most `wanted`. */
+/** Picks a uniform random sample of the stored messages, or all if there are at most `wanted`. */
 export function pickSample(
   segments: readonly StoredSegment[],
   messagesIn: (segment: number, from: number) => readonly StoredMessage[],
@@ -155,7 +155,7 @@ export function pickSample(
   return picked;
 }
 
-/** Returns distinct numbers below `of`, sorted (Floyd's algorithm: one draw per number). */
+/** Picks distinct numbers below `of`, sorted (Floyd's algorithm: one random number for each). */
 function pickRanks(wanted: number, of: number, random: () => number): number[] {
   const picked = new Set<number>();
   for (let last = of - wanted; last < of; last += 1) {
@@ -165,7 +165,7 @@ function pickRanks(wanted: number, of: number, random: () => number): number[] {
   return [...picked].sort((a, b) => a - b);
 }
 
-/** Returns numbers in [0, 1) from a seed, so that a test can be repeated with the same messages. */
+/** Generates numbers in [0, 1) from a seed, so that a test can be repeated with the same messages. */
 export function seededRandom(seed: number): () => number {
   let drawn = 0;
   return () => {
@@ -175,15 +175,15 @@ export function seededRandom(seed: number): () => number {
 }
 
 /**
- * A message that the export did not reproduce. `lost`: its bytes could not be exported. `unlisted`: no place contains
- * it, so no export would include it. `bytes`, `headers`: they differ when read back. `manifest`: the export does not
- * match its own manifest.
+ * A message that the export did not reproduce. `lost`: its bytes could not be exported. `unlisted`: it has no place, so
+ * no export would include it. `bytes`, `headers`: they differ when read back. `manifest`: the export does not match its
+ * own manifest.
  */
 export interface DrillFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
   /** Null for `manifest`. */
   readonly id: MessageId | null;
-  /** Path in the export; null for none. */
+  /** In the export; null if the message was not exported. */
   readonly path: string | null;
 }
 
@@ -203,8 +203,8 @@ export interface DrillOptions {
 }
 
 /**
- * Tests that the archive can be exported. Exports a random sample to a work folder, reads it back with another parser,
- * and compares bytes and headers with the log. Removes the work folder.
+ * Tests whether the archive can be exported: exports a random sample to a work folder, reads it back with another
+ * parser, and compares bytes and headers with the log. Removes the work folder.
  *
  * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: size of the sample and of the archive
  * @throws AbortError; export-disk-full and other write errors. Damage is never thrown.
@@ -217,7 +217,7 @@ export async function drill(options: DrillOptions) {
   const folder = createWorkFolder(dir, tmpdir());
   try {
     const run = new Drill(options, new Set(ids));
-    // Current and deleted messages: an export never mixes them.
+    // An export has either current or deleted messages, so test both.
     await run.exportTo(path.join(folder, 'present'), false);
     await run.exportTo(path.join(folder, 'ended'), true);
     signal.throwIfAborted();
@@ -229,7 +229,7 @@ export async function drill(options: DrillOptions) {
 }
 
 class Drill {
-  /** Not found in any export so far. */
+  /** Messages that no export has contained yet. */
   readonly #unmet: Set<MessageId>;
   readonly #findings: DrillFinding[] = [];
   readonly #compared = new Set<MessageId>();
@@ -246,10 +246,10 @@ class Drill {
   result() {
     const unlisted = [...this.#unmet].map((id) => ({ kind: 'unlisted', id, path: null }) as const);
     return {
-      /** Files exported and read back (one per place of a message), and their bytes. */
+      /** Files exported and read back, one for each place of a message, and their bytes. */
       files: this.#files,
       bytes: this.#bytes,
-      /** Messages whose header was compared by two parsers; the others have malformed header lines. */
+      /** Messages whose header two parsers have read. The others have malformed header lines. */
       headers: this.#compared.size,
       findings: [...this.#findings, ...unlisted],
     };
@@ -258,7 +258,7 @@ class Drill {
   async exportTo(to: string, deleted: boolean): Promise<void> {
     const { catalog, sources, signal } = this.options;
     const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
-    // The sample replaces the result of a query.
+    // The sample takes the place of a query's results.
     const query = { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } } as const;
     const { failures } = await runExport({
       ...{ to, format: 'eml', incremental: false, sidecar: false, statusHeaders: false },
@@ -309,7 +309,6 @@ class Drill {
   }
 }
 
-/** Returns a message's hash, size and first bytes. */
 async function read(pieces: AsyncIterable<Buffer>) {
   const hash = createHash('sha256');
   const head: Buffer[] = [];

@@ -33,13 +33,13 @@ const FLAGS: readonly (readonly [sequence: string, flag: string])[] = [
   ['replied', '\\Answered'],
 ];
 
-/** Flags of the messages in one MH folder. The sequences are read on first use. */
+/** Reads the flags of messages in an MH folder from its sequences. */
 class MhFolder {
   #sequences: ReadonlyMap<string, readonly (readonly [from: number, to: number])[]> | undefined;
 
   constructor(private readonly dir: FilePath) {}
 
-  /** @param name name of the message's file; MH's `rmm` puts a prefix before the number of a deleted message */
+  /** @param name the message's file; MH's `rmm` adds a prefix to the number of a deleted message */
   flagsOf(name: string): string[] {
     const number = Number(name.replace(/^\D/, ''));
     this.#sequences ??= sequencesIn(joinedPath(this.dir, '.mh_sequences'));
@@ -47,7 +47,7 @@ class MhFolder {
     const isIn = (sequence: string): boolean =>
       sequences.get(sequence)?.some(([from, to]) => number >= from && number <= to) ?? false;
     return [
-      // Without sequences, the read state is unknown.
+      // Without sequences, nothing shows whether a message has been read.
       ...(sequences.size === 0 || isIn('unseen') ? [] : ['\\Seen']),
       ...FLAGS.filter(([sequence]) => isIn(sequence)).map(([, flag]) => flag),
       ...(/^\d/.test(name) ? [] : ['\\Deleted']),
@@ -57,7 +57,7 @@ class MhFolder {
 
 const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 
-/** Returns Dovecot's keywords for the letters a to z in Maildir file names. */
+/** Reads Dovecot's keywords, which the letters a to z in Maildir file names stand for. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
   for (const line of textOf(joinedPath(maildir, 'dovecot-keywords')).split('\n')) {
@@ -97,10 +97,10 @@ function textOf(file: FilePath): string {
   }
 }
 
-/** Location of a file in a mailkeep export: the folder with the manifest, and the path as in the manifest. */
+/** Location of a file in a mailkeep export. `root` contains the manifest. */
 export interface InExport {
   readonly root: FilePath;
-  /** Separated by `/`. */
+  /** As in the manifest, separated by `/`. */
   readonly path: string;
 }
 
@@ -111,26 +111,26 @@ export interface MailFile {
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
   readonly flags?: readonly string[];
-  /** Keywords by the lower-case letters in Maildir file names. */
+  /** By their lower-case letters in Maildir file names. */
   readonly keywords?: ReadonlyMap<string, string>;
 }
 
-/** A zip file. Its manifest shows whether it is an export; otherwise its files are imported like a folder's. */
+/** A zip file, which is an export if it has a manifest. Otherwise, its files are imported like those in a folder. */
 export interface ZipFile {
   readonly path: FilePath;
   readonly kind: 'zip';
-  /** Parent folder of its mail; empty for a zip given by the user. */
+  /** Parent folder for its mail; empty for a zip given by the user. */
   readonly below: string;
 }
 
-/** Any other file, or a link: links are not followed. */
+/** Any other file, or a link. Links are not followed. */
 export interface OtherFile {
   readonly path: FilePath;
   readonly kind: 'other';
   readonly inExport: InExport | null;
 }
 
-/** An unreadable file or folder below the given path; `reason` is the system's error name. */
+/** `reason` is the system's error name. */
 interface UnreadableFile {
   readonly path: string;
   readonly kind: 'unreadable';
@@ -140,28 +140,28 @@ interface UnreadableFile {
 export type FoundFile = MailFile | ZipFile | OtherFile | UnreadableFile;
 type Found = Generator<FoundFile, void, undefined>;
 
-/** A folder on the walk: its name in the archive, and its location in an export. */
+/** A folder that is being searched, with its name in the archive and its location in an export. */
 interface Spot {
   /** Empty for the given folder. */
   readonly below: string;
   readonly inExport: InExport | null;
-  /** True inside an Apple Mail mailbox, whose inner folders have no meaning. */
+  /** True in an Apple Mail mailbox, where inner folders have no meaning. */
   readonly isBox?: boolean;
 }
 
 /**
- * Finds the mail at a path. A folder with `cur/` or `new/` is a Maildir, including its Maildir++ folders; other folders
- * in it are walked as usual. `.eml`, `.emlx` and numbered (MH) files are messages; files that start with a delimiter
- * are mboxes. Other files are messages if their header looks like mail; a file given directly needs only one header
- * field at its start. Zip files are returned as such. Hidden files and known files of mail programs are skipped
- * silently; links are not followed. The order is by name, so it is stable.
+ * Finds mail below a path. A folder with `cur/` or `new/` is a Maildir with its Maildir++ folders; other folders in it
+ * are searched as usual. `.eml`, `.emlx` and numbered (MH) files are messages, and files that start with a delimiter
+ * are mboxes. Other files are messages if their header looks like mail. A file given directly only needs a header field
+ * at its start. Hidden files and the files of mail programs are skipped silently. Links are not followed. The order is
+ * by name, so it is stable.
  *
- * A folder's path below `given` is its name in the archive, without the extensions of Apple Mail and Thunderbird. Files
- * directly in `given` go to INBOX. An mbox becomes a folder of its name. Files in or below a folder with an export's
- * manifest get their location in the export.
+ * Mail goes to the folder that its path below `given` names, without the extensions of Apple Mail and Thunderbird.
+ * Files directly in `given` go to INBOX. An mbox is a folder of its own. If a folder has an export's manifest, files
+ * below it get their location in the export.
  *
  * @param below name of `given` in the archive; INBOX if empty
- * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are reported and skipped
+ * @throws import-unreadable, import-no-mail for the path itself; unreadable entries below it are yielded as such
  */
 export function* findMail(given: FilePath, below = ''): Found {
   const stats = reading(given, () => statSync(given));
@@ -204,7 +204,7 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
   }
 }
 
-/** Hidden folders may belong to Maildir++ or KMail; hidden files are mail only if their names say so. */
+/** A hidden folder may belong to Maildir++ or KMail. A hidden file is reported only if its name looks like mail. */
 function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Spot): Found {
   if (kind !== 'folder') {
     const isMail = isEml(shown) || isEmlx(shown) || /\.mbox$/i.test(shown);
@@ -220,10 +220,10 @@ function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Sp
   yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
 }
 
-/** Extensions of mailbox folders of Thunderbird and Apple Mail. */
+/** Extensions of mailbox folders in Thunderbird and Apple Mail. */
 const BOX = /\.(?:mbox|imapmbox)$/i;
 const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
-/** Folders inside an Apple Mail mailbox without meaning. */
+/** Folders without meaning inside an Apple Mail mailbox. */
 const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
 
 function deeperSpot({ below, isBox }: Spot, name: string, inExport: InExport | null): Spot {
@@ -257,7 +257,7 @@ const OF_PROGRAMS =
 const MAILDIR_FILE =
   /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
 
-/** Yields what is found; on a read error, ends with an `unreadable` item. */
+/** Turns a read error into an `unreadable` item at the end. */
 function* passingBy(found: Found): Found {
   try {
     yield* found;
@@ -273,7 +273,7 @@ interface ArchiveFolder {
   readonly delimiter: '/' | '.';
 }
 
-/** Returns the folder of a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
+/** Names the folder for a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
 function maildirFolder(below: string, name: string): ArchiveFolder {
   const root = folderName(decodeModifiedUtf7(below));
   if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
@@ -281,9 +281,12 @@ function maildirFolder(below: string, name: string): ArchiveFolder {
   return { folder: `${root}${levels}`, delimiter: '/' };
 }
 
-/** Returns a Maildir's subfolders with mail, or none. In exports the format decides: a folder may be called `cur`. */
+/**
+ * Returns the subfolders that contain a Maildir's mail. The format of an export decides, because its folders may be
+ * called `cur`.
+ */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
-  // Do not follow links: they may lead out of the given folder.
+  // Do not follow links, which may lead out of the given folder.
   const there = (part: string): boolean =>
     entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
   const parts = ['cur', 'new'].filter(there);
@@ -335,10 +338,10 @@ function deeper(inExport: InExport | null, name: string): InExport | null {
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
 
-/** Parent levels searched for a manifest: exports are less deep. */
+/** Parent levels to search for a manifest. Exports are less deep. */
 const MAX_LEVELS = 16;
 
-/** Returns a path's location in an export whose manifest is in a parent folder; null for none. */
+/** Locates a path in an export if a parent folder has a manifest. */
 export function exportAround(given: FilePath): InExport | null {
   // All names in our exports are UTF-8.
   if (typeof given !== 'string') return null;
@@ -352,7 +355,7 @@ export function exportAround(given: FilePath): InExport | null {
   return null;
 }
 
-/** Does not follow links: they may lead anywhere. */
+/** Does not follow links, because they may lead anywhere. */
 function hasManifest(dir: FilePath): boolean {
   try {
     return lstatSync(joinedPath(dir, MANIFEST_NAME)).isFile();
@@ -362,7 +365,7 @@ function hasManifest(dir: FilePath): boolean {
   }
 }
 
-/** Returns the format from the first line of a manifest; undefined for an unusable manifest. */
+/** Reads the format from the first line of a manifest. */
 function exportFormat(root: FilePath): unknown {
   const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
   return /"format":"([a-z]+)"/.exec(line)?.[1];
@@ -385,7 +388,7 @@ function folderName(below: string): string {
   return below === '' || below.toUpperCase() === 'INBOX' ? 'INBOX' : below;
 }
 
-/** RFC 5322, section 2.2, restricted to characters used in real field names; a UTF-8 BOM may come first. */
+/** RFC 5322, section 2.2, with only the characters found in real field names. A UTF-8 BOM may come first. */
 const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
 const USUAL_FIELD =
   /^(?:received|return-path|delivered-to|message-id|date|from|to|subject|mime-version)[ \t]*:/i;
@@ -400,12 +403,12 @@ function isEmlx(name: string): boolean {
   return /\.emlx$/i.test(name);
 }
 
-/** Checks the name or the first line: many programs name mboxes without an extension. */
+/** Goes by the name or the first line, because many programs name mboxes without an extension. */
 function isMbox(start: Buffer, name: string): boolean {
   return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
 }
 
-/** Returns whether a text starts with header fields that include two common ones. */
+/** Returns whether the text starts with header fields, among them two common ones. */
 function isHeader(text: string): boolean {
   if (!BEGINS_WITH_FIELD.test(text)) return false;
   const lines = text
@@ -434,7 +437,7 @@ interface Entry {
   readonly kind: 'folder' | 'file' | 'other';
 }
 
-/** Lists a folder by name. Names are bytes: a name that is not UTF-8 could not be opened as text. */
+/** Lists a folder by name. Keeps names as bytes, because a name that is not UTF-8 could not be opened as text. */
 function listed(dir: FilePath): Entry[] {
   const entries: Dirent<Buffer>[] = reading(dir, () =>
     readdirSync(dir, { withFileTypes: true, encoding: 'buffer' }),
@@ -461,13 +464,13 @@ function reading<T>(file: FilePath, act: () => T): T {
 }
 
 /**
- * Why an entry of a zip, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or is
- * not a valid file name. `zip-link`: a link. `zip-bomb`: it inflates to far more than mail does. `zip-damaged`:
- * damaged, or an unsupported compression method.
+ * Why a zip entry, or the rest of the zip, was not unpacked. `zip-name`: the name leads outside the folder or is not a
+ * valid file name. `zip-bomb`: it inflates to far more than mail does. `zip-damaged`: it is damaged or uses an
+ * unsupported compression method.
  */
 type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
 
-/** What zip files may still inflate to; shared with nested zips. */
+/** What a zip may still inflate to, including the zips in it. */
 export interface ZipBudget {
   bytes: number;
   entries: number;
@@ -480,7 +483,7 @@ const MAX_ENTRIES = 2_000_000;
 const MAX_ZIP_LEVELS = 64;
 const MAX_NAME_BYTES = 255;
 
-/** Returns whether a file has a zip directory; its entries do not matter. @throws system errors */
+/** Returns whether a file has a zip directory, whatever its entries. @throws system errors */
 export async function isZip(file: string): Promise<boolean> {
   try {
     (await yauzl.openPromise(file, { lazyEntries: true, decodeStrings: false })).close();
@@ -491,17 +494,15 @@ export async function isZip(file: string): Promise<boolean> {
   }
 }
 
-/** Returns the limits for inflating a zip and all its contents. */
 export function zipBudget(file: string): ZipBudget {
   return { bytes: statSync(file).size * MAX_RATIO + SMALL_BYTES, entries: MAX_ENTRIES };
 }
 
 /**
- * Unpacks a zip's files into a folder, within the budget. Reports entries that cannot be unpacked and continues with
- * the rest.
+ * Unpacks a zip within the budget. Entries that cannot be unpacked are reported and skipped.
  *
- * @param onProblem called with an entry's name, or an empty text if the zip cannot be read further
- * @throws system errors of the folder, such as ENOSPC; zip errors are reported
+ * @param onProblem called with an entry's name, or with an empty name if the rest of the zip cannot be read
+ * @throws system errors of the folder, such as ENOSPC
  */
 export async function unpackZip(
   file: string,
@@ -512,7 +513,7 @@ export async function unpackZip(
 ): Promise<void> {
   let zip: YauzlZipFile | undefined;
   try {
-    // Names are checked here: one invalid name must not block the other entries.
+    // yauzl would stop at an invalid name, so names are checked here.
     zip = await yauzl.openPromise(file, {
       lazyEntries: true,
       autoClose: false,
@@ -559,7 +560,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
     levels.length <= MAX_ZIP_LEVELS &&
     levels.every((level) => !level.includes('\0') && Buffer.byteLength(level) <= MAX_NAME_BYTES);
   if (!isName) return 'zip-name';
-  // Unix file type, in the upper half.
+  // The upper half has the Unix file type.
   const mode = (entry.externalFileAttributes >>> 16) & 0o170000;
   if (mode !== 0 && mode !== 0o100000) return 'zip-link';
   if (entry.isEncrypted()) return 'zip-encrypted';
@@ -576,7 +577,7 @@ function problemOf(entry: YauzlEntry, name: string, budget: ZipBudget): ZipProbl
   return undefined;
 }
 
-/** Keeps the readable part of a damaged entry: a truncated message is better than none. */
+/** Keeps the readable part of a damaged entry, because a truncated message is better than none. */
 async function unpackEntry(
   zip: YauzlZipFile,
   entry: YauzlEntry,

@@ -12,7 +12,7 @@ export interface ImapAddress {
 
 const PORTS = { 'imaps:': 993, 'imap:': 143 } as const;
 
-/** Parses `--to` (RFC 5092, the server part). @throws restore-target-invalid, restore-needs-tls */
+/** Parses the server part of an IMAP URL (RFC 5092). @throws restore-target-invalid, restore-needs-tls */
 export function imapAddress(text: string): ImapAddress {
   const url = URL.canParse(text) ? new URL(text) : null;
   const found = withoutSecret(text);
@@ -32,7 +32,7 @@ export function imapAddress(text: string): ImapAddress {
   return { host, port, user: decodedUser(url.username, invalid), tls };
 }
 
-/** Returns the address for display and the journal: with port, without password. */
+/** Formats an address with its port and without a password. */
 export function addressText({ host, port, user, tls }: ImapAddress): string {
   const named = host.includes(':') ? `[${host}]` : host;
   return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${named}:${port}`;
@@ -50,7 +50,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
-/** Anything between a colon and the last @ may be a password. */
+/** Text between a colon and the last @ may be a password. */
 function withoutSecret(text: string): string {
   const [scheme] = /^[a-z]*:\/\//i.exec(text) ?? [''];
   const at = text.lastIndexOf('@');
@@ -64,12 +64,12 @@ interface WriteSocket {
   off(event: 'close', listener: () => void): unknown;
 }
 
-/** imapflow sends literals of up to 4,096 bytes without waiting for the server's continuation: this one is longer. */
+/** imapflow sends literals of up to 4,096 bytes without waiting for a continuation request, so use one byte more. */
 const STAND_IN = Buffer.alloc(4097);
 const ANNOUNCED = `{${STAND_IN.length}}\r\n`;
 const CRLF = Buffer.from('\r\n');
 
-/** The last literal of a command, sent in pieces in place of imapflow's stand-in. */
+/** Sends a command's last literal in pieces, in place of a stand-in that imapflow knows about. */
 class StreamedLiteral {
   #state: 'new' | 'announced' | 'sending' | 'over' = 'new';
   #sending: Promise<void> = Promise.resolve();
@@ -81,7 +81,7 @@ class StreamedLiteral {
   ) {}
 
   /**
-   * Sends the literal or announces its size, replacing imapflow's write; false if the chunk is neither.
+   * Handles a chunk that imapflow writes if it announces or contains the stand-in. Returns false for any other chunk.
    *
    * @param write imapflow's own write
    * @param close closes the connection, so that the server drops a partial message
@@ -105,19 +105,19 @@ class StreamedLiteral {
     return true;
   }
 
-  /** Resolves once the literal is sent or the connection is closed. @throws errors of reading the pieces */
+  /** @throws errors of reading the pieces */
   async done(): Promise<void> {
     await this.#sending;
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** Holds back the last piece until the source has ended: until then it may turn out to be damaged. */
+  /** Holds back the last piece until the source has ended, because damage may be found only then. */
   async #send(socket: WriteSocket, close: () => void): Promise<void> {
     let last: Buffer | undefined;
     let given = 0;
     try {
       for await (const piece of this.pieces()) {
-        // If a source grew beyond its announced size, the server would accept a truncated message as complete.
+        // A message that grew must not be cut at the announced size, because the server would accept it as complete.
         if (last !== undefined && given <= this.size) await written(socket, last);
         last = piece;
         given += piece.length;
@@ -134,7 +134,6 @@ class StreamedLiteral {
   }
 }
 
-/** The connection is closed; pending calls fail with the reason. */
 class SocketGone extends Error {}
 
 function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
@@ -151,7 +150,7 @@ function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
 
 const MAX_AT_ONCE = 32;
 
-/** An element of a command, as imapflow compiles it. */
+/** An element of a command, in imapflow's form. */
 interface Token {
   readonly type: 'ATOM' | 'STRING' | 'LITERAL';
   readonly value: string | Buffer;
@@ -164,7 +163,7 @@ interface Response {
   readonly response: { readonly attributes?: readonly { readonly section?: ResponseCode }[] };
 }
 
-/** imapflow internals: how it sends commands, and the parts that wait for the server's continuation. */
+/** Parts of imapflow that it does not export. `commandParts` wait for the server's continuation request. */
 interface Internals {
   readonly socket?: WriteSocket;
   commandParts: Buffer[];
@@ -177,16 +176,17 @@ interface Internals {
 }
 
 /**
- * Makes imapflow send commands fast and with little memory. MULTIAPPEND (RFC 3502) stores several messages in one
- * APPEND, all or none. LITERAL+ (RFC 7888) sends literals at once. Large messages go in pieces. imapflow itself sends
- * one message per command and copies it three times. It waits a round trip for each literal over 4,096 bytes.
+ * Makes imapflow send commands faster and with less memory. MULTIAPPEND (RFC 3502) stores several messages with one
+ * APPEND, all or none. LITERAL+ (RFC 7888) sends literals without waiting. Large messages are sent in pieces. On its
+ * own, imapflow copies each message three times, sends one message per command and waits a round trip for each literal
+ * over 4,096 bytes.
  */
 class Commands {
   readonly mostAtOnce: number;
   readonly #inner: Internals;
   #more: readonly Appended[] = [];
   #asks = true;
-  /** The uids in APPENDUID (RFC 4315), if several messages were sent. */
+  /** From APPENDUID (RFC 4315), if several messages were sent. */
   #uids: readonly number[] | null = null;
   #streamed: StreamedLiteral | undefined;
 
@@ -195,7 +195,7 @@ class Commands {
     const { capabilities } = client;
     this.mostAtOnce =
       capabilities.has('MULTIAPPEND') && capabilities.has('LITERAL+') ? MAX_AT_ONCE : 1;
-    // Nagle's algorithm would delay a message's end until the server acknowledges its start.
+    // Nagle's algorithm would delay the end of a message until the server acknowledges its start.
     inner.socket?.setNoDelay?.(true);
     this.#replaceWrite(inner, capabilities.has('LITERAL+'), () => client.close());
     if (this.mostAtOnce > 1) this.#appendSeveral(inner);
@@ -203,9 +203,9 @@ class Commands {
   }
 
   /**
-   * Makes the action's single APPEND send all these messages, and returns their uids.
+   * Turns the single APPEND in `act` into one that sends all messages. Returns their uids.
    *
-   * @param act appends a message with the given bytes, a stand-in for the first one
+   * @param act appends the given bytes as the first message
    * @throws errors of reading a message in pieces
    */
   async appending(
@@ -238,7 +238,7 @@ class Commands {
     const streamed = new StreamedLiteral(pieces, size);
     this.#streamed = streamed;
     try {
-      // Send all of it even if the server answers early: no command may follow half a message.
+      // Send the whole message even if the server responds early: no command may follow half of one.
       return await act(STAND_IN).finally(() => streamed.done());
     } finally {
       this.#streamed = undefined;
@@ -246,19 +246,19 @@ class Commands {
     }
   }
 
-  /** Remaining parts of a refused command must not go out at a later continuation request. */
+  /** Drops the parts of a refused command, so that a later continuation request does not send them. */
   #forgetLiterals(): void {
     this.#inner.commandParts = [];
   }
 
-  /** Sends a large message in pieces, and non-synchronising literals together with their command. */
+  /** Sends large messages in pieces, and literals together with their command if the server allows it. */
   #replaceWrite(inner: Internals, takesLiterals: boolean, close: () => void): void {
     const write = inner.write.bind(inner);
     inner.write = (chunk) => {
       const { socket } = inner;
       const sendAll = (whole: Buffer): void => {
         const parts = [whole, ...(inner.commandParts ?? [])];
-        // Each part but the last ends with a literal's length.
+        // Each part but the last ends by announcing a literal.
         const isTogether = takesLiterals && !this.#asks && parts.length > 1;
         if (isTogether) inner.commandParts = [];
         const last = parts.length - 1;
@@ -280,7 +280,7 @@ class Commands {
       const listed = uids === undefined ? [] : uidsIn(String(uids.value));
       if (uids !== undefined && listed.length === more.length + 1) {
         this.#uids = listed;
-        // imapflow searches for the uid of the last message if it does not find one.
+        // imapflow expects a single uid and would search for the message without one.
         uids.value = String(listed.at(-1));
       }
       return response;
@@ -301,12 +301,12 @@ function held(content: Content): Buffer {
   throw new Error('a message that is sent in pieces goes alone');
 }
 
-/** Turns a trailing `{42}` into `{42+}`, with its line end. */
+/** Turns a final `{42}` into `{42+}`. */
 function unasked(part: Buffer): Buffer {
   return Buffer.concat([part.subarray(0, -3), Buffer.from('+}\r\n')]);
 }
 
-/** Returns the uids of a set such as `3955:3958,3960` (RFC 4315, section 3); empty if it is not a valid set. */
+/** Parses a set such as `3955:3958,3960` (RFC 4315, section 3). Returns an empty list if it is invalid. */
 function uidsIn(set: string): number[] {
   return set.split(',').flatMap((range) => {
     const [first = Number.NaN, last = first] = range.split(':').map(Number);
@@ -319,7 +319,7 @@ function uidsIn(set: string): number[] {
 
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
-/** Returns an IMAP date-time (RFC 9051, section 9), in UTC. */
+/** Formats an IMAP date-time (RFC 9051, section 9) in UTC. */
 function imapDate(date: Date): string {
   const day = String(date.getUTCDate()).padStart(2);
   const time = date.toISOString().slice(11, 19);
@@ -328,22 +328,18 @@ function imapDate(date: Date): string {
 
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
-/** Maximum characters of a server's text quoted in errors and reports. */
+/** Characters of the server's text to quote in errors and reports. */
 const MAX_WORDS = 300;
-/** Maximum silence of the server, milliseconds: storing a large message takes time. */
+/** Milliseconds without data. Storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
-/** Bytes of a message per FETCH. */
+/** Bytes per FETCH. */
 const PIECE = 1024 * 1024;
-/** Limits for a literal and a line from the server: more than any response needs, well below total memory. */
+/** Limits for responses, far above what any response needs and far below the available memory. */
 const MAX_LITERAL = 256 * 1024 * 1024;
 const MAX_LINE = 16 * 1024 * 1024;
 
-/**
- * Connects and signs in.
- *
- * @throws restore-login-refused, restore-certificate, restore-unreachable, restore-connection-lost
- */
+/** @throws restore-login-refused, restore-certificate, restore-unreachable, restore-connection-lost */
 export async function connectImap(
   address: ImapAddress,
   credential: Credential,
@@ -353,7 +349,7 @@ export async function connectImap(
     host,
     port,
     secure: tls,
-    // Only loopback is allowed without TLS, see `imapAddress`.
+    // `imapAddress` allows this only for loopback.
     ...(tls ? {} : { doSTARTTLS: false }),
     auth:
       'password' in credential
@@ -371,7 +367,7 @@ export async function connectImap(
     maxLineLength: MAX_LINE,
     maxResponseSize: MAX_LITERAL + MAX_LINE,
   });
-  // A broken connection also fails the command in progress, which reports it.
+  // The command in progress fails as well, and reports it.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -383,8 +379,8 @@ export async function connectImap(
 }
 
 /**
- * A connection to the server of a restore. It sends only CREATE, SUBSCRIBE, APPEND and read commands. Every method
- * throws restore-refused, restore-throttled and restore-connection-lost.
+ * A connection for a restore. It sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method throws
+ * restore-refused, restore-throttled and restore-connection-lost.
  */
 export type ServerConnection = Pick<ImapConnection, keyof ImapConnection>;
 
@@ -392,9 +388,9 @@ class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
   readonly prefix: string;
-  /** The server's maximum message size in bytes; null if not announced. */
+  /** Maximum message size in bytes; null if the server does not announce one. */
   readonly appendLimit: number | null;
-  /** Maximum messages per command; 1 on servers without MULTIAPPEND. */
+  /** Messages per command; 1 without MULTIAPPEND. */
   readonly mostAtOnce: number;
 
   constructor(
@@ -422,7 +418,7 @@ class ImapConnection {
     }));
   }
 
-  /** Returns the bytes left in INBOX's quota; null for no quota. */
+  /** Returns the bytes left in INBOX's quota; null if it has none. */
   async quotaLeft(): Promise<number | null> {
     const quota = await this.#ask('GETQUOTAROOT', () => this.client.getQuota('INBOX'));
     if (quota === false || quota === undefined) return null;
@@ -430,7 +426,7 @@ class ImapConnection {
     return limit === undefined ? null : Math.max(0, limit - (usage ?? 0));
   }
 
-  /** Creates a folder and subscribes to it; false if it existed. */
+  /** Creates a folder and subscribes to it. Returns false if it exists. */
   async create(path: string): Promise<boolean> {
     const { created } = await this.#ask('CREATE', () => this.client.mailboxCreate(path));
     return created === true;
@@ -453,11 +449,11 @@ class ImapConnection {
   }
 
   /**
-   * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message sent in pieces goes alone.
+   * Appends up to `mostAtOnce` messages to the selected folder, all or none. A message in pieces must be the only one.
    *
-   * @param asks waits for the server to accept the size before sending the bytes
-   * @returns the uids, or null if the server does not report them
-   * @throws errors of reading the content; the server then has nothing of the message
+   * @param asks whether to wait for the server to accept the size before sending the bytes
+   * @returns the uids; null if the server does not report them
+   * @throws errors of reading the content, in which case the server stores nothing
    */
   async append(
     path: string,
@@ -481,14 +477,14 @@ class ImapConnection {
     });
   }
 
-  /** Yields the messages of the selected folder from a uid on, in order. */
+  /** Yields the messages in the selected folder, starting at a uid. */
   async *messages(from: number): AsyncIterable<FoundMessage> {
     const query = { uid: true, size: true, headers: ['message-id'] };
     for await (const { uid, size = 0, headers } of this.#fetch(from, query))
       yield { uid, size, messageId: headers === undefined ? null : messageIdOf(headers) };
   }
 
-  /** Yields flags, dates and sizes of messages in the selected folder from a uid on, in order. */
+  /** Yields the metadata to verify, starting at a uid. */
   async *looks(from: number): AsyncIterable<SeenMessage> {
     const query = { uid: true, size: true, flags: true, internalDate: true };
     for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
@@ -498,7 +494,7 @@ class ImapConnection {
       yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
   }
 
-  /** Yields the bytes of a message in the selected folder; nothing if the message is missing. */
+  /** Yields the bytes of a message in the selected folder; nothing if it does not exist. */
   async *pieces(uid: number): AsyncIterable<Buffer> {
     for (let start = 0; ; ) {
       const query = { source: { start, maxLength: PIECE } };
@@ -507,7 +503,7 @@ class ImapConnection {
       );
       const piece = found === false ? undefined : found?.source;
       if (piece !== undefined && piece.length > 0) yield piece;
-      // Servers that ignore the length return the whole rest at once.
+      // A server that ignores the length returns the rest at once.
       if (piece === undefined || piece.length !== PIECE) return;
       start += piece.length;
     }
@@ -517,17 +513,17 @@ class ImapConnection {
     try {
       await this.client.logout();
     } catch {
-      // No command is in progress, so any error can be ignored.
+      // Nothing is in progress, so the error does not matter.
       this.client.close();
     }
   }
 
   async *#fetch(from: number, query: Parameters<ImapFlow['fetch']>[1]) {
     const { mailbox } = this.client;
-    // In an empty folder `*` has no defined value, and servers differ.
+    // Servers disagree about `*` in an empty folder, where it has no defined value.
     if (mailbox === false || mailbox.exists === 0) return;
     try {
-      // `n:*` always includes the last message, even one before n (RFC 9051, section 9: seq-range).
+      // `n:*` includes the last message even if its uid is below n (RFC 9051, section 9: seq-range).
       for await (const message of this.client.fetch(`${from}:*`, query, { uid: true }))
         if (message.uid >= from) yield message;
     } catch (error) {
@@ -548,16 +544,16 @@ class ImapConnection {
   }
 }
 
-/** Error codes of imapflow's compiler: the command was never sent. */
+/** Errors of imapflow's compiler: nothing was sent. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
   'InvalidTokenValue',
   'InvalidTextValue',
   'InvalidStringValue',
   'InvalidSequenceSet',
 ]);
-/** Response codes for "try again later" (RFC 5530; THROTTLED and OVERLOADED are provider-specific). */
+/** Response codes that mean "try again later" (RFC 5530; THROTTLED and OVERLOADED are not standard). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
-/** Some servers say so only in the text, with another code: Gmail uses OVERQUOTA. */
+/** Some servers say it only in the text: Gmail sends the code OVERQUOTA. */
 const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {
@@ -583,7 +579,6 @@ function connectError(error: unknown, { host, port, user }: ImapAddress): Mailke
   return restoreError('restore-unreachable', { host, port, reason: reasonOf(error) }, error);
 }
 
-/** Returns the errno if there is one, else the library's text, shortened. */
 function reasonOf(error: unknown): string {
   return errnoOf(error) ?? fieldsOf(error).text;
 }
@@ -609,10 +604,10 @@ function fieldsOf(error: unknown) {
 
 export interface ServerFolder {
   readonly path: string;
-  /** `\Sent` and so on, if the server itself reports it. */
+  /** `\Sent` and so on, if the server reports it. */
   readonly specialUse: string | null;
   readonly subscribed: boolean;
-  /** False for a name that only has subfolders. */
+  /** False for a name that is only a parent. */
   readonly selectable: boolean;
 }
 
@@ -621,10 +616,10 @@ export interface SelectedFolder {
   readonly uidValidity: string;
   /** Null if the server sent no PERMANENTFLAGS. */
   readonly permanentFlags: readonly string[] | null;
-  /** Keywords in use in the folder, and system flags. */
+  /** System flags, and the keywords used in the folder. */
   readonly flags: ReadonlySet<string>;
   readonly messages: number;
-  /** Highest uid at the time of selection. */
+  /** At the time of selection. */
   readonly lastUid: number;
 }
 
@@ -636,7 +631,6 @@ interface Appended {
   readonly date: Date | null;
 }
 
-/** The data that the verification after a restore reads of every message. */
 export interface SeenMessage {
   readonly uid: number;
   readonly size: number;

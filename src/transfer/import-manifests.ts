@@ -22,14 +22,16 @@ export interface TargetFolder {
   readonly specialUse: string | null;
 }
 
-/** Limits for manifests, which come from untrusted sources: longer names and flags, or more flags, are ignored. */
+/** Manifests may come from anyone. Names and flags that exceed these limits are ignored. */
 const MAX_NAME = 4096;
 const MAX_FLAG = 255;
 const MAX_FLAGS = 255;
-/** Sorts after every path: SQLite sorts blobs after text. */
+/** SQLite sorts blobs after all text. */
 const LAST = Buffer.alloc(0);
 
-/** A manifest's entries by path, in a temporary database, so that a manifest of any size need not fit in memory. */
+/**
+ * The entries of a manifest by path. They are kept in a temporary database, because a manifest may not fit in memory.
+ */
 export class ExportIndex {
   readonly #db = scratchDatabase(`
     CREATE TABLE entries (
@@ -37,7 +39,7 @@ export class ExportIndex {
       PRIMARY KEY (key, at)
     ) WITHOUT ROWID;
     CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`);
-  /** Labels of the exported mailboxes, by host and resource id. */
+  /** Label of each exported mailbox, by host and resource id. */
   readonly #mailboxes = new Map<string, string>();
   readonly #find = this.#db.prepare<[string, number], { entry: string }>(
     'SELECT entry FROM entries WHERE key = ? AND at = ?',
@@ -54,7 +56,7 @@ export class ExportIndex {
 
   private constructor() {}
 
-  /** Reads a manifest to its end and checks its hash. @throws ManifestDamaged */
+  /** @throws ManifestDamaged, also if the hash at the end differs */
   static async read(lines: AsyncIterable<string>): Promise<ExportIndex> {
     const index = new ExportIndex();
     try {
@@ -89,7 +91,7 @@ export class ExportIndex {
   }
 
   /**
-   * Returns the manifest entry of a file, or of the message at an offset of an mbox.
+   * Finds the entry of a file, or of the message at an offset in an mbox.
    *
    * @param path relative to the export, separated by `/`
    */
@@ -107,7 +109,7 @@ export class ExportIndex {
     this.#meet.run(keyOf(path), inMbox?.offset ?? 0);
   }
 
-  /** Returns whether a file of the export contains no mail: the manifest or a sidecar. */
+  /** Returns whether a file in the export is not a message. */
   isOther(path: string): boolean {
     if (path === MANIFEST_NAME) return true;
     const listed = this.#db.prepare<[string], unknown>('SELECT 1 FROM files WHERE key = ?');
@@ -115,16 +117,16 @@ export class ExportIndex {
     return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
   }
 
-  /** Yields paths of messages not found at or below a path of the export; an empty path means all. */
+  /** Yields the paths at or below `below` whose messages were not found; an empty path means all. */
   *unmet(below: string): Generator<string> {
     const key = keyOf(below);
-    // Key ranges, so that the cost is proportional to the part: a user may list a thousand files.
+    // Look up ranges of keys, so that the cost depends on the part only. A user may list a thousand files.
     const all = key === '';
     if (!all) yield* pathsOf(this.#unmetAt.iterate(key));
     yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
   }
 
-  /** Returns a message's target folder, below one with its mailbox's address if the export has several mailboxes. */
+  /** If the export has several mailboxes, each gets a parent folder named after its address. */
   folderOf(entry: ManifestEntry): TargetFolder {
     const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
     const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');
@@ -141,7 +143,7 @@ export class ExportIndex {
 }
 
 /**
- * Returns an exported message's flags from the manifest. If a Maildir file was renamed since, its current letters
+ * Returns a message's flags from the manifest. If a Maildir file has since been renamed, the letters in its new name
  * replace the exported ones.
  *
  * @param name the file's current name
@@ -156,12 +158,12 @@ export function flagsOf(entry: ManifestEntry, name: string): string[] {
   return [...new Set([...unmarked, ...kept, ...added])].slice(0, MAX_FLAGS);
 }
 
-/** Accepts names as in RFC 6154 only. */
+/** Accepts only names as in RFC 6154. */
 function specialUseOf({ specialUse }: ManifestEntry): string | null {
   return specialUse !== undefined && /^\\[A-Za-z]{1,40}$/.test(specialUse) ? specialUse : null;
 }
 
-/** Accepts one character, or none for flat folders. */
+/** Accepts one character, or none for a mailbox without hierarchy. */
 function delimiterOf({ delimiter }: ManifestEntry): string | undefined {
   return delimiter !== undefined && delimiter.length <= 1 ? delimiter : undefined;
 }
@@ -181,16 +183,16 @@ function numbered(name: string, number: number): string {
   return number === 1 ? name : `${name} (${number})`;
 }
 
-/** Normalises a path for lookup: without Maildir flags, Unicode NFC. */
+/** Removes Maildir flags and normalises to NFC. */
 function keyOf(path: string): string {
   return uniquePart(cutMarks(path).normalize('NFC'));
 }
 
 interface Manifest {
   readonly path: string;
-  /** Null if it is unusable. */
+  /** Null if the manifest is unusable. */
   readonly index: ExportIndex | null;
-  /** The imported parts of the export; an empty text means all of it. */
+  /** The imported parts of the export; an empty path means all of it. */
   readonly parts: Set<string>;
 }
 
@@ -199,25 +201,24 @@ interface OpenZip {
   readonly index: ExportIndex;
 }
 
-/** The manifests of the exports in an import, each read once. Close it: the indexes are databases. */
+/** Reads the manifest of each export in an import once. Must be closed, because the indexes are databases. */
 export class Manifests {
   readonly #folders = new Map<string, Manifest>();
   readonly #zips = new Map<string, OpenZip>();
   /** The export that contains the path being imported. */
   #around: string | undefined;
 
-  /** Reads the manifest of the export that contains a given path, if any. */
   async around(given: FilePath): Promise<void> {
     const at = exportAround(given);
     this.#around = at === null ? undefined : shownPath(at.root);
     if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
   }
 
-  /** Returns the index of a file's export; null if it has none or the manifest is damaged. */
+  /** Returns the index of a file's export; null if its manifest is damaged. */
   async of(at: InExport | null): Promise<ExportIndex | null> {
     if (at === null) return null;
     const manifest = await this.#manifest(at.root);
-    // Found below the given path, so all of this export is imported.
+    // The manifest is below the given path, so the whole export is imported.
     if (shownPath(at.root) !== this.#around) manifest.parts.add('');
     return manifest.index;
   }
@@ -225,7 +226,7 @@ export class Manifests {
   /**
    * Opens a zip that contains an export; null for any other zip.
    *
-   * @throws import-no-mail for a file that is not a zip, import-manifest-damaged
+   * @throws import-no-mail for a file that is not a zip; import-manifest-damaged
    */
   async zip(file: FilePath): Promise<OpenZip | null> {
     const shown = shownPath(file);
@@ -245,7 +246,7 @@ export class Manifests {
     } catch (error) {
       if (error instanceof ManifestDamaged)
         throw importError('import-manifest-damaged', { path: shown });
-      // Also thrown inside the manifest: its bytes do not match the zip's directory.
+      // The manifest's bytes may also fail to match the zip's directory.
       if (!(error instanceof ZipUnreadable)) throw error;
       // Our reader rejects names that our writer would not produce.
       if (zip === undefined && (await isZip(file))) return null;
@@ -255,11 +256,11 @@ export class Manifests {
     }
   }
 
-  /** Yields paths that a manifest lists in the imported parts but that do not exist. */
+  /** Yields the files in the imported parts that a manifest lists but that do not exist. */
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      // Skip parts inside other imported parts, to list each path once.
+      // Skip parts that are inside others, to list each path once.
       const outermost = [...parts].filter((part) => !isWithin(part, parts));
       for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }
@@ -295,7 +296,6 @@ export class Manifests {
   }
 }
 
-/** Returns whether a path lies in one of the folders of `parts`. */
 function isWithin(path: string, parts: ReadonlySet<string>): boolean {
   if (path === '') return false;
   if (parts.has('')) return true;
@@ -304,7 +304,7 @@ function isWithin(path: string, parts: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** Returns null for a damaged or unreadable manifest: the import continues without it. */
+/** Returns null for a damaged or unreadable manifest, so that the import continues without it. */
 async function indexOf(file: FilePath): Promise<ExportIndex | null> {
   try {
     return await ExportIndex.read(linesOf(createReadStream(file, { fd: openRegularFile(file) })));

@@ -31,11 +31,11 @@ export interface PlannedPlace {
   readonly docid: number;
   /** The message's file or mbox. */
   readonly path: string;
-  /** The path in an earlier export, if it differs. */
+  /** Path in an earlier export, if it differs. */
   readonly before: string | null;
 }
 
-/** Outcome of a place; `earlier` means that an earlier export wrote it and this run does not. */
+/** `earlier` means that an earlier export wrote it and this run does not. */
 type Outcome = 'due' | 'done' | 'earlier' | 'failed';
 
 const PAGE = 500;
@@ -48,7 +48,10 @@ interface Row {
   readonly entry: string;
 }
 
-/** The places of an export, in a temporary SQLite database: neither mailbox nor manifest has to fit in memory. */
+/**
+ * The places of an export. They are kept in a temporary database, because neither a mailbox nor a manifest may fit in
+ * memory.
+ */
 export class ExportPlan {
   readonly #db = scratchDatabase(`
     CREATE TABLE places (
@@ -137,14 +140,14 @@ export class ExportPlan {
     );
   }
 
-  /** Sorts all places into export order: by folder, oldest first. */
+  /** Orders all places by folder, oldest first. */
   order(): void {
     this.#db.exec(`
       CREATE INDEX groups ON places (folder, outcome);
       INSERT INTO queue (key) SELECT key FROM places ORDER BY folder, docid, generation, uid, key`);
   }
 
-  /** Returns the number of due places and the bytes of their sources. */
+  /** `bytes` counts sources. */
   due(): { readonly places: number; readonly bytes: number } {
     const row = this.#db
       .prepare<[], { places: number; bytes: number | null }>(
@@ -154,12 +157,12 @@ export class ExportPlan {
     return { places: row?.places ?? 0, bytes: row?.bytes ?? 0 };
   }
 
-  /** Yields all places in order; callers may settle other places between two steps. */
+  /** Yields all places in order. The caller may settle places meanwhile. */
   *places(): Generator<{
     readonly rank: number;
     readonly outcome: Outcome;
     readonly entry: ManifestEntry;
-    /** Null for places known only from an earlier manifest. */
+    /** Null if only an earlier manifest has it. */
     readonly place: PlannedPlace | null;
   }> {
     for (const { rank, outcome, before, ...row } of this.#rows()) {
@@ -173,7 +176,6 @@ export class ExportPlan {
     this.#settle.run('done', JSON.stringify(entryOf(place, inMbox)), rank);
   }
 
-  /** Marks a place as missing from the export. */
   failed(rank: number): void {
     this.#db
       .prepare(
@@ -216,7 +218,6 @@ export class ExportPlan {
       .iterate();
   }
 
-  /** Returns whether places of this group are due: see `groupOf`. */
   hasDue(group: string): boolean {
     return this.#hasDue.get(group) !== undefined;
   }
@@ -267,7 +268,7 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** Returns the manifest field that distinguishes folders with the same path. */
+/** Returns the manifest field that tells folders with the same path apart. */
 export function namesakeOf({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
@@ -277,7 +278,7 @@ function keyOfPlanned(place: Omit<PlannedPlace, 'before' | 'path'>): string {
   return keyOf({ ...place, folder, uid }, id);
 }
 
-/** Returns the group of a path, which is written together: a folder or an mbox. */
+/** Returns the folder or mbox that a path belongs to, which is written as a unit. */
 function groupOf(path: string): string {
   return path.endsWith('.mbox') ? path : path.split('/').slice(0, -1).join('/');
 }
@@ -294,13 +295,13 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
   };
 }
 
-/** Further failures are counted and listed only in the manifest. */
+/** Further failures are counted, and listed only in the manifest. */
 const MAX_NAMED = 10_000;
 
 export interface Planned extends Selected {
   readonly plan: ExportPlan;
   readonly places: number;
-  /** Places already in an earlier export. */
+  /** Places that an earlier export already has. */
   readonly skipped: number;
   /** Places that only an earlier export has. */
   readonly kept: number;
@@ -350,7 +351,7 @@ class Planning {
     this.#paths = new FolderPaths(options.format === 'maildir' ? 'maildir' : 'nested');
   }
 
-  /** In the order of discovery, so that a later folder never changes an earlier folder's path. */
+  /** Folders must come in the order of discovery, so that a later folder never changes the path of an earlier one. */
   folders(met: readonly NamedFolder[]): void {
     for (const folder of met) this.#paths.of(folder);
   }
@@ -406,36 +407,36 @@ class Planning {
   }
 }
 
-/** Writes one format; receives the places in plan order. */
+/** Writes one format. Receives the places in plan order. */
 export interface FormatWriter {
-  /** Maximum concurrent places. */
+  /** Number of places that may be written concurrently. */
   readonly width: number;
   /** True if a source must be proven before its first byte is written. */
   readonly provenFirst: boolean;
   /**
-   * Writes one place and settles it in the plan.
+   * Writes a place and settles it in the plan.
    *
-   * @param open throws if the archive cannot read the source; nothing of the place is written then
+   * @param open throws if the archive cannot read the source; nothing is written in that case
    */
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
-  /** Keeps a place of an earlier export. Returns false if its file is replaced, and drops it from the plan. */
+  /** Keeps a place from an earlier export. If its file is replaced, drops it from the plan and returns false. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Gives unfinished files their final names; only the manifest follows. */
+  /** Gives the files their final names. Only the manifest follows. */
   finish(): Promise<void>;
   discard(): Promise<void>;
 }
 
 export interface ExportSelection {
-  /** Text and syntax tree of a query, with the account hosts it may refer to; null for all messages. */
+  /** Text and syntax tree, with the accounts that it may refer to; null for all messages. */
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
-  /** Only these messages, if selected by id. */
+  /** Only these messages. */
   readonly docids?: readonly number[] | null;
   /** As in `FolderFilter`; all if absent or empty. */
   readonly mailboxes?: readonly string[];
   readonly folders?: readonly string[];
   /** Exports deleted messages instead of current ones. */
   readonly deleted: boolean;
-  /** Also exports messages without a current place, each from its last place or places. */
+  /** Adds messages that are in no folder any more, each from its last place or places. */
   readonly withDeleted?: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
@@ -451,19 +452,19 @@ export interface ExportArchive {
 }
 
 export interface WritingOptions {
-  /** A file for zip, otherwise a folder; absolute. */
+  /** Absolute path of a zip file or, for other formats, a folder. */
   readonly to: string;
   readonly format: ExportFormat;
-  /** Keep the messages of the last export to this target. */
+  /** Keeps the messages of the last export to this target. */
   readonly incremental: boolean;
   readonly sidecar: boolean;
-  /** mbox only: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
+  /** Only for mbox: writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
   readonly statusHeaders: boolean;
-  /** Stops between two messages; finished files stay. */
+  /** Stops between two messages. Finished files stay. */
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: ExportProgress) => void;
   readonly files?: ExportFiles;
-  /** Used in the names of unfinished files. */
+  /** In the names of unfinished files. */
   readonly pid?: number;
   readonly platform?: NodeJS.Platform;
 }
@@ -477,14 +478,16 @@ interface ExportProgress {
   readonly ofBytes: number;
 }
 
-/** A message whose bytes are missing from the export, and why. */
 export type ExportFailure = MissingPlace;
 
-/** Target of an export: a folder or a zip file. */
 export interface ExportTarget {
   /** Adds the places of an earlier export to the plan. */
   recall(plan: ExportPlan): Promise<void>;
-  /** Starts writing; from here on, a kill may leave unfinished files. @param commit number of the exported commit */
+  /**
+   * Starts writing. A process killed after this may leave unfinished files.
+   *
+   * @param commit number of the exported commit
+   */
   begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
   /** Writes manifest and sidecars, and gives all files their final names. */
   finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
@@ -492,21 +495,20 @@ export interface ExportTarget {
   readonly manifest: string;
 }
 
-/** Larger sources are never held in memory. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
 
 export interface Source {
-  /** Yields the pieces in order; may be called again. */
+  /** Yields the bytes from the start, on every call. */
   pieces(): AsyncIterable<Buffer> | Iterable<Buffer>;
 }
 
-/** Reads sources from a local log or another machine. Both methods throw the errors of `LogReader`. */
+/** Reads sources from a local log or another machine. Methods throw the errors of `LogReader`. */
 export interface SourceReader {
   readMessage(id: MessageId, size: number): Buffer | Promise<Buffer>;
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
-  /** Downloads and proves a large source, to avoid a second download. */
+  /** Downloads and proves a large source, so that it need not be downloaded twice. */
   readonly bring?: (id: MessageId, size: number) => Promise<Source>;
-  /** Called with the sources to be read, one group ahead. */
+  /** Announces sources that will be read soon. */
   readonly expect?: (sources: readonly Expected[]) => void;
 }
 
@@ -516,8 +518,8 @@ export interface Expected {
 }
 
 /**
- * Opens a message's source. With `provenFirst` all bytes are hashed before the first one is returned, for targets that
- * cannot be undone. Otherwise the end of a large source may still throw.
+ * Opens a message's source. `provenFirst` is for targets that cannot be undone: all bytes are hashed before the first
+ * one is returned. Otherwise the end of a large source may still throw.
  *
  * @throws bytes-unknown, bytes-purged, message-damaged, blob-damaged
  */
@@ -533,7 +535,7 @@ export async function openSource(
   }
   if (provenFirst && reader.bring !== undefined) return reader.bring(id, size);
   if (provenFirst) {
-    // Read to the end: the reader then checks the hash.
+    // At the end, the reader checks the hash.
     for await (const _ of reader.streamMessage(id, size));
   }
   return { pieces: () => reader.streamMessage(id, size) };
@@ -546,7 +548,7 @@ export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined 
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;
 }
 
-/** A stream can wait for a segment stored elsewhere. */
+/** A segment stored elsewhere can be streamed, but not read at once. */
 async function wholeOf(reader: SourceReader, id: MessageId, size: number): Promise<Buffer> {
   try {
     return await reader.readMessage(id, size);

@@ -7,7 +7,7 @@ import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
 import type { Chosen, RestoreSelection, SourceFolder } from './restore-selection.ts';
 
-/** Why a message is not restored. The first three reasons concern the archive, the others the server. */
+/** Why a message is not restored. The first three reasons are about the archive, the others about the server. */
 export type RefusalReason =
   | 'quarantined'
   | 'damaged'
@@ -19,14 +19,14 @@ export type RefusalReason =
 
 type RestoreOutcome = 'appended' | 'present' | 'refused';
 
-/** Counts of a folder or the whole restore. `planned` is the sum of the other counts. */
+/** `planned` is the sum of the other counts. */
 interface RestoreCounts {
   readonly planned: number;
   readonly due: number;
   readonly appended: number;
   readonly present: number;
   readonly refused: number;
-  /** Bytes of the due messages. */
+  /** Only of due messages. */
   readonly bytes: number;
 }
 
@@ -34,25 +34,23 @@ export interface PlannedMessage {
   readonly seq: number;
   readonly folder: number;
   readonly id: MessageId;
-  /** Bytes of the source. */
   readonly size: number;
-  /** The received date, milliseconds since the epoch; null if the service gave none. */
+  /** Milliseconds since the epoch; null if the service gave no date. */
   readonly received: number | null;
   readonly flags: FlagSet;
-  /** As listed by the service. */
+  /** From the service's listing. */
   readonly messageId: string | null;
 }
 
-/** A message appended under this plan, now or in an earlier run, with the data for verification. */
+/** A message that this plan appended, in this run or an earlier one. */
 export interface AppendedMessage extends PlannedMessage {
   readonly uid: number;
-  /** Bytes on the wire; null for an earlier run. */
+  /** Bytes sent; null if an earlier run sent it. */
   readonly sent: number | null;
-  /** True if it contains bytes that servers are known to change. */
+  /** True if servers are known to change some of its bytes. */
   readonly isDelicate: boolean;
 }
 
-/** A message that was not restored exactly. */
 export interface NamedMessage {
   readonly id: MessageId | null;
   readonly mailbox: string;
@@ -62,7 +60,6 @@ export interface NamedMessage {
 
 interface RefusedMessage extends NamedMessage {
   readonly reason: RefusalReason;
-  /** The server's text, if any. */
   readonly text: string | null;
 }
 
@@ -78,13 +75,12 @@ interface Row extends Omit<PlannedMessage, 'flags'> {
 }
 
 const PAGE = 500;
-/** The columns needed to send or verify a message. */
 const COLUMNS =
   'seq, folder, id, size, received, flags, message_id AS messageId, uid, sent, delicate';
-/** Appended by this plan: in this run, or in an earlier run according to the journal. */
+/** Appended by this run, or by an earlier one according to the journal. */
 const OURS = 'uid IS NOT NULL AND ours = 1';
 
-/** The messages of a restore, in a temporary database, because a mailbox may not fit in memory. */
+/** The messages of a restore. They are kept in a temporary database, because there may be more than fit in memory. */
 export class RestorePlan {
   readonly #db = scratchDatabase(`
     CREATE TABLE found (docid INTEGER PRIMARY KEY);
@@ -123,7 +119,6 @@ export class RestorePlan {
     `SELECT ${COLUMNS} FROM items WHERE folder = ? AND uid = ? AND ${OURS}`,
   );
 
-  /** Limits the selection to these docids. */
   narrow(docids: Iterable<number>): void {
     const add = this.#db.prepare('INSERT OR IGNORE INTO found VALUES (?)');
     for (const docid of docids) add.run(docid);
@@ -159,7 +154,7 @@ export class RestorePlan {
     if (!this.#folders.has(id)) this.#folders.set(id, { address, path, delimiter, specialUse });
   }
 
-  /** Places of one folder must come oldest first. */
+  /** The places of a folder must be added oldest first. */
   add({ line, folder }: ListedPlace): void {
     this.addFolder(folder);
     this.#added += 1;
@@ -180,18 +175,17 @@ export class RestorePlan {
     return this.#folders;
   }
 
-  /** Yields the unsettled messages of a folder in order; callers may settle others between two steps. */
+  /** Yields messages in order. The caller may settle messages meanwhile. */
   *due(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "outcome = 'due'")) yield plannedOf(row);
   }
 
-  /** Returns the message that this plan appended as a uid. */
   appendedAs(folder: number, uid: number): AppendedMessage | undefined {
     const row = this.#byUid.get(folder, uid);
     return row === undefined ? undefined : appendedOf(row);
   }
 
-  /** Yields the messages of a folder that this plan appended but that verification has not seen. */
+  /** Yields messages that this plan appended but verification did not find. */
   *unseen(folder: number): Generator<AppendedMessage, void, undefined> {
     for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield appendedOf(row);
   }
@@ -200,23 +194,25 @@ export class RestorePlan {
     this.#seen.run(seq);
   }
 
-  /** Marks a message sent a second time after a lost response: the server may have two copies. */
+  /** Marks a message that was sent again after a lost response, so the server may have it twice. */
   sentAgain(seq: number): void {
     this.#db.prepare('UPDATE items SET again = 1 WHERE seq = ?').run(seq);
   }
 
-  /** Yields the messages of a folder that may have two copies. */
   *again(folder: number): Generator<PlannedMessage, void, undefined> {
     for (const row of this.#page(folder, "again = 1 AND outcome = 'appended'"))
       yield plannedOf(row);
   }
 
-  /** Marks a message as already on the server; `isOurs` if an earlier run of this plan appended it. */
+  /** @param isOurs whether an earlier run of this plan appended it */
   present(seq: number, uid: number, isOurs: boolean): void {
     this.#settle.run('present', uid, null, isOurs ? 1 : 0, null, null, seq);
   }
 
-  /** @param sent bytes on the wire @param isDelicate whether servers are known to change some of its bytes */
+  /**
+   * @param sent bytes sent
+   * @param isDelicate whether servers are known to change some of its bytes
+   */
   appended(seq: number, uid: number | null, sent: number, isDelicate: boolean): void {
     this.#settle.run('appended', uid, sent, 1, null, null, seq);
     if (isDelicate) this.#delicate.run(seq);
@@ -243,13 +239,11 @@ export class RestorePlan {
     this.#alter.run(JSON.stringify([...new Set([...before, ...reasons])].sort()), seq);
   }
 
-  /** Returns a message's location in the archive. */
   named(seq: number): NamedMessage {
     const [found] = this.#named<object>('seq', `seq = ${seq}`, 1);
     return found ?? { id: null, mailbox: '', folder: '', uid: 0 };
   }
 
-  /** Returns the number of added messages, for checking the counts. */
   added(): number {
     return this.#added;
   }
@@ -276,7 +270,7 @@ export class RestorePlan {
     return counts;
   }
 
-  /** Yields the sizes of due messages, in sending order. */
+  /** Yields sizes in sending order. */
   *sizes(): Generator<number, void, undefined> {
     const rows = this.#db
       .prepare<[], number>("SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq")
@@ -298,7 +292,6 @@ export class RestorePlan {
     );
   }
 
-  /** Counts altered messages, and their reasons; a message may have several. */
   alterations(): {
     readonly messages: number;
     readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
@@ -344,7 +337,7 @@ export class RestorePlan {
       });
   }
 
-  /** Reads in pages: the database may be written between two rows. */
+  /** Reads in pages, because the caller may write between two rows. */
   *#page(folder: number, condition: string): Generator<Row, void, undefined> {
     const statement = this.#db.prepare<unknown[], Row>(
       `SELECT ${COLUMNS} FROM items WHERE folder = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT ${PAGE}`,
@@ -372,32 +365,31 @@ function plannedOf({ seq, folder, id, size, received, flags, messageId }: Row): 
   return { seq, folder, id, size, received, flags: JSON.parse(flags), messageId };
 }
 
-/** Parent of the restored folders: a dated path, a path from the user, or their original location. */
+/** Where to restore to: a dated path, a given path, or the original folders. */
 export type Destination =
   | { readonly kind: 'dated' }
   | { readonly kind: 'into'; readonly levels: readonly string[] }
   | { readonly kind: 'in-place' };
 
 export interface RestoreOptions {
-  /** The server and its user as one text, without a password; identifies the target in the journal. */
+  /** The server and user as text without a password, which identifies the target in the journal. */
   readonly target: string;
   readonly host: string;
   /** @throws restore-login-refused, restore-certificate, restore-unreachable */
   readonly connect: () => Promise<ServerConnection>;
   readonly selection: RestoreSelection;
   readonly destination: Destination;
-  /** Starts a new plan even if one for this selection is unfinished. */
   readonly fresh: boolean;
   readonly dryRun: boolean;
   readonly jobs: number;
   readonly catalog: Chosen;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
-  /** Undefined if none exists and the run is read-only. */
+  /** Undefined for a dry run, if there is none. */
   readonly journal: RestoreJournal | undefined;
-  /** Stops the restore between two messages. */
+  /** Stops between two messages. */
   readonly signal: AbortSignal;
   readonly now: () => number;
-  /** Resolves after `ms` milliseconds, or at once when the signal is aborted. */
+  /** Resolves after `ms` milliseconds, or immediately when the signal is aborted. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly onProgress?: (progress: RestoreProgress) => void;
 }

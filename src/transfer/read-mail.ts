@@ -29,7 +29,7 @@ import type { MailFile } from './find-mail.ts';
 import { type ExportIndex, flagsOf } from './import-manifests.ts';
 import { type ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** Bytes of a source read for its header. */
+/** Bytes of a source to search for its header. */
 const HEAD_BYTES = 256 * 1024;
 const FIELD_CHARS = 64 * 1024;
 const MAX_ADDRESSES = 1000;
@@ -37,16 +37,16 @@ const MAX_HOPS = 20;
 /** Header dates more than a day ahead come from a wrong clock. */
 const CLOCK_SLACK_MS = 86_400_000;
 
-/** Dates of a place, milliseconds since the epoch; null for none. */
+/** Milliseconds since the epoch; null if unknown. */
 interface PlaceDates {
-  /** The received date, according to the mailbox. */
+  /** According to the mailbox. */
   readonly received: number | null;
-  /** The date of copying; used only if the header has no date. */
+  /** When a mail program copied it; used only if the header has no date. */
   readonly copied?: number | null;
 }
 
 /**
- * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
+ * Returns the listing that a service would show for a source, as far as its header tells. Never throws on malformed
  * mail. The date is empty if neither the mailbox nor the header has a usable one.
  *
  * @param head the source, or its start
@@ -94,7 +94,7 @@ export function listingOf(
   };
 }
 
-/** Returns the topmost past date in a Received field, else that of the Date field. */
+/** Returns the date of the topmost Received field, or else of the Date field. Ignores future dates. */
 function headerDate(fields: readonly RawField[], now: number): number | null {
   const hops = fields.filter(({ name }) => name === 'received').slice(0, MAX_HOPS);
   const texts = [
@@ -111,7 +111,7 @@ function headerDate(fields: readonly RawField[], now: number): number | null {
 /** Flags and Gmail labels that mail programs store in a message's header. */
 interface HeaderMarks {
   readonly flags: readonly string[];
-  /** Folders for its labels; undefined if it has no label field. */
+  /** Undefined if the header has no label field. */
   readonly labels: readonly LabelFolder[] | undefined;
 }
 
@@ -125,7 +125,7 @@ const KEYWORD = /^[!-[\]-~]{1,100}$/;
 const STATUS_FLAGS: Readonly<Record<string, string>> = {
   ...{ R: '\\Seen', A: '\\Answered', F: '\\Flagged', T: '\\Draft', D: '\\Deleted' },
 };
-/** Bits of X-Mozilla-Status and X-Mozilla-Status2 (nsMsgMessageFlags.h). */
+/** Bits in X-Mozilla-Status and X-Mozilla-Status2 (nsMsgMessageFlags.h). */
 const MOZILLA_FLAGS: readonly (readonly [bit: number, flag: string])[] = [
   [0x1, '\\Seen'],
   [0x2, '\\Answered'],
@@ -174,7 +174,7 @@ function hexadecimal(text: string): number {
 const MAX_LABELS = 100;
 const LABEL_CHARS = 1000;
 
-/** Splits labels at commas; a label with a comma is quoted. */
+/** Splits labels at commas. A label with a comma is quoted. */
 function labelsIn(text: string): string[] {
   return [...text.matchAll(/"((?:[^"\\]|\\.)*)"|[^,]+/g)]
     .map(([whole, inQuotes]) => (inQuotes?.replace(/\\(.)/g, '$1') ?? whole).trim())
@@ -183,8 +183,8 @@ function labelsIn(text: string): string[] {
 }
 
 /**
- * Gmail labels for flags and special-use folders, as in Takeout in English, German, French, Spanish, Italian, Dutch and
- * Portuguese.
+ * Gmail's labels for flags and special-use folders, as Takeout writes them in English, German, French, Spanish,
+ * Italian, Dutch and Portuguese.
  */
 const SYSTEM_LABELS: readonly (readonly [label: string, names: string])[] = [
   ['read', 'opened|geöffnet|ouvert|abierto|abiertos|aperto|geopend|aberto|aberta|abertas'],
@@ -217,12 +217,12 @@ const SYSTEM = new Map(
   SYSTEM_LABELS.flatMap(([label, names]) => names.split('|').map((name) => [name, label] as const)),
 );
 
-/** Turns each label into a folder or a flag; a message without a folder was archived. */
+/** Turns each label into a folder or a flag. A message without folders was archived. */
 function foldersOfLabels(labels: readonly string[]) {
   const system = (label: string): string | undefined =>
     SYSTEM.get(label.normalize('NFC').toLowerCase());
   const found = new Set(labels.map(system));
-  // Labels mark unread mail; exports of earlier years do not mark opened mail.
+  // Takeout labels unread mail, but in earlier years it did not label opened mail.
   const flags = [
     ...(found.has('unread') ? [] : ['\\Seen']),
     ...(found.has('starred') ? ['\\Flagged'] : []),
@@ -243,11 +243,11 @@ function foldersOfLabels(labels: readonly string[]) {
 }
 
 /**
- * Why a file or part of it was not imported, or was changed: a system error name (`EACCES`), or one of these.
- * `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first.
+ * Why a file, or a part of it, was not imported or was changed: a system error name such as `EACCES`, or one of these.
+ * `no-from-line`, `bytes-before-from-line`: an mbox has no delimiter, or has bytes before the first one.
  * `differs-from-manifest`, `listed-but-missing`: the bytes differ from an export's manifest, or are missing. `empty`:
- * no message, or only white space. `emlx-damaged`: wrong length. `emlx-partial`: attachments in separate files.
- * `zip-…`: see `unpackZip`.
+ * there is no message, or only white space. `emlx-damaged`: the length is wrong. `emlx-partial`: attachments are in
+ * separate files. `zip-…`: see `unpackZip`.
  */
 export type FailureReason =
   | string
@@ -259,7 +259,7 @@ export type FailureReason =
   | 'emlx-damaged'
   | 'emlx-partial';
 
-/** Sources up to this size are handled in memory. */
+/** Larger sources are not held in memory. */
 const WHOLE_BYTES = 8 * 1024 * 1024;
 
 interface Read {
@@ -268,9 +268,8 @@ interface Read {
   readonly head: Buffer;
 }
 
-/** A message in a file, with the metadata of its location. */
 export interface FoundMail extends Read, PlaceDates {
-  /** The manifest entry for exactly these bytes; null for none. */
+  /** The manifest entry for exactly these bytes. */
   readonly listed: ManifestEntry | null;
   readonly marks: (head: Buffer) => HeaderMarks;
 }
@@ -279,7 +278,7 @@ type OwnFacts = Omit<FoundMail, 'listed' | keyof Read>;
 
 type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 
-/** Reads messages from files. Sources too large for memory are spooled to disk while in use. */
+/** Reads messages from files. Large sources are spooled to disk while they are in use. */
 export class MailReader {
   #spooled = 0;
 
@@ -290,9 +289,9 @@ export class MailReader {
   ) {}
 
   /**
-   * Yields the messages of a file in order.
+   * Yields a file's messages in order.
    *
-   * @param index manifest of the export that contains the file, or null
+   * @param index manifest of the export that contains the file
    * @throws system errors
    */
   messages(file: MailFile, index: ExportIndex | null): AsyncGenerator<FoundMail, void, undefined> {
@@ -321,7 +320,7 @@ export class MailReader {
     }
   }
 
-  /** Reads Apple Mail's format: a line with the length, the bytes, and a property list of flags and dates. */
+  /** Reads Apple Mail's format: a line with the length, the source, and a property list with flags and dates. */
   async *#inEmlx(file: MailFile) {
     const shown = shownPath(file.path);
     const fd = openRegularFile(file.path);
@@ -343,7 +342,7 @@ export class MailReader {
 
   async *#inMbox(file: MailFile, index: ExportIndex | null) {
     let isStray = false;
-    // Our mboxes need no Content-Length: the manifest lists the delimiters.
+    // Our own mboxes need no Content-Length, because the manifest lists the delimiters.
     const isOurs = file.inExport !== null && index?.isOther(file.inExport.path) === true;
     let met = false;
     const read = (range: MboxRange) =>
@@ -360,7 +359,7 @@ export class MailReader {
     for (const range of ranges) {
       met = true;
       const date = parseHeaderDate(range.date);
-      // Thunderbird writes no sender, and the time of copying as date.
+      // Thunderbird writes no sender, and the date of copying.
       const dates = range.hasSender ? { received: date } : { received: null, copied: date };
       const own: OwnFacts = { ...dates, marks: marksInHeader };
       const entry =
@@ -381,7 +380,7 @@ export class MailReader {
       this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
   }
 
-  /** Yields the messages in a zip's manifest; entries with different bytes do not count. */
+  /** Yields the messages that a zip's manifest lists. Entries with different bytes are reported. */
   async *inZip(
     zip: ZipReader,
     index: ExportIndex,
@@ -423,7 +422,7 @@ export class MailReader {
     return { ...read, ...own, listed: null };
   }
 
-  /** Assembles a message from its pieces, in memory or in a spool file that is removed after use. */
+  /** Assembles a message in memory, or in a spool file that is removed after use. */
   async *#pieces(
     size: number,
     open: () => AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -457,7 +456,7 @@ export class MailReader {
   }
 }
 
-/** Adds the data of the manifest entry if the bytes match it. */
+/** Adds the manifest's data if the bytes match. */
 function withEntry(
   read: Read,
   own: OwnFacts,
@@ -470,7 +469,7 @@ function withEntry(
   return { ...read, ...own, received, marks, listed: entry };
 }
 
-/** Returns the range of a message's source in an mbox; undefined if the length differs from the manifest. */
+/** Returns the range of the original source; undefined if the length differs from the manifest. */
 function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox) {
   const { start, end } = range;
   const exact = { ...range, start: start + added, end: end - (lineEndAdded ? 1 : 0) };
@@ -493,7 +492,7 @@ async function largeFile(file: string): Promise<Read> {
 
 const GATHERED_BYTES = 1024 * 1024;
 
-/** Joins pieces: unquoting may split a piece at each line. */
+/** Joins small pieces, because unquoting may split a piece at each line. */
 async function* gathered(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
   let held: Buffer[] = [];
   let bytes = 0;
@@ -540,7 +539,7 @@ const APPLE_FLAGS: readonly (readonly [bit: bigint, flag: string])[] = [
 ];
 
 /**
- * Returns the message range of an .emlx file, whether it is truncated (`isCut`), and its property list, or undefined.
+ * Returns the message's range, whether it is truncated, and the data in the property list; undefined without a length.
  */
 function emlxLayout(fd: number) {
   const textAt = (offset: number, length: number): string => {

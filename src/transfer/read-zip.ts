@@ -5,7 +5,7 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 
 export class ZipUnreadable extends Error {}
 
-/** Reads entries of a zip by name, one after another; keeps only their positions in memory. */
+/** Reads entries by name, one after another. Keeps only their positions in memory. */
 export class ZipReader {
   private constructor(
     private readonly zip: ZipFile,
@@ -30,12 +30,12 @@ export class ZipReader {
     return this.entries.has(MANIFEST_NAME);
   }
 
-  /** Returns an entry's size as listed; reading an entry of another size fails. */
+  /** Returns the size in the directory. Reading fails if an entry has another size. */
   sizeOf(name: string): number | undefined {
     return this.entries.get(name)?.uncompressedSize;
   }
 
-  /** Returns an entry's bytes, or undefined if it does not exist. @throws ZipUnreadable */
+  /** Returns undefined if there is no such entry. @throws ZipUnreadable */
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
     const entry = this.entries.get(name);
     if (entry === undefined) return undefined;
@@ -49,7 +49,7 @@ export class ZipReader {
     })();
   }
 
-  /** Returns an entry's SHA-256 and size, or undefined if it does not exist. @throws ZipUnreadable */
+  /** Returns undefined if there is no such entry. @throws ZipUnreadable */
   async hash(
     name: string,
   ): Promise<{ readonly sha256: string; readonly size: number } | undefined> {
@@ -82,7 +82,7 @@ async function reading<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Wraps the library's errors about the content; system errors pass unchanged. */
+/** Wraps the library's errors about the content. System errors pass unchanged. */
 function unreadable(error: unknown): unknown {
   if (error instanceof ZipUnreadable || !(error instanceof Error)) return error;
   const system = 'syscall' in error;

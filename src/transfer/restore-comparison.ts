@@ -5,29 +5,29 @@ import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import type { PlanJournal } from './restore-journal.ts';
 
 const LF = 0x0a;
-/** The end of a header's last line, and the empty line. */
+/** Ends the header: the CRLF of its last line, and the empty line. */
 export const HEADER_END = '\r\n\r\n';
 
-/** Bytes of a message: in memory, or in pieces from a function that may be called repeatedly. */
+/** Bytes in memory, or a function that yields them from the start on every call. */
 export type Content = Buffer | (() => AsyncIterable<Buffer>);
 
-/** A message as sent: every line ends in CRLF, as IMAP requires (RFC 9051, 2.2) and Cyrus enforces. */
+/** A message as sent. Every line ends in CRLF, as IMAP requires (RFC 9051, 2.2) and Cyrus enforces. */
 export interface SentForm {
   readonly content: Content;
   readonly size: number;
-  /** Bytes of the header. */
+  /** Length in bytes. */
   readonly header: number;
-  /** The header, or its start if it is too long to keep. */
+  /** The header, or the start of a long one. */
   readonly head: Buffer;
-  /** True if a source line ends in a bare LF. */
+  /** True if the source has lines that end in a bare LF. */
   readonly endings: boolean;
-  /** True if it contains NUL: Dovecot replaces it. */
+  /** True if it contains NUL, which Dovecot replaces. */
   readonly nul: boolean;
-  /** True if the header has bytes above 127: Cyrus replaces them. */
+  /** True if the header has bytes above 127, which Cyrus replaces. */
   readonly wideHeader: boolean;
 }
 
-/** Returns a source as it is sent; reuses the source's buffer if nothing changes. */
+/** Converts a source for sending. Returns its own buffer if nothing changes. */
 export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
   const content = withCrlf(source, false);
   const head = headerOf(content);
@@ -43,7 +43,7 @@ export function sentForm(source: Buffer): SentForm & { readonly content: Buffer 
 }
 
 /**
- * Returns a piece with every bare LF as CRLF, or the piece itself if nothing changes.
+ * Replaces every bare LF with CRLF. Returns the piece itself if it has none.
  *
  * @param isAfterCr whether the previous piece ends in CR
  */
@@ -67,7 +67,6 @@ export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
   return bytes;
 }
 
-/** Returns the bytes before the first empty line, or all bytes. */
 function headerOf(bytes: Buffer): Buffer {
   const end = bytes.indexOf(HEADER_END);
   return end < 0 ? bytes : bytes.subarray(0, end + 2);
@@ -77,7 +76,7 @@ export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buf
   return Buffer.isBuffer(content) ? [content] : content();
 }
 
-/** Returns a message's SHA-256 in lower-case hexadecimal. @param most maximum bytes; returns undefined for more */
+/** Returns lower-case hexadecimal, or undefined if there are more than `most` bytes. */
 async function sha256Of(
   pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
   most: number,
@@ -92,7 +91,7 @@ async function sha256Of(
   return hash.digest('hex');
 }
 
-/** Returns a message's Message-ID in the form of `plainMessageId`; null if its header has none. */
+/** Returns the normalised Message-ID from a header, or null. */
 export function messageIdOf(bytes: Buffer): string | null {
   const lines = headerOf(bytes)
     .toString('latin1')
@@ -102,7 +101,7 @@ export function messageIdOf(bytes: Buffer): string | null {
   return line === undefined ? null : plainMessageId(line.slice(line.indexOf(':') + 1));
 }
 
-/** Returns a Message-ID without brackets, surrounding text and white space (programs unfold differently), or null. */
+/** Removes brackets, surrounding text and white space, because programs unfold long lines differently. */
 function plainMessageId(text: string | null): string | null {
   if (text === null) return null;
   const open = text.indexOf('<');
@@ -111,7 +110,7 @@ function plainMessageId(text: string | null): string | null {
   return plain === '' ? null : plain;
 }
 
-/** Returns whether two sizes could be one message that a server changed: it may lack or gain CR bytes. */
+/** Returns whether a server may have changed a message from one size to the other by adding or removing CR bytes. */
 export function isNear(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
@@ -119,12 +118,12 @@ export function isNear(sent: number, there: number): boolean {
 const CR = 0x0d;
 
 /**
- * Compares a server's message with the sent one, piece by piece, and determines what the server changed. Only known
- * server changes count as the same message.
+ * Compares a message on the server with the sent one, piece by piece. Messages that differ only by known server changes
+ * count as equal.
  */
 class Comparison {
   readonly #found = new Set<Alteration>();
-  /** Compared bytes of the sent message. */
+  /** Bytes of the sent message that have been compared. */
   #at = 0;
 
   constructor(private readonly header: number) {}
@@ -132,9 +131,9 @@ class Comparison {
   /**
    * Compares as many bytes as both sides have.
    *
-   * @param sent the next sent bytes; empty only at the end
-   * @param there the server's bytes, likewise
-   * @returns the number of bytes compared on each side; undefined if the messages differ
+   * @param sent the next bytes sent, empty only at the end
+   * @param there the same for the server's bytes
+   * @returns bytes compared on each side; undefined if the messages differ
    */
   step(sent: Buffer, there: Buffer): { readonly sent: number; readonly there: number } | undefined {
     const shared = Math.min(sent.length, there.length);
@@ -173,7 +172,7 @@ class Comparison {
   }
 }
 
-/** Returns the known server changes that explain a difference from the sent message; undefined if unexplained. */
+/** Returns the known server changes that explain all differences, or undefined. */
 export async function changesIn(
   { header, content }: Pick<SentForm, 'header' | 'content'>,
   there: Iterable<Buffer> | AsyncIterable<Buffer>,
@@ -204,7 +203,6 @@ class Side {
       Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
   }
 
-  /** Returns the next bytes; empty at the end. */
   async rest(): Promise<Buffer> {
     while (this.#rest.length === 0) {
       const { done, value } = await this.#pieces.next();
@@ -223,11 +221,11 @@ class Side {
   }
 }
 
-/** Servers change dates outside this range: Dovecot turns 1901 into 2037, Cyrus 1970-01-01 into now. */
+/** Servers change dates outside this range: Dovecot turns 1901 into 2037, Cyrus turns 1970-01-01 into the present. */
 const FIRST_DATE = Date.UTC(1970, 0, 2);
 const LAST_DATE = Date.UTC(2038, 0, 18);
 
-/** Returns a received date as servers can store it; milliseconds since the epoch. */
+/** Moves a received date (milliseconds since the epoch) into the range that servers can store. */
 export function fitDate(received: number): { readonly date: number; readonly clamped: boolean } {
   const date = Math.min(LAST_DATE, Math.max(FIRST_DATE, received));
   return { date, clamped: date !== received };
@@ -238,10 +236,10 @@ const NEVER_SENT: ReadonlySet<string> = new Set(['\\recent', '\\deleted']);
 const FLAG = /^\\?[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
 /**
- * Returns the flags to send with a message. Leaves out `\Recent`, which only servers set, and `\Deleted`, because
- * clients would expunge the message. Refuses flags that the folder does not store or IMAP cannot express.
+ * Sorts a message's flags. Leaves out `\Recent`, which only servers set, and `\Deleted`, because clients would expunge
+ * the message. Refuses flags that the folder does not store or IMAP cannot express.
  *
- * @param permanent the folder's PERMANENTFLAGS; null if the server sent none, which allows all (RFC 3501, 7.1)
+ * @param permanent the folder's PERMANENTFLAGS; null if the server sent none, which allows all flags (RFC 3501, 7.1)
  */
 export function fitFlags(flags: readonly string[], permanent: readonly string[] | null) {
   const allowed = permanent === null ? null : new Set(permanent.map((flag) => flag.toLowerCase()));
@@ -259,7 +257,6 @@ export function fitFlags(flags: readonly string[], permanent: readonly string[] 
   return { kept, leftOut, refused };
 }
 
-/** Returns the flags and date to send with a message, and how they differ from the archive. */
 export function fitMessage(
   { flags, received }: { readonly flags: readonly string[]; readonly received: number | null },
   permanent: readonly string[] | null,
@@ -277,9 +274,8 @@ export function fitMessage(
   return { flags: kept, date: fitted === null ? null : new Date(fitted.date), altered };
 }
 
-/** How a message on the server differs from the archive. */
 export type Alteration =
-  /** Lines with a bare LF were sent with CRLF. */
+  /** Lines that ended in a bare LF were sent with CRLF. */
   | 'line-endings'
   /** The server removed or added a CR within a line. */
   | 'carriage-returns'
@@ -292,20 +288,19 @@ export type Alteration =
   | 'date'
   | 'flags';
 
-/** Limits announced by the server, in bytes; null if not announced. */
+/** In bytes; null if the server does not announce a limit. */
 interface SizeLimits {
   readonly appendLimit: number | null;
-  /** Bytes left in the quota. */
   readonly quotaLeft: number | null;
 }
 
 type SizeRefusal = 'append-limit' | 'quota';
 
 /**
- * Returns why the server will refuse each message, or null. A message that exceeds the quota leaves its room to smaller
- * ones after it.
+ * Predicts why the server will refuse each message, or null. A message that would exceed the quota is skipped, so
+ * smaller ones after it may still fit.
  *
- * @param sizes bytes of the messages as sent, in sending order
+ * @param sizes bytes as sent, in sending order
  */
 export function fitSizes(
   sizes: readonly number[],
@@ -341,8 +336,8 @@ interface Group {
 }
 
 /**
- * Returns the uids of messages to compare by bytes. Message-ID and size settle all others. Bytes are needed if a wanted
- * message has no Message-ID or shares both values with another.
+ * Returns the messages whose bytes must be compared. Message-ID and size identify the others. Bytes are needed if a
+ * wanted message has no Message-ID, or shares it and the size with a different message.
  */
 export function uidsToRead(
   wanted: readonly WantedMessage[],
@@ -354,10 +349,10 @@ export function uidsToRead(
 }
 
 /**
- * Returns the uid of each wanted message already present, by its position. Matches one to one: a message wanted twice
- * must exist twice on the server.
+ * Returns the uid of each wanted message that is already present, by its position. A message wanted twice must exist
+ * twice on the server.
  *
- * @param idOf returns the id of a message whose uid `uidsToRead` returned; undefined if it has been removed
+ * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
 export function matchPresent(
   wanted: readonly WantedMessage[],
@@ -382,7 +377,7 @@ export function matchPresent(
   return matched;
 }
 
-/** Groups wanted and found messages by Message-ID and size; returns only groups with both kinds. */
+/** Groups messages by Message-ID and size, and drops groups without found messages. */
 function groupsOf(
   wanted: readonly WantedMessage[],
   found: readonly FoundMessage[],
@@ -409,13 +404,16 @@ function isAmbiguous({ wanted: positions, ids }: Group, wanted: readonly WantedM
   return ids.size > 1 || (wanted[first]?.messageId ?? null) === null;
 }
 
-/** Milliseconds before checking a folder: the server may still execute an APPEND whose response was lost. */
+/**
+ * Milliseconds to wait before checking a folder, because the server may still execute an APPEND whose response was
+ * lost.
+ */
 const UNKNOWN_FOR = 10_000;
 
 /**
  * Returns the milliseconds to wait before checking a folder.
  *
- * @param since time of the APPEND; may be later than now if the clock was set back
+ * @param since time of the APPEND, which may be in the future if the clock was set back
  */
 export function restOfUnknown(since: number, now: number): number {
   return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
@@ -426,16 +424,15 @@ interface LookDeps {
   readonly connection: ServerConnection;
   /** Null before a plan is journaled. */
   readonly journal: PlanJournal | null;
-  /** Returns a message as sent; undefined if its bytes are missing or damaged. */
   readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
 }
 
 /**
- * Determines which messages of a folder the server already has. Journaled messages are matched by uid, others by
- * Message-ID and size, and by bytes if necessary. Each found message matches one planned message.
+ * Finds the messages that the server already has in a folder. Journaled messages are matched by uid, others by
+ * Message-ID and size, and by bytes if necessary. Each message on the server matches at most one planned message.
  *
  * @param folder number in the plan
- * @returns the number of journaled messages lost with an earlier folder of that name
+ * @returns the number of journaled messages that were lost when the folder was deleted
  */
 export async function lookAtFolder(
   deps: LookDeps,
@@ -461,7 +458,7 @@ export async function lookAtFolder(
     }
   }
   const listed = await settleMatches(deps, wanted, found, asListed);
-  // Bare LFs change the size, and a listing may lack a Message-ID that the header has.
+  // Bare LFs change the size, and a listing may lack the Message-ID that the header has.
   const exact = await settleMatches(deps, near(listed), listed.found, (message) =>
     asSent(deps, message),
   );
@@ -471,10 +468,9 @@ export async function lookAtFolder(
   return lost;
 }
 
-/** Returns the uids that the journal recorded for a folder. */
 function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   const entries = journal?.entries(selected) ?? [];
-  // From here on, the folder's content shows whether they arrived.
+  // Forget these entries: the folder's content now shows whether the messages arrived.
   const open = new Set<string>();
   for (const { number, id, isSettled } of entries) {
     if (isSettled) continue;
@@ -493,13 +489,12 @@ function journaledUids(journal: PlanJournal | null, selected: SelectedFolder) {
   return { uids, byId, open };
 }
 
-/** Wanted messages without a match, and found messages without one. */
 interface Unsettled {
   readonly wanted: readonly PlannedMessage[];
   readonly found: readonly FoundMessage[];
 }
 
-/** Returns the wanted messages without a listed Message-ID, or whose Message-ID was found. */
+/** Returns the wanted messages that may be among the found ones. */
 function near({ wanted, found }: Unsettled): PlannedMessage[] {
   if (found.length === 0) return [];
   const ids = new Set(found.map(({ messageId }) => messageId));
@@ -509,10 +504,10 @@ function near({ wanted, found }: Unsettled): PlannedMessage[] {
   });
 }
 
-/** Maximum messages read from the folder to find one archived message. */
+/** Messages on the server that are read to find one archived message. */
 const MAX_READ = 5;
 
-/** Settles messages that the server stored with known changes. */
+/** Matches messages that the server changed in a known way. */
 async function settleChanged(
   { plan, connection, read }: LookDeps,
   { wanted, found }: Unsettled,
@@ -525,7 +520,7 @@ async function settleChanged(
     if (form === undefined) continue;
     const candidates = free.get(messageIdOf(form.head)) ?? [];
     const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
-    // Without a Message-ID, all messages without one are candidates.
+    // Messages without a Message-ID are candidates for each other.
     const nearest = candidates
       .filter(({ size }) => isNear(form.size, size))
       .toSorted((a, b) => away(a) - away(b));

@@ -9,15 +9,14 @@ import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Layout } from './restore-selection.ts';
 
-/** Readable only by the user, like the journal. */
 const FILE_MODE = 0o600;
 
 /**
- * Locks a restore until the returned function is called or the process ends. Two processes with one plan would each
+ * Locks a restore until the returned function is called or the process ends. Two processes with one plan would both
  * find the same messages missing and send them twice. The lock is an exclusive transaction on a SQLite file next to the
- * journal; the archive's own lock stays free.
+ * journal, so the archive's own lock stays free.
  *
- * @throws restore-running if another process has the lock, restore-journal-unwritable
+ * @throws restore-running, restore-journal-unwritable
  */
 function holdRestore(journalFile: string, target: string, what: string): () => void {
   const name = createHash('sha256')
@@ -37,7 +36,7 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
   }
   const held = database;
   return () => {
-    // Remove the file before releasing the lock: afterwards it may belong to another process.
+    // Remove the file while it is locked: after that, it may belong to another process.
     rmSync(file, { force: true });
     held.close();
   };
@@ -45,45 +44,42 @@ function holdRestore(journalFile: string, target: string, what: string): () => v
 
 interface JournalFolder {
   readonly path: string;
-  /** If it changed, the folder was recreated and contains nothing that is journaled. */
+  /** If it differs, the folder was recreated and no longer contains the journaled messages. */
   readonly uidValidity: string;
 }
 
 interface JournalEntry {
   readonly number: number;
   readonly id: MessageId;
-  /** Time of sending; milliseconds since the epoch. */
+  /** When it was sent, in milliseconds since the epoch. */
   readonly begunAt: number;
-  /** Null if the outcome is unknown, or if the server reports no uids. */
+  /** Null if the outcome is unknown or the server reports no uids. */
   readonly uid: number | null;
-  /** False until the server's response: after an interruption the outcome is unknown. */
+  /** True once the server has responded. */
   readonly isSettled: boolean;
 }
 
-/** A plan in the journal: one restore, across all its interruptions. */
+/** A restore, including all its interrupted runs. */
 export interface JournaledPlan {
   readonly number: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly layout: Layout;
-  /** The time of `--as-of`, milliseconds since the epoch. */
+  /** Milliseconds since the epoch, from `--as-of`. */
   readonly asOf: number | null;
-  /** Characters that the server refused in folder names. */
   readonly refused: string;
 }
 
-/** Measured append speed of a server. */
 export interface Rate {
   readonly messagesPerSecond: number;
   readonly bytesPerSecond: number;
 }
 
 /**
- * The journal of restores, in a database that may contain other tables. A crash of the machine may lose its last
- * entries: the messages are then matched by content.
+ * Records what restores have sent, in a database that may have other tables. A power cut may lose the last entries;
+ * their messages are then matched by content.
  */
 export class RestoreJournal {
-  /** Creates missing tables, unless the database is read-only. */
   constructor(private readonly database: Database.Database) {
     if (database.readonly) return;
     database.exec(`
@@ -99,12 +95,11 @@ export class RestoreJournal {
       CREATE INDEX IF NOT EXISTS restored_folders ON restored (plan, folder, uid_validity)`);
   }
 
-  /** Locks a restore until the returned function is called. @throws restore-running */
+  /** @throws restore-running */
   hold(target: string, what: string): () => void {
     return holdRestore(this.database.name, target, what);
   }
 
-  /** Returns the newest unfinished plan for a target and selection. */
   unfinished(target: string, what: string): JournaledPlan | undefined {
     if (!this.#isThere()) return undefined;
     const row = this.database
@@ -115,7 +110,7 @@ export class RestoreJournal {
       .get(target, what);
     if (row === undefined) return undefined;
     const { levels, ...plan } = row;
-    // Early versions stored only the levels of a layout.
+    // Early versions stored only the levels.
     const layout: Layout | readonly string[] | null = JSON.parse(levels);
     return layout !== null && 'kind' in layout ? { ...plan, layout } : undefined;
   }
@@ -139,7 +134,7 @@ export class RestoreJournal {
       .run(characters, number);
   }
 
-  /** Marks a plan as complete and removes its entries: the same command then starts a new plan. */
+  /** Completes a plan and removes its entries. The same command then starts a new plan. */
   finish({ number }: JournaledPlan, at: number): void {
     this.database.transaction(() => {
       this.database
@@ -157,7 +152,6 @@ export class RestoreJournal {
       .run(messagesPerSecond, bytesPerSecond, number);
   }
 
-  /** Returns a target's last measured speed; null for none. */
   rateOf(target: string): Rate | null {
     if (!this.#isThere()) return null;
     const row = this.database
@@ -184,7 +178,7 @@ export class RestoreJournal {
   }
 }
 
-/** The messages that one plan appended to one target: one entry per APPEND, so a message may occur several times. */
+/** The messages that a plan has sent. Each APPEND has an entry, so a message may occur several times. */
 export class PlanJournal {
   readonly #begin: Database.Statement<unknown[]>;
   readonly #settle: Database.Statement<unknown[]>;
@@ -204,12 +198,11 @@ export class PlanJournal {
     this.#forget = database.prepare('DELETE FROM restored WHERE number = ? AND plan = ?');
   }
 
-  /** Runs an action in one transaction. */
   together<T>(act: () => T): T {
     return this.database.transaction(act)();
   }
 
-  /** Records an APPEND before it is sent; returns the entry's number. */
+  /** Records an APPEND before it is sent, and returns its number. */
   begin({ path, uidValidity }: JournalFolder, id: MessageId, at: number): number {
     return Number(this.#begin.run(this.plan, path, uidValidity, id, at).lastInsertRowid);
   }
@@ -223,7 +216,7 @@ export class PlanJournal {
     this.#forget.run(number, this.plan);
   }
 
-  /** Returns a folder's entries in order of their APPENDs, without those of an earlier UIDVALIDITY. */
+  /** Returns a folder's entries in the order sent, without those from an earlier UIDVALIDITY. */
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
     return this.database
       .prepare<unknown[], Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
@@ -234,7 +227,7 @@ export class PlanJournal {
       .map(({ settled, ...entry }) => ({ ...entry, isSettled: settled === 1 }));
   }
 
-  /** Returns the time of the last APPEND with an unknown outcome; null for none. */
+  /** Returns when the last APPEND with an unknown outcome was sent. */
   openSince(): number | null {
     return (
       this.database
@@ -246,7 +239,7 @@ export class PlanJournal {
     );
   }
 
-  /** Returns the number of a folder's entries with another UIDVALIDITY: the folder was recreated since. */
+  /** Counts the entries lost because the folder was recreated. */
   lost({ path, uidValidity }: JournalFolder): number {
     return (
       this.database
@@ -259,17 +252,17 @@ export class PlanJournal {
   }
 }
 
-/** Milliseconds to wait for another process's lock on the database. */
+/** Milliseconds. */
 const BUSY_TIMEOUT = 5_000;
 
-/** Location of a journal: the archive's state database, or a separate file. */
+/** A separate file, or null for the archive's state database. */
 interface JournalPlace {
   readonly dataDir: string;
   readonly file: string | null;
 }
 
 /**
- * Opens the journal for a restore. Does not take the archive's lock: the rest of its state is not touched.
+ * Opens the journal for a restore. Does not take the archive's lock, because it leaves the other tables alone.
  *
  * @throws restore-journal-unwritable
  */
@@ -280,7 +273,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
     else if (!existsSync(path)) openState(dataDir).close();
     const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT });
     database.pragma('journal_mode = WAL');
-    // A power cut may lose the last entries: their messages are then found in the folder.
+    // Entries lost in a power cut are found in the folder instead.
     database.pragma('synchronous = NORMAL');
     // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
@@ -295,7 +288,7 @@ export function openJournal({ dataDir, file }: JournalPlace): RestoreJournal {
   }
 }
 
-/** Opens the journal read-only, to list unfinished plans; undefined if none can be read. */
+/** Opens the journal read-only, to look for unfinished plans. Returns undefined if it cannot be read. */
 export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | undefined {
   const path = file ?? stateFile(dataDir);
   if (!existsSync(path)) return undefined;
@@ -307,12 +300,12 @@ export function readJournal({ dataDir, file }: JournalPlace): RestoreJournal | u
   }
 }
 
-/** Consecutive failures after which a run ends; with pauses about four minutes. */
+/** Failures in a row that end a run, after about four minutes of pauses. */
 const MAX_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const MAX_PAUSE = 60_000;
 
-/** One connection to the server, reconnected whenever it breaks. */
+/** A connection to the server that is replaced when it breaks. */
 export class Line {
   #connection: ServerConnection | undefined;
   #failures = 0;
@@ -322,7 +315,6 @@ export class Line {
       readonly host: string;
       readonly connect: () => Promise<ServerConnection>;
       readonly now: () => number;
-      /** Resolves after `ms` milliseconds, or at once when the run must stop. */
       readonly sleep: (ms: number) => Promise<void>;
       readonly signal: AbortSignal;
     },
@@ -331,7 +323,7 @@ export class Line {
     this.#connection = connection;
   }
 
-  /** Returns the current connection or opens one. @throws errors of `connect` */
+  /** @throws errors of `connect` */
   async open(): Promise<ServerConnection> {
     this.#connection ??= await this.deps.connect();
     return this.#connection;
@@ -343,7 +335,7 @@ export class Line {
   }
 
   /**
-   * Waits after a failure, longer after each consecutive one; reconnects if the connection broke.
+   * Waits after a failure, longer each time in a row, and reconnects if the connection broke.
    *
    * @throws restore-gave-up after too many failures
    */
@@ -359,7 +351,7 @@ export class Line {
         await this.open();
         return;
       } catch (again) {
-        // A server at its connection limit refuses a login that it accepted before.
+        // A server at its connection limit may refuse a login that it accepted before.
         cause = isRestoreError(again, 'restore-login-refused')
           ? restoreError('restore-connection-lost', {
               host: this.deps.host,

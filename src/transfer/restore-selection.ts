@@ -7,7 +7,6 @@ import { whyUnreadable } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
 
-/** An ended place, with the data that selects which one to restore. */
 interface EndedPlace {
   readonly docid: number;
   readonly address: string;
@@ -16,11 +15,11 @@ interface EndedPlace {
 }
 
 /**
- * Yields the last place of each message without a current place in its mailbox: one per message and mailbox. If several
- * ended together, the first counts.
+ * Yields one place for each message and mailbox: where the message last was, if it is no longer in that mailbox. If
+ * places ended together, the first one counts.
  *
- * @param ended ended places; those of one message must be adjacent
- * @param isCurrent whether the message has a current place in this mailbox
+ * @param ended the places of a message must be adjacent
+ * @param isCurrent whether the message is still in this mailbox
  */
 export function* lastPlaces<Place extends EndedPlace>(
   ended: Iterable<Place>,
@@ -42,7 +41,7 @@ export function* lastPlaces<Place extends EndedPlace>(
 }
 
 export interface RestoreSelection {
-  /** Only messages matching a query; `text` is the user's input. */
+  /** `text` is the user's input. */
   readonly query: {
     readonly text: string;
     readonly node: SearchNode;
@@ -54,9 +53,8 @@ export interface RestoreSelection {
   readonly folders: readonly string[];
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
-  /** The user's input for `asOf`. */
   readonly asOfText: string | null;
-  /** Selects messages without a current place in their mailbox, once each, from their last place there. */
+  /** Selects messages that are no longer in their mailbox, each from its last place there. */
   readonly deleted: boolean;
 }
 
@@ -65,7 +63,7 @@ export type Chosen = Pick<
   'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
 >;
 
-/** Adds the messages of a selection to a plan, all from one state of the archive. */
+/** Adds the selected messages to a plan, all from one state of the archive. */
 export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
   catalog.snapshot(() => {
     const { query, deleted } = selection;
@@ -73,18 +71,17 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
       const { text: _, ...asked } = query;
       plan.narrow(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
     }
-    // Folders keep the archive's order of discovery.
+    // Empty folders are restored too, in the order in which they were discovered.
     if (query === null && !deleted)
       for (const folder of standing(catalog, selection)) plan.addFolder(folder);
     for (const place of placesOf(catalog, selection, plan)) {
-      // Without the bytes it is unknown whether the query matches.
+      // A query cannot match a message whose bytes are missing.
       if (query !== null && (place.line.id === null || !plan.isFound(place.docid))) continue;
       plan.add(place);
     }
   });
 }
 
-/** Returns the folders that existed at the selected time, including empty ones. */
 function standing({ folders, commitAt }: Chosen, selection: RestoreSelection) {
   const { asOf } = selection;
   const known = folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
@@ -120,7 +117,6 @@ function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
   return { mailbox, folder };
 }
 
-/** Yields the places of a selection, oldest first within a folder. */
 function* placesOf(
   catalog: Chosen,
   selection: RestoreSelection,
@@ -134,7 +130,6 @@ function* placesOf(
   yield* catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
-/** Yields the last place of each message without a current one in its mailbox, if its folder is selected. */
 function* deletedPlaces(
   catalog: Chosen,
   selection: RestoreSelection,
@@ -172,15 +167,15 @@ function momentOf({ asOf }: RestoreSelection) {
   return asOf === null ? {} : { asOf };
 }
 
-/** Larger sources are read in pieces, twice if sent: IMAP requires the length first. */
+/** Larger sources are read in pieces. They are read twice, because IMAP requires the length first. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
-/** Bytes kept of a header when a source is read in pieces. */
+/** Kept of a header that is read in pieces. */
 const HEAD_BYTES = 1024 * 1024;
 const CR = 0x0d;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
-/** Returns a message as it is sent, verified by its hash, or why its bytes are unavailable. */
+/** Reads a message for sending and checks its hash, or returns why it is unavailable. */
 export async function readForm(
   reader: SourceReader,
   { id, size }: Pick<PlannedMessage, 'id' | 'size'>,
@@ -229,7 +224,7 @@ class Header {
   #size = 0;
   #isOver = false;
   #isWide = false;
-  /** The last bytes seen: the end of the header may span two pieces. */
+  /** The end of the header may span two pieces. */
   #tail: Buffer = Buffer.alloc(0);
 
   add(piece: Buffer): void {
@@ -237,7 +232,6 @@ class Header {
     const before = this.#tail.length;
     const joined = Buffer.concat([this.#tail, piece]);
     const end = joined.indexOf(HEADER_END);
-    // Include the last line's CRLF.
     const part = end < 0 ? joined : joined.subarray(0, end + 2);
     this.#isOver = end >= 0;
     this.#size += part.length - before;
@@ -254,27 +248,27 @@ class Header {
   }
 }
 
-/** A folder of the archive to restore, possibly empty. */
+/** A folder to restore, which may be empty. */
 export interface SourceFolder {
   readonly address: string;
   readonly path: string;
-  /** Hierarchy delimiter; empty if folders are flat. */
+  /** Empty if the mailbox has no hierarchy. */
   readonly delimiter: string;
   readonly specialUse: string | null;
 }
 
 export interface NameRules {
-  /** The hierarchy delimiter; empty on a server without levels. */
+  /** Empty if the server has no hierarchy. */
   readonly delimiter: string;
-  /** Prefix of the personal namespace: `INBOX.` or empty. */
+  /** Of the personal namespace: `INBOX.` or empty. */
   readonly prefix: string;
-  /** Characters that the server refuses in names, besides its delimiter. */
+  /** Characters that the server does not accept in names, in addition to its delimiter. */
   readonly refused: string;
-  /** Full paths of the server's special-use folders. */
+  /** Path on the server of each special-use folder. */
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
-/** Target of restored folders: below a separate path, or their original paths (in place, for one mailbox only). */
+/** Where restored folders go: below a new path, or (for a single mailbox) to their original paths. */
 export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
   | { readonly kind: 'in-place' };
@@ -282,18 +276,16 @@ export type Layout =
 export interface TargetFolder {
   readonly source: SourceFolder;
   readonly path: string;
-  /** Characters of a level were replaced. */
   readonly replaced: boolean;
-  /** A level got a number because another folder has its name. */
+  /** True if a number was added because another folder has the name. */
   readonly numbered: boolean;
 }
 
 interface Node {
-  /** The preferred name on the server. */
   readonly wanted: string;
   readonly replaced: boolean;
   readonly children: Map<string, Node>;
-  /** Undefined for a level without a folder of its own. */
+  /** Undefined for a parent that is not restored itself. */
   source: SourceFolder | undefined;
 }
 
@@ -305,8 +297,8 @@ interface Place {
 }
 
 /**
- * Returns the target of each folder, in input order. Targets are unique, even for folders with the same name. A folder
- * with a valid name has priority over one whose name had to be changed.
+ * Assigns each folder a unique path on the server, even if names are equal. A valid name has priority over one that had
+ * to be changed. Keeps the order.
  */
 export function targetFolders(
   sources: readonly SourceFolder[],
@@ -320,7 +312,7 @@ export function targetFolders(
   const found = new Map<SourceFolder, TargetFolder>();
 
   const place = (node: Node, parent: Place): void => {
-    // Unchanged names come first, so that a changed name never takes another folder's name.
+    // Place unchanged names first, so that a changed one never takes another folder's name.
     const ordered = [...node.children.values()].toSorted(
       (a, b) => Number(a.replaced) - Number(b.replaced),
     );
@@ -339,7 +331,7 @@ export function targetFolders(
   return sources.flatMap((source) => found.get(source) ?? []);
 }
 
-/** Maps special-use folders: the first archive folder with a use gets the server's folder for it. */
+/** Assigns the server's special-use folders. If several folders have the same use, the first one gets it. */
 function specialFolders(
   sources: readonly SourceFolder[],
   { specialUse }: NameRules,
@@ -365,7 +357,7 @@ function treeOf(sources: readonly SourceFolder[], layout: Layout, rules: NameRul
     const above =
       layout.kind === 'in-place' ? [] : [...layout.levels, ...(layout.byAddress ? [address] : [])];
     const levels = [...above, ...(delimiter === '' ? [path] : path.split(delimiter))];
-    // IMAP ignores case only for INBOX, and only at the top level.
+    // IMAP ignores case only in INBOX, and only at the top level.
     if (levels[0]?.toUpperCase() === 'INBOX') levels[0] = 'INBOX';
     const last = levels.pop() ?? '';
     const parent = levels.reduce((node, level) => childOf(node, level, level, rules), root);
@@ -389,13 +381,13 @@ function childOf(parent: Node, key: string, level: string, rules: NameRules): No
   return child;
 }
 
-/** Returns a level as the server accepts it: `_` for each refused character, and for an empty level. */
+/** Replaces each refused character, or an empty level, with `_`. */
 export function acceptedLevel(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {
   let accepted = '';
-  // A lone surrogate has no UTF-8 form, and two of them would get the same name on the wire.
+  // A lone surrogate has no UTF-8 form, so two of them would get the same name.
   for (const char of level.toWellFormed()) {
     const isRefused = char === delimiter || refused.includes(char) || /\p{Cc}/u.test(char);
     accepted += isRefused ? '_' : char;
@@ -403,7 +395,7 @@ export function acceptedLevel(
   return accepted === '' ? '_' : accepted;
 }
 
-/** Returns a folder's place below its parent, with ` (2)` or a higher number if the name is taken. */
+/** Appends ` (2)` or a higher number if the name is taken. */
 function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<string>): Place {
   const isFlat = parent.path !== '' && rules.delimiter === '';
   const between = isFlat ? '_' : rules.delimiter;
@@ -425,7 +417,7 @@ function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<strin
   };
 }
 
-/** Returns a key that is equal for paths of the same folder: IMAP ignores case only for INBOX. */
+/** Returns equal keys for paths that IMAP treats as one folder: only INBOX ignores case. */
 function pathKey(path: string, { delimiter }: NameRules): string {
   const end = delimiter === '' ? -1 : path.indexOf(delimiter);
   const first = end < 0 ? path : path.slice(0, end);

@@ -32,13 +32,13 @@ import {
   whyUnreadable,
 } from './plan-export.ts';
 
-/** Size limits of a group, before its last place: small messages are read many at a time. */
+/** A group ends at either limit. Small messages are read many at a time. */
 const GROUP_BYTES = 1 << 20;
 const GROUP_PLACES = 200;
 
 type Placed = ReturnType<ExportPlan['places']> extends Generator<infer P> ? P : never;
 
-/** Yields places in order. Announces the sources to the reader one group ahead, if it supports that. */
+/** Yields places in order and announces their sources to the reader one group ahead. */
 function* readingAhead(
   places: Iterable<Placed>,
   { expect }: Pick<SourceReader, 'expect'>,
@@ -76,12 +76,12 @@ function dueOf({ outcome, place }: Placed): Expected[] {
   return [{ id, size }];
 }
 
-/** Further failures are counted and in the manifest, but not in the result. */
+/** Further failures are counted, and listed only in the manifest. */
 const MAX_FAILURES = 10_000;
 
 /**
- * Exports the places of a selection, with sources bit for bit. Reports messages with damaged, purged or incomplete
- * bytes and exports the others. Memory use does not grow with the number or size of messages.
+ * Exports the selected places with their sources bit for bit. Messages with damaged, purged or incomplete bytes are
+ * reported, and the others exported. Memory use does not grow with the number or size of messages.
  *
  * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was written;
  * export-disk-full, export-write-failed: finished files are complete, and repeating the export continues it
@@ -90,7 +90,7 @@ export function runExport(options: ExportOptions): Promise<ExportResult> {
   return runExportFrom(archiveOrigin(options), options);
 }
 
-/** Like `runExport`, from any origin. @throws also errors of the origin */
+/** @throws errors of `runExport` and of the origin */
 export async function runExportFrom(
   origin: ExportOrigin,
   options: WritingOptions,
@@ -119,7 +119,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       if (finished) await target.finish(writer, plan, head);
       else await target.discard(writer);
     } catch (error) {
-      // Report the first failure.
+      // Report the first failure only.
       await target.discard(writer).catch(() => {});
       throw error;
     }
@@ -128,17 +128,16 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
     return {
       ...{ to: options.to, format: options.format, commit, asOf },
       places,
-      /** Places written by this run, and the bytes of their sources. */
       ...{ exported, bytes },
-      /** Places already in the target. */
+      /** Already in the target. */
       skipped: skipped + there,
-      /** Places of earlier exports to this target that are outside the selection and still there. */
+      /** In earlier exports to this target, outside the selection. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MAX_FAILURES),
-      /** Path of the manifest; for a zip, the path inside it. */
+      /** Path; for a zip, inside it. */
       manifest: target.manifest,
-      /** True if the signal stopped it early: repeating the export continues it. */
+      /** Repeating an interrupted export continues it. */
       interrupted: options.signal.aborted,
     };
   } finally {
@@ -146,7 +145,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
   }
 }
 
-/** Checks the counts against the plan before writing the manifest. */
+/** Checks the counts before the manifest is written. */
 function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
   { exported, there, damaged, purged, replaced }: ExportRun['counts'],
@@ -177,7 +176,7 @@ class ExportRun {
     private readonly writer: FormatWriter,
   ) {}
 
-  /** Returns false if the signal ended it early. */
+  /** Returns false if the signal stopped it. */
   async all(): Promise<boolean> {
     const { signal, onProgress } = this.options;
     const due = this.plan.due();
@@ -204,7 +203,7 @@ class ExportRun {
       void flight.finally(() => this.#flying.delete(flight));
     }
     await Promise.all(this.#flying);
-    // Ignore the abort error of an interrupted write: it left nothing behind.
+    // An interrupted write leaves nothing behind, so its error does not matter.
     if (this.#failure !== undefined && !(signal.aborted && isAbort(this.#failure.error)))
       throw this.#failure.error;
     return !signal.aborted;
@@ -247,14 +246,14 @@ function isAbort(error: unknown): boolean {
 }
 
 export interface ExportSink {
-  /** Called once before the first byte, with the number of the exported commit. */
+  /** Called before the first byte, with the number of the exported commit. */
   begin(commit: number): void;
   /** Resolves when more can be written. The caller must not change the bytes afterwards. */
   write(bytes: Uint8Array): Promise<void>;
 }
 
 export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'signal'> {
-  /** The zip has the format of the `export` command; an mbox contains the messages of all folders. */
+  /** A zip is like that of the `export` command. An mbox contains the messages of all folders. */
   readonly format: 'zip' | 'mbox';
 }
 
@@ -262,7 +261,7 @@ export interface StreamOptions extends ExportArchive, Pick<WritingOptions, 'sign
  * Exports a selection as one streamed file. Every source is proven before its first byte is sent. A zip's manifest
  * lists unreadable messages.
  *
- * @throws errors of `runExport`. The output is then incomplete: a zip without directory, which cannot be opened.
+ * @throws errors of `runExport`, which leave the file incomplete; a zip then has no directory and cannot be opened
  */
 export async function streamExport(
   { format, signal, ...archive }: StreamOptions,
@@ -271,7 +270,7 @@ export async function streamExport(
   const whole: WritingOptions = {
     signal,
     to: `mailkeep.${format}`,
-    // File paths inside are the same; an mbox has none.
+    // An mbox has no paths inside, so a zip's will do.
     format: 'zip',
     incremental: false,
     sidecar: false,

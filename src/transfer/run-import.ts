@@ -31,7 +31,7 @@ import {
 import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
 import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
 
-/** Target of an import. A null log means a dry run; a null catalog means that no archive exists yet. */
+/** A null log means a dry run, a null catalog that there is no archive yet. */
 type Target =
   | { readonly log: LogWriter; readonly catalog: WritableCatalog }
   | { readonly log: null; readonly catalog: Catalog | null };
@@ -39,14 +39,14 @@ type Target =
 type ImportOptions = Target & ImportOrder;
 
 interface ImportOrder {
-  /** Files and folders; absolute. */
+  /** Absolute. */
   readonly paths: readonly string[];
-  /** The mailbox name; the mailbox is created if missing. */
+  /** Name of the mailbox, which is created if missing. */
   readonly name: string;
-  /** For sources too large for memory and contents of zip files. */
+  /** For large sources and the contents of zip files. */
   readonly spoolDir: string;
   readonly now: () => number;
-  /** Calls `act` once, after `ms`; the returned function cancels it. */
+  /** Calls `act` once, after `ms` milliseconds. The returned function cancels it. */
   readonly after: (ms: number, act: () => void) => () => void;
   readonly signal: AbortSignal;
   readonly onProgress?: (progress: { readonly messages: number; readonly added: number }) => void;
@@ -59,9 +59,9 @@ const MAX_DOUBTS = 1000;
 const MAX_PASSED_OVER = 10_000;
 
 /**
- * Imports mail from files as a separate mailbox, bit for bit. Skips messages that their folder has or ever had, so
- * repeating an interrupted import continues it. Reports unreadable messages and imports the others. Metadata from an
- * export's manifest is used if the bytes match its entry.
+ * Imports mail from files, bit for bit, to a mailbox of its own. Skips messages that their folder has or ever had, so
+ * repeating an interrupted import continues it. Reports unreadable messages and imports the others. Uses the metadata
+ * in an export's manifest if the bytes match.
  *
  * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a given path, import-name-taken;
  * errors of the log's writer and the fold
@@ -78,7 +78,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const manifests = new Manifests();
   try {
     const paths = options.paths.flatMap(pathsMeant);
-    // Check all paths before writing: a mistyped path is an error, not an empty import.
+    // Check all paths before writing, so that a mistyped path is an error and not an empty import.
     for (const given of paths) {
       const first = findMail(given).next();
       if (first.done !== true && first.value.kind === 'zip') await manifests.zip(given);
@@ -94,7 +94,7 @@ interface OpenFolder {
   uid: number;
   added: number;
   known: number;
-  /** Ids not yet in the catalog. */
+  /** Messages that are not in the catalog yet. */
   readonly underWay: Set<MessageId>;
   /** Returns whether the folder has or ever had a message. */
   has(id: MessageId, docid: number | undefined): boolean;
@@ -116,23 +116,22 @@ class Import {
   readonly #folders = new Map<string, OpenFolder>();
   readonly #counts = {
     files: 0,
-    /** Messages found: added to at least one folder, known to all their folders, or deliberately forgotten. */
+    /** Messages that were found: added to a folder, known to all their folders, or deliberately forgotten. */
     ...{ messages: 0, added: 0 },
-    /** Places of added messages (with Gmail labels, one per label), and bytes of their sources. */
+    /** Places of added messages (one for each Gmail label), and bytes of their sources. */
     ...{ places: 0, bytes: 0 },
     ...{ known: 0, forgotten: 0 },
     /** Added messages without a usable date in file or header. */
     undated: 0,
-    /** Links, and files that are not mail by name and first bytes. */
+    /** Links, and files that do not look like mail. */
     passedOver: 0,
-    /** Ambiguous mbox lines that may start a message. */
+    /** Lines in an mbox that may or may not start a message. */
     doubtful: 0,
   };
-  /** The first paths passed over. */
   readonly #passedOverPaths: string[] = [];
-  /** The first doubtful lines: offset in the file, and whether a message was started there. */
+  /** Offsets in the file, and whether a message was started there. */
   readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
-  /** Folders of unpacked zip files, with display names. */
+  /** Folders of unpacked zip files, with the names to display. */
   readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
 
@@ -167,7 +166,7 @@ class Import {
     }
     await this.#committer?.flush();
     return {
-      /** True for a dry run: the other values show what an import would do. */
+      /** In a dry run, the other values show what an import would do. */
       dryRun: this.#committer === null,
       mailbox: name,
       resourceId: this.key.mailbox,
@@ -175,7 +174,7 @@ class Import {
       passedOverPaths: this.#passedOverPaths,
       doubtfulLines: this.#doubtfulLines,
       folders: [...this.#folders].map(([folder, { added, known }]) => ({ folder, added, known })),
-      /** Manifests of exports that contain the files; damaged ones were not used. */
+      /** Damaged manifests are listed but not used. */
       manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
@@ -233,7 +232,6 @@ class Import {
     ]);
   }
 
-  /** Imports the files of a zip like those of a folder. */
   async #unpack(zip: string, below: string, budget: ZipBudget): Promise<void> {
     const { spoolDir, signal } = this.options;
     const into = mkdtempSync(path.join(spoolDir, 'import-zip-'));
@@ -261,7 +259,7 @@ class Import {
       }
     } catch (error) {
       const reason = errnoOf(error);
-      // Archive errors end the import; file errors end only the file.
+      // Errors of the archive end the import. Errors of a file end only that file.
       if (reason === undefined || error instanceof MailkeepError) throw error;
       this.#failed(at, reason);
     }
@@ -283,7 +281,7 @@ class Import {
       this.#failures.push({ path: this.#named(at), reason });
   }
 
-  /** Returns the display path of an unpacked file: its path in the zip. */
+  /** Replaces the folder of an unpacked zip with the zip's own path. */
   #named(at: string): string {
     for (const [into, zip] of this.#unpacked) {
       if (at.startsWith(into)) return this.#named(`${zip}${at.slice(into.length)}`);
@@ -376,7 +374,7 @@ export interface MailToImport extends Pick<ImportOrder, 'paths' | 'name'> {
 }
 
 /**
- * Imports mail as a separate mailbox and indexes it for search. Imported mail stays if aborted.
+ * Imports mail as a separate mailbox and indexes it for search. Mail imported before an abort stays.
  *
  * @throws errors of `openWriter` and `runImport`
  */
@@ -408,10 +406,9 @@ export async function importMail(
 }
 
 /**
- * Returns what an import would do, without writing to the archive. Zip files are unpacked into the system's temporary
- * folder.
+ * Returns what an import would do, without writing to the archive. Unpacks zip files in the system's temporary folder.
  *
- * @param isCompared false ignores the archive's content: all mail counts as new
+ * @param isCompared false counts all mail as new, whatever the archive contains
  * @throws errors of `openReaderOf` if there is an archive, and of `runImport`
  */
 export async function previewImport(

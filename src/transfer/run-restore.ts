@@ -49,23 +49,21 @@ import {
   targetFolders,
 } from './restore-selection.ts';
 
-/** Bytes are compared for one message in `SAMPLED`, and for the first `FIRST` of each folder. */
+/** Bytes are compared for one in `SAMPLED` messages, and for the first `FIRST` messages in each folder. */
 const SAMPLED = 100;
 const FIRST = 3;
 
-/** A message stored twice: its response was lost, and it was sent again. */
+/** A message that is stored twice because the first response was lost and it was sent again. */
 interface DoubledMessage extends NamedMessage {
   readonly doubleUid: number;
 }
 
 type SecondLook = Awaited<ReturnType<typeof secondLook>>;
 
-/** A message whose bytes may need comparing. */
 interface Due {
   readonly message: AppendedMessage;
-  /** Size as listed by the server. */
   readonly size: number;
-  /** False for a message from an earlier run: only its source shows whether servers change it. */
+  /** False for a message sent by an earlier run: its source must be read to see whether servers change it. */
   readonly isSure: boolean;
 }
 
@@ -76,8 +74,8 @@ interface LookDeps {
 }
 
 /**
- * Verifies the selected folder after sending. Compares uid, size, flags and date of every message that this plan
- * appended. Compares the bytes of a sample, and of all messages that servers are known to change. Repeatable.
+ * Verifies the selected folder after sending. It compares uid, size, flags and date of every message that this plan
+ * appended, and the bytes of a sample and of all messages that servers are known to change. Safe to repeat.
  *
  * @returns `compared`: messages whose metadata was compared; `fetched`: messages whose bytes were compared; `lost`:
  * messages that the server accepted but does not list
@@ -120,7 +118,6 @@ async function secondLook(
   return { compared, fetched, lost, doubled: await doubles(deps, connection, strangers, again) };
 }
 
-/** Returns how a message's flags and date differ from those sent. */
 function alterationsSeen(
   { flags, received }: PlannedMessage,
   seen: SeenMessage,
@@ -136,7 +133,10 @@ function alterationsSeen(
   return altered;
 }
 
-/** Returns false if nothing was fetched: not needed, the message has been removed, or its source is unreadable. */
+/**
+ * Returns whether the bytes were fetched. They are not if comparing is unnecessary, the message is gone or its source
+ * is unreadable.
+ */
 async function compareBytes(
   { plan, read }: LookDeps,
   connection: ServerConnection,
@@ -163,7 +163,7 @@ async function compareBytes(
   return true;
 }
 
-/** Returns duplicates that only this run can have caused. */
+/** Finds duplicates that only this run can have caused. */
 async function doubles(
   { plan, read }: LookDeps,
   connection: ServerConnection,
@@ -190,7 +190,6 @@ interface Ready {
   readonly form: SentForm;
 }
 
-/** A message as sent, or why its bytes are unavailable. */
 interface ReadMessage {
   readonly message: PlannedMessage;
   readonly form: SentForm | 'damaged' | 'purged';
@@ -201,14 +200,13 @@ interface Batch {
   readonly read: () => Promise<ReadMessage[]>;
 }
 
-/** Bytes of a batch, read while the previous batch is sent; a larger message goes alone. */
+/** Bytes in a batch, which is read while the previous batch is sent. A larger message is sent alone. */
 const MAX_TOGETHER = 512 * 1024;
 
-/** The messages of a folder in batches, each read while the previous one is sent. */
+/** Groups a folder's messages into batches and reads each batch while the previous one is sent. */
 class Batches {
   #next: PlannedMessage | undefined;
 
-  /** @param read returns a message as sent, or why its bytes are unavailable */
   constructor(
     private readonly due: Iterator<PlannedMessage, void>,
     private readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>,
@@ -216,7 +214,7 @@ class Batches {
     this.#take();
   }
 
-  /** Returns up to `most` messages, and starts reading them unless they are large; undefined at the end. */
+  /** Takes up to `most` messages and starts reading them, unless they are large. */
   next(most: number): Batch | undefined {
     const messages: PlannedMessage[] = [];
     let size = 0;
@@ -230,7 +228,7 @@ class Batches {
     if (messages.length === 0) return undefined;
     if (size > MAX_TOGETHER) return { size, read: () => this.#readAll(messages) };
     const reading = this.#readAll(messages);
-    // The consumer gets the error; a rejection may come earlier.
+    // The consumer receives the error, but the rejection may come before it waits.
     reading.catch(() => {});
     return { size, read: () => reading };
   }
@@ -238,7 +236,7 @@ class Batches {
   async #readAll(messages: readonly PlannedMessage[]): Promise<ReadMessage[]> {
     const all: ReadMessage[] = [];
     for (const message of messages) {
-      // Reading is synchronous, so let the server's responses be processed in between.
+      // Reading is synchronous, so let the event loop handle the server's responses first.
       await nextTurn();
       all.push({ message, form: await this.read(message) });
     }
@@ -251,7 +249,9 @@ class Batches {
   }
 }
 
-/** Returns the uids above `after` of messages with these bytes, allowing for server changes; each uid once. */
+/**
+ * Returns the uid above `after` of each message, or undefined if the server does not have it. No uid is returned twice.
+ */
 async function lastOnes(
   connection: ServerConnection,
   after: number,
@@ -286,39 +286,37 @@ async function lastOne(
 const TOO_LARGE: ReadonlySet<string> = new Set(['APPENDLIMIT', 'TOOBIG']);
 const NO_FOLDER: ReadonlySet<string> = new Set(['NOPERM', 'READ-ONLY', 'TRYCREATE', 'NONEXISTENT']);
 
-/** A command answered with NO or BAD. */
 type Refused = ReturnType<typeof restoreError<'restore-refused'>>['facts'];
 
-/** Returns the cause of a refused APPEND (RFC 5530; RFC 7889 for sizes); older servers give it only as text. */
+/** Classifies a refused APPEND by its response code (RFC 5530; RFC 7889 for sizes), or by its text on older servers. */
 function verdictOn({ response, text }: Refused): RefusalReason {
   if (response === 'OVERQUOTA' || /over ?quota|quota exceeded/i.test(text)) return 'quota';
   if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
   if (response !== null && NO_FOLDER.has(response)) return 'folder';
   if (/permission denied|read-?only/i.test(text)) return 'folder';
-  // For LIMIT, only the text says what is limited.
+  // LIMIT does not say which limit, but the text does.
   const isOfSize =
     /too (?:big|large)/i.test(text) || (response === 'LIMIT' && /siz|larg/i.test(text));
   return isOfSize ? 'append-limit' : 'server';
 }
 
-/** A message that breaks the connection this often is refused, so that the others can be sent. */
+/** A message that breaks the connection this often counts as refused, so that the others can be sent. */
 const MAX_BREAKS = 3;
 
 interface SharedRun {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
-  /** Returns a message as sent, or why its bytes are unavailable. */
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
   readonly now: () => number;
   /** Resolves after `ms` milliseconds, or at once when the run must stop. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** Limits large messages to one at a time. */
+  /** Runs `act`; large messages take turns. */
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 if not sent */
   readonly onSettled: (sent: number) => void;
   readonly leftOut: { recent: number; deleted: number };
-  /** Bytes that exceed the quota; messages of this size or more are not sent. */
+  /** Size of the smallest message that exceeded the quota. Messages of this size or larger are not sent. */
   readonly quota: { floor: number };
 }
 
@@ -329,22 +327,20 @@ interface Opened {
 
 interface Sent {
   readonly seq: number;
-  /** Number in the journal. */
   readonly entry: number;
-  /** Bytes on the wire. */
   readonly size: number;
   readonly isDelicate: boolean;
   readonly altered: readonly Alteration[];
 }
 
-/** Larger messages wait for the server to accept their size first. */
+/** Above this size, ask the server to accept the message's size before sending it. */
 const MAX_UNASKED = 1024 * 1024;
 
-/** Sends the due messages of one folder in order, and verifies the folder at the end. */
+/** Sends the due messages of one folder in order, then verifies the folder. */
 class FolderRun {
   #opened: Opened | undefined;
   #unsettled: (() => void) | undefined;
-  /** True if the server refuses all messages for this folder. */
+  /** True once the server refuses all messages for this folder. */
   #isRefused = false;
   /** Highest uid in the folder before the current message. */
   #lastUid = 0;
@@ -358,7 +354,7 @@ class FolderRun {
   ) {}
 
   /**
-   * Returns the result of verification; undefined if the signal ended it or the server does not open the folder.
+   * Sends and verifies the folder. Returns undefined if the signal stopped it or the server cannot open the folder.
    *
    * @throws restore-gave-up
    */
@@ -411,7 +407,7 @@ class FolderRun {
     for (const { form } of ready) onSettled(form.size);
   }
 
-  /** @param breaks how often each message has broken the connection before */
+  /** @param breaks number of times that each message has broken the connection */
   async #sendEach(ready: readonly Ready[], breaks = 0): Promise<void> {
     const { plan, quota } = this.shared;
     for (const one of ready) {
@@ -421,7 +417,10 @@ class FolderRun {
     }
   }
 
-  /** Sends messages in one command and retries until the server responds; one by one if it refuses them together. */
+  /**
+   * Sends messages in one command and retries until the server responds. If it refuses them together, sends them one by
+   * one.
+   */
   async #send(ready: readonly Ready[], breaksBefore = 0): Promise<void> {
     const { journal, now, signal } = this.shared;
     const [first] = ready;
@@ -443,7 +442,7 @@ class FolderRun {
           ...{ flags, date, size },
           content: ready[i]?.form.content ?? Buffer.alloc(0),
         }));
-        // Some servers close the connection if a message is too large for them.
+        // Some servers close the connection on a message that is too large for them.
         const asks = breaks > 0 || sent.some(({ size }) => size > MAX_UNASKED);
         const answer = connection.append(this.path, messages, asks);
         answer.catch(() => {});
@@ -463,7 +462,7 @@ class FolderRun {
         if (isRestoreError(error, 'restore-connection-lost')) {
           breaks += 1;
           const uids = await this.#afterLoss(error, ready, now());
-          // The next run determines whether they arrived.
+          // The next run finds out whether they arrived.
           if (uids === undefined) return;
           const rest = this.#settleFound(ready, sent, uids);
           if (alone !== undefined && rest.length > 0 && breaks < MAX_BREAKS) continue;
@@ -485,7 +484,7 @@ class FolderRun {
         const verdict = verdictOn(error.facts);
         if (verdict === 'folder') return this.#refuseFolder(error.facts);
         if (alone === undefined) return this.#sendEach(ready);
-        // Some servers refuse a message because of a keyword.
+        // Some servers refuse a message because of its keywords.
         const hasKeywords = sent[0]?.flags.some((flag) => !flag.startsWith('\\')) === true;
         if (verdict !== 'server' || !hasKeywords || isPlain)
           return this.#refuse(alone, verdict, error.facts);
@@ -494,7 +493,7 @@ class FolderRun {
     }
   }
 
-  /** Records the messages that did arrive; returns the others, which may be sent again. */
+  /** Records the messages that arrived and returns the others, which may be sent again. */
   #settleFound(
     ready: readonly Ready[],
     sent: readonly Sent[],
@@ -520,7 +519,7 @@ class FolderRun {
     return rest;
   }
 
-  /** Defers recording until the next messages are being sent, so that the server need not wait. */
+  /** Records the result while the next messages are being sent, so that the server does not wait for it. */
   #settled(sent: readonly Sent[], uids: readonly number[] | null): void {
     const { plan, journal } = this.shared;
     this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
@@ -541,7 +540,6 @@ class FolderRun {
     settle?.();
   }
 
-  /** Returns flags and date as the folder accepts them, and how they differ from the archive. */
   #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
     const { flags: kept, date, altered } = fitMessage(message, selected.permanentFlags);
     const flags = isPlain ? kept.filter((flag) => flag.startsWith('\\')) : kept;
@@ -561,7 +559,7 @@ class FolderRun {
     this.shared.plan.refuseFolder(this.folder, text);
   }
 
-  /** Returns the uids of messages that arrived although the connection broke; undefined if the run must stop. */
+  /** Returns the uids of the messages that arrived before the connection broke, or undefined if the run must stop. */
   async #afterLoss(
     error: unknown,
     ready: readonly Ready[],
@@ -593,7 +591,7 @@ class FolderRun {
     return this.#opened;
   }
 
-  /** Retries a read command until a connection holds. @throws restore-refused, restore-gave-up */
+  /** Repeats a read command until it succeeds. @throws restore-refused, restore-gave-up */
   async #persist<T>(act: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -605,7 +603,6 @@ class FolderRun {
   }
 }
 
-/** Counts the message's flags that are never sent. */
 function countLeftOut(flags: readonly string[], counts: SharedRun['leftOut']): void {
   for (const flag of fitFlags(flags, null).leftOut)
     counts[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
@@ -622,7 +619,7 @@ interface Naming {
   readonly listed: readonly ServerFolder[];
 }
 
-/** Returns the folder targets if the server refuses these characters in names. */
+/** Assigns folders on the server, avoiding the refused characters in their names. */
 function nameFolders({ folders, layout, connection, listed }: Naming, refused: string): Targets {
   const rules: NameRules = {
     delimiter: connection.delimiter,
@@ -642,24 +639,22 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
   return named;
 }
 
-/** Response codes unrelated to the characters of a name. */
+/** Response codes that have nothing to do with the characters in a name. */
 const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT', 'READ-ONLY']);
 
 /**
- * Creates missing folders and their parents, and subscribes to them. Servers do not say which characters they refuse:
- * candidates are tried one by one, then replaced in all names.
- *
- * @returns `refused`: characters found to be refused
+ * Creates missing folders with their parents and subscribes to them. Servers do not say which characters they refuse,
+ * so candidates are tried one by one. A refused character is then replaced in all names.
  */
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
   const there = new Map(listed.map((folder) => [folder.path, folder]));
-  /** The server's text for folders that it refuses under every name. */
+  /** The server's text, for folders that it refuses under every name. */
   const failed = new Map<number, string>();
   const made = new Set<string>();
   let { refused } = plan;
   let targets = nameFolders(naming, refused);
-  /** Returns null if the folder exists or was created, otherwise the refusal. */
+  /** Creates a folder if it is missing. Returns null, or why the server refused it. */
   const make = async (path: string) => {
     const known = there.get(path);
     if (known?.selectable === true) {
@@ -693,7 +688,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
     }
     if (!isMade) failed.set(number, words);
   }
-  // A character learned late may have renamed earlier folders.
+  // A refused character found late may have renamed folders created earlier.
   for (const [number, { path }] of targets) {
     const refusal = failed.has(number) ? null : await make(path);
     if (refusal !== null) failed.set(number, refusal.words);
@@ -701,10 +696,13 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   return { targets, refused, failed, made };
 }
 
-/** Letters, digits, spaces and other characters that every server accepts. */
+/** Characters that every server accepts in names. */
 const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
 
-/** Returns sets of characters to replace, likeliest first: the one mentioned, each other one, all, all non-ASCII. */
+/**
+ * Returns sets of characters to replace, likeliest first: the one that the server quotes, each special one, all special
+ * ones, all non-ASCII ones.
+ */
 function trials(path: string, words: string, delimiter: string): string[] {
   const odd = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
   const [, named] = /'(.)'/u.exec(words) ?? [];
@@ -716,17 +714,16 @@ function trials(path: string, words: string, delimiter: string): string[] {
   );
 }
 
-/** Minimum bytes of a large message. */
+/** Messages of this many bytes or more are handled one at a time. */
 const LARGE = 8 * 1024 * 1024;
 
-/** Further messages are only counted. */
+/** Further messages are counted but not listed. */
 const MAX_NAMED = 10_000;
 
 /**
- * Restores messages of an archive into mailboxes of an IMAP server: plans the targets, sends missing messages and
- * verifies them. The journal and the server's content show what has arrived, so the same options continue a run
- * interrupted at any moment. Memory use does not grow with the number of messages, except for folders that already have
- * messages.
+ * Restores messages from an archive to mailboxes on an IMAP server: plans the folders, sends the missing messages and
+ * verifies them. The journal and the server's content show which messages have arrived, so the same options continue an
+ * interrupted run. Only folders that already contain messages need memory for each message.
  *
  * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
  * nothing was sent
@@ -757,10 +754,10 @@ class Restore {
   #continued = false;
   #targets: Targets = new Map();
   #ended: MailkeepError | null = null;
-  /** The server's append speed in this run, or the last one measured. */
+  /** Measured in this run, or the last time before it. */
   #rate: Rate | null = null;
   #connections = 1;
-  /** Expected refusals from the announced limits: message size and quota. */
+  /** Messages that exceed the limits announced by the server. */
   #expected = { 'append-limit': 0, quota: 0 };
 
   constructor(
@@ -821,13 +818,13 @@ class Restore {
         throw restoreError('restore-several-mailboxes', { mailboxes: addresses });
       return { kind: 'in-place' };
     }
-    // A mailbox added to the archive since must not change the targets of others.
+    // A mailbox that has since been added to the archive must not change where other messages go.
     if (this.#journaled !== undefined) return this.#journaled.layout;
     const levels = levelsOf(destination, now());
     return { kind: 'below', levels, byAddress: addresses.length > 1 };
   }
 
-  /** Determines what the folders already contain. Returns each folder's PERMANENTFLAGS by its number in the plan. */
+  /** Finds the messages that are already in these folders. Returns PERMANENTFLAGS by folder number. */
   async #look(
     connection: ServerConnection,
     paths: ReadonlySet<string>,
@@ -839,7 +836,7 @@ class Restore {
       const form = await readForm(options.sources, message);
       return typeof form === 'string' ? undefined : form;
     };
-    // Wait before selecting a folder, so that late messages are seen.
+    // Wait before selecting a folder, so that messages which arrive late are listed.
     const openSince = journal?.openSince() ?? null;
     if (openSince !== null) await options.sleep(restOfUnknown(openSince, options.now()));
     for (const [folder, { path }] of this.#targets) {
@@ -858,7 +855,7 @@ class Restore {
     return permanent;
   }
 
-  /** Records the alterations that are known before reading any message. */
+  /** Predicts the alterations that do not depend on a message's bytes. */
   #expectAlterations(permanent: ReadonlyMap<number, readonly string[] | null>): void {
     const { plan } = this;
     for (const folder of plan.folders().keys())
@@ -898,13 +895,13 @@ class Restore {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
       if (!options.signal.aborted) this.#ended = error;
     }
-    // The same command retries temporary refusals, with the same targets.
+    // The same command retries messages that were refused for a temporary reason, with the same folders.
     const { quota = 0, folder = 0, server = 0 } = plan.refusals();
     const isDone = this.#ended === null && !options.signal.aborted && quota + folder + server === 0;
     if (isDone) journal.finish(journaled, options.now());
   }
 
-  /** Sends the folders, largest first; each connection takes the next folder when it is free. */
+  /** Sends the folders, largest first. Each connection takes the next folder when it is free. */
   async #send(
     journaled: JournaledPlan,
     failed: ReadonlyMap<number, string>,
@@ -932,7 +929,7 @@ class Restore {
       try {
         await line.open();
       } catch (error) {
-        // Servers limit connections; continue with fewer.
+        // Servers limit connections. Continue with fewer.
         if (error instanceof MailkeepError) return;
         throw error;
       }
@@ -951,7 +948,6 @@ class Restore {
 
   readonly #sent = { done: 0, bytes: 0 };
 
-  /** Returns whether messages are due, or an earlier run sent messages that are not yet verified. */
   #hasWork(counts: { readonly due: number; readonly present: number } | undefined): boolean {
     if (counts === undefined) return false;
     return counts.due > 0 || (this.#continued && counts.present > 0);
@@ -969,7 +965,6 @@ class Restore {
       plan,
       journal: journalOf(options.journal).entriesOf(journaled),
       read: (message) => readForm(options.sources, message),
-      // One large message at a time; no limit for others.
       inTurn: (size, act) => (size < LARGE ? act() : large.run(act)),
       leftOut: this.#leftOut,
       quota: { floor: Number.POSITIVE_INFINITY },
@@ -982,7 +977,6 @@ class Restore {
     };
   }
 
-  /** Checks the outcomes against the number of planned messages. */
   #checkAllCounted(): void {
     const { options, plan } = this;
     let accounted = 0;
@@ -1007,31 +1001,30 @@ class Restore {
       return {
         mailbox: address,
         folder: path,
-        /** Path on the server; null if the server refuses it under every name. */
+        /** Path on the server; null if it refuses the folder under every name. */
         to: target?.path ?? null,
         /** Whether characters were replaced, or a number was added because the name was taken. */
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
-        /** Messages that this plan appended to an earlier folder of that name, recreated since. */
+        /** Messages that this plan appended to a folder that was then deleted and created again. */
         remade: this.#remade.get(folder) ?? 0,
         ...of,
       };
     });
     return {
       to: options.target,
-      /** Number of the plan in the journal; null for a dry run of a new plan. */
+      /** Number in the journal; null for a dry run of a new plan. */
       plan: this.#journaled?.number ?? null,
-      /** True if an earlier run of this plan was interrupted. */
+      /** True if the run continues an interrupted one. */
       continued: this.#continued,
-      /** Creation time of the plan, ISO 8601 in UTC; null for a dry run of a new plan. */
+      /** ISO 8601 in UTC; null for a dry run of a new plan. */
       begun: this.#journaled === undefined ? null : isoTime(this.#journaled.startedAt),
       dryRun: options.dryRun,
       commit: { number, hash },
       asOf: asOf === null ? null : isoTime(asOf),
       ...{ folders, ...total, limits, expected: this.#expected, rate: this.#rate },
       refusals: plan.refusals(),
-      /** Refused messages, up to a limit. */
       failures: plan.refused(MAX_NAMED),
-      /** Messages that differ from the archive; in a dry run, those whose flags or dates will differ. */
+      /** Messages that differ from the archive, or in a dry run those whose flags or dates will differ. */
       altered: plan.alterations(),
       alterations: plan.altered(MAX_NAMED),
       leftOut: this.#leftOut,
@@ -1048,7 +1041,6 @@ class Restore {
   }
 }
 
-/** Returns the journal; only a dry run can do without one. */
 function journalOf(journal: RestoreJournal | undefined): RestoreJournal {
   if (journal === undefined) throw new Error('a restore needs its journal');
   return journal;
@@ -1062,7 +1054,7 @@ function sumOf<T>(values: readonly T[], part: (value: T) => number): number {
   return values.reduce((sum, value) => sum + part(value), 0);
 }
 
-/** Returns the journal's key for a selection and destination: the same command has the same key. */
+/** Identifies a command in the journal by its selection and destination. */
 function whatOf({ selection, destination }: RestoreOptions): string {
   const { query, mailboxes, folders, asOfText, deleted } = selection;
   const places = [[...mailboxes].sort(), [...folders].sort()];
