@@ -17,7 +17,6 @@ import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, plannedPrune } from './purge.ts';
 import { recalledVerification, verificationStatus } from './verification.ts';
 
-/** A mailbox, with or without archived data. */
 type StatusMailbox = Omit<KnownMailbox, 'id'>;
 
 export type FolderStatus = ReturnType<typeof folderStatus>;
@@ -26,12 +25,15 @@ export type Budget = ReturnType<typeof budgets>[number];
 export type ArchiveStatus = ReturnType<typeof archiveStatus>;
 
 export interface Quota {
-  /** ISO 8601: time of the service's response. */
+  /** ISO 8601, when the service responded. */
   readonly at: string;
   readonly resources: readonly QuotaUse[];
 }
 
-/** Returns the data for `status`: sizes in bytes, times in ISO 8601 UTC. No network, no configuration. */
+/**
+ * Returns the data for `status`, with sizes in bytes and times in ISO 8601 UTC. Uses neither the network nor the
+ * configuration.
+ */
 export function archiveStatus(
   { catalog, dataDir }: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,
@@ -47,15 +49,14 @@ export function archiveStatus(
     bytes,
     logBytes: bytesIn(logFolder(dataDir)),
     catalogBytes: bytesOf(catalogFile(dataDir)),
-    /** Stored messages that are not indexed yet. */
+    /** Not indexed yet. */
     pending,
     unparsed,
-    /** Distinct attachments with text: pending, searchable and unreadable. */
+    /** Distinct attachments with text. */
     attachments: catalog.attachments.counts(),
-    /** The last verification and the known damage; null before the first verification. */
     verification: verificationStatus(recalledVerification(state)),
     budget: budgets(state),
-    /** All messages of synced mailboxes, counted once per folder, as at the end of a sync. */
+    /** All messages in synced mailboxes, counted once per folder, as at the end of a sync. */
     sum: addSums(
       mailboxes
         .filter((mailbox) => !isImported(mailbox))
@@ -67,7 +68,7 @@ export function archiveStatus(
 }
 
 function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefined) {
-  // One query for all folders: a query per mailbox takes quadratic time.
+  // Query all folders at once. A query per mailbox would take quadratic time.
   const folders = new Map<string, KnownFolder[]>();
   for (const folder of catalog.folders.all()) {
     const key = mailboxKey(folder);
@@ -80,7 +81,7 @@ function mailboxStatuses(catalog: Reader['catalog'], state: StateFile | undefine
   );
 }
 
-/** Returns mailboxes that a token can access but no sync run has reached. */
+/** Lists mailboxes that a token can access but that no sync run has reached. */
 function waitingMailboxes(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
@@ -109,31 +110,31 @@ function mailboxStatus(
     address: mailbox.address,
     host: mailbox.host,
     resourceId: mailbox.mailbox,
-    /** Excluded by the configuration of the last sync, itself or all its folders. */
+    /** Excluded by the configuration of the last sync, or with all its folders excluded. */
     unwatched,
     messages: sum('messages'),
     unread: sum('unread'),
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    /** The oldest comparison among its watched folders; null if one was never compared. */
+    /** The oldest among its watched folders; null if one was never compared. */
     provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
-    /** The oldest reconciliation among its folders, ignoring folders without one; null if none has one. */
+    /** The oldest among its folders with a reconciliation. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recalledQuota(state, mailbox),
-    /** Start of the suspension, according to the Platform API; null if not suspended. */
+    /** According to the Platform API. */
     suspendedSince: suspended === null ? null : new Date(suspended).toISOString(),
     folders,
   };
 }
 
-/** ISO times sort as text; a missing time is the oldest. */
+/** ISO times sort as text. A missing time is the oldest. */
 function oldest(times: readonly (string | null)[]): string | null {
   return times.map((time) => time ?? '').sort()[0] || null;
 }
 
-/** Returns a mailbox's last known quotas, queried once per day; null if never queried, empty if it has none. */
+/** Returns the quotas queried last, at most a day ago; null if never queried, empty if there are none. */
 export function recalledQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
@@ -142,7 +143,6 @@ export function recalledQuota(
   return known === undefined ? null : { ...known, at: new Date(known.at).toISOString() };
 }
 
-/** Returns the known rate limits of each service. */
 function budgets(state: StateFile | undefined) {
   return (state?.entries('limiter') ?? []).flatMap(({ key, value }) => {
     if (!('learned' in value) || !key.startsWith('gate ')) return [];
@@ -151,11 +151,11 @@ function budgets(state: StateFile | undefined) {
       {
         /** Host and port, and the token's label. */
         gate: key.slice('gate '.length),
-        /** Requests per minute; null before the first refusal: the configured rate applies. */
+        /** Requests per minute. Null before the first refusal, when the configured rate applies. */
         learnedPerMinute: learned,
-        /** Requests per minute announced by the service; null if none. */
+        /** Null if the service does not announce a rate. */
         announcedPerMinute: announced,
-        /** End of a pause requested by the service; null for none. */
+        /** End of a pause that the service requested. */
         heldUntil: holdUntil > 0 ? new Date(holdUntil).toISOString() : null,
       },
     ];
@@ -173,18 +173,18 @@ function folderStatus(
   return {
     folder,
     specialUse,
-    /** Excluded by the configuration of the last sync: it is not compared and does not become stale. */
+    /** Excluded by the configuration of the last sync, so it is not compared and does not become stale. */
     unwatched: isUnwatchedFolder(state, { host, mailbox, folder }),
     /** Current messages: stored, matched without download, and pending deletion. */
     messages: open,
     unread: folders.unread(id),
     ...{ assumed, held, ended, quarantined, forgotten },
-    /** Time of the last comparison with the service, and whether it was consistent; null if unknown. */
+    /** When it was last compared with the service, and whether they agreed; null if unknown. */
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
-    /** Start of the last comparison of all flags; null for never. */
+    /** Start of the last comparison of all flags. */
     flagsAt: proof?.flagsAt ?? null,
-    /** Time of the last reconciliation in the log, at most one per day; null before the first. */
+    /** The last reconciliation in the log, which has at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
 }
@@ -192,7 +192,7 @@ function folderStatus(
 export type ArchiveFacts = ReturnType<typeof archiveFacts>;
 export type MailboxFacts = ArchiveFacts['mailboxes'][number];
 
-/** Returns the data of `status` for monitoring, with times in milliseconds. Costs several queries per folder. */
+/** Returns the data of `status` for monitoring, with times in milliseconds. Runs several queries per folder. */
 export function archiveFacts(
   archive: Pick<Reader, 'catalog' | 'dataDir'>,
   state: StateFile | undefined,
@@ -211,7 +211,7 @@ export function archiveFacts(
         ...mailbox,
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
-        /** Used share of its fullest quota, 1 for full; null if unknown. */
+        /** Used share of its fullest quota, from 0 to 1. */
         full: fullnessOf(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };
@@ -225,14 +225,14 @@ function millisOf(iso: string | null): number | null {
   return iso === null ? null : Date.parse(iso);
 }
 
-/** Configuration that affects an archive, for read-only commands. */
+/** Configuration that read-only commands need. */
 export interface ArchivePolicy {
   readonly retention: RetentionSettings;
-  /** Minimum age of a deletion before another comparison may confirm it to the deletion guard. */
+  /** How old a deletion must be before another comparison may confirm it to the deletion guard. */
   readonly confirmAfterMs: number;
-  /** The daemon's pruning schedule, a cron expression; null if only `mailkeep prune` removes mail. */
+  /** Cron expression; null if only `mailkeep prune` removes mail. */
   readonly pruneSchedule: string | null;
-  /** Returns what pruning would remove now. @throws errors of `plannedPrune` */
+  /** @throws errors of `plannedPrune` */
   plan(reader: Pick<Reader, 'catalog'>, state: Pick<StateFile, 'entries'> | undefined): PrunePlan;
 }
 
@@ -250,26 +250,25 @@ export function policyOf(
 
 export type FolderProof = ReturnType<typeof folderProofs>[number];
 
-/** Returns the last comparison of each folder that still exists at the service. Counts nothing. */
+/** Returns the last comparison of each folder that still exists at the service, without counting messages. */
 export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: StateFile | undefined) {
   return folders.all().map(({ id, host, mailbox, address, folder }) => {
     const proof = recalledProof(state, { host, mailbox, folder });
     const at = proof === undefined ? folders.latestCertificate(id)?.time : Date.parse(proof.at);
     return {
       ...{ host, mailbox, address, folder },
-      /** Excluded by the configuration of the last sync. */
       unwatched:
         isUnwatchedMailbox(state, { host, mailbox }) ||
         isUnwatchedFolder(state, { host, mailbox, folder }),
-      /** Milliseconds since the epoch, from the state or else the last reconciliation; null for never. */
+      /** Milliseconds since the epoch, from the state or else the last reconciliation. */
       at: at ?? null,
-      /** Whether the comparison was consistent; null if unknown. */
+      /** Null if unknown. */
       complete: proof?.complete ?? null,
     };
   });
 }
 
-/** Returns incomplete messages from offset `from`, and their total number. Times in milliseconds since the epoch. */
+/** Returns incomplete messages, and their total number. Times are in milliseconds since the epoch. */
 export function quarantinedMessages(
   { catalog }: Pick<Reader, 'catalog'>,
   state: Pick<StateFile, 'get'> | undefined,
@@ -283,14 +282,14 @@ export function quarantinedMessages(
       ...{ address, folder, uid, subject, date, size, reason, detail, since },
       acknowledged: entry.acknowledged,
       tries: tried?.tries ?? 0,
-      /** Earliest next attempt by the daemon; null if there was no retry yet. */
+      /** Earliest next attempt by the daemon; null before the first retry. */
       nextAt: tried === undefined ? null : nextTryAt(tried),
     };
   });
   return { all: open.length, messages };
 }
 
-/** Returns when the deletion guard started to hold a folder, milliseconds since the epoch; null if unknown. */
+/** Returns when the deletion guard started to hold a folder, in milliseconds since the epoch. */
 export function heldSince(state: Pick<StateFile, 'get'> | undefined, at: FolderKey): number | null {
   return state?.get('held', folderKey(at))?.since ?? null;
 }

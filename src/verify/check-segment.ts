@@ -47,7 +47,7 @@ import { type Meaning, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
-/** Rebuilds and hashes messages as their records are read, if their blobs are recent or can be found. */
+/** Rebuilds and hashes messages as their records are read, if all their blobs are available. */
 class MessageCheck {
   count = 0;
   rawBytes = 0;
@@ -59,7 +59,6 @@ class MessageCheck {
     private readonly blobs: RecentBlobs,
   ) {}
 
-  /** Returns the meaning of a record with payload for the catalog. */
   visit({ kind, hash, payload }: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
     switch (kind) {
       case RECORD_KIND.blob: {
@@ -94,7 +93,7 @@ class MessageCheck {
     return outcomes;
   }
 
-  /** Discards the outcomes since the last call: no commit made them part of the archive. */
+  /** Discards the outcomes since the last call, because no commit made them part of the archive. */
   drop(): void {
     this.#outcomes = [];
     this.count = this.#before.count;
@@ -135,12 +134,12 @@ function blobBytesOf(part: Part): number {
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** Maximum bytes of a source assembled and hashed at once, which costs less than piece by piece. */
+/** Sources up to this size are assembled and hashed at once, which costs less than piece by piece. */
 const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
-/** Reused for each source: allocating costs as much as encoding. */
+/** Reused, because allocating costs as much as encoding. */
 let together: Buffer | undefined;
 
-/** Returns the SHA-256 of a message's source; undefined if its size differs. @throws RecipeMismatch */
+/** Returns undefined if the size differs. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
   size: number,
@@ -169,15 +168,15 @@ function sourceHash(
   return length === size ? whole.digest('hex') : undefined;
 }
 
-/** Bytes of cached blobs: most messages follow soon after the blobs they need. */
+/** Bytes of cached blobs. Most messages follow soon after their blobs. */
 const KEPT_BYTES = 32 * 1024 * 1024;
-/** A message that needs more bytes is rebuilt later, piece by piece. */
+/** A message with more bytes in blobs is rebuilt later, piece by piece. */
 const FETCHED_BYTES = 8 * 1024 * 1024;
 
-/** Reads a blob from the rest of the log; returned bytes match the hash. */
+/** Reads a blob from the rest of the log and checks its hash. */
 export type FindBlob = (hash: BlobHash) => Buffer | undefined;
 
-/** A cache of verified blobs from the active log, in order of last use. */
+/** A cache of verified blobs, in order of last use. */
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
   #kept = 0;
@@ -196,7 +195,7 @@ export class RecentBlobs {
   }
 
   /**
-   * Returns all these blobs, or undefined if any is neither cached nor found.
+   * Returns undefined if a blob is neither cached nor found.
    *
    * @param length total bytes of the blobs
    */
@@ -225,15 +224,14 @@ export class RecentBlobs {
   }
 }
 
-/** Minimum records per batch: enough for one transaction of the fold, which runs concurrently. */
+/** Records that complete a batch: enough for a transaction of the fold, which runs concurrently. */
 const RECORDS = 1_000;
-/** Characters that complete a batch regardless of its records: strings have a maximum length. */
+/** Characters that complete a batch, because strings have a maximum length. */
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
- * Reads a whole segment file and checks everything it contains: header, record headers and CRCs. With `full`, also
- * every SHA-256, the footer against the records, and every message whose bytes are present or in `blobs`. With
- * `settling`, skips data that the catalog already has.
+ * Reads a whole segment file and checks its headers and CRCs. `full` also checks every SHA-256, the footer, and every
+ * message whose bytes are here or in `blobs`. `settling` leaves out data that the catalog already has.
  */
 export function* checkSegment(
   files: FileLayer,
@@ -358,7 +356,7 @@ function damage(opened: OpenSegment, problem: Problem): SegmentReport {
   };
 }
 
-/** Returns the range of records in these bytes of a sealed file. */
+/** Returns the first and last record in these bytes of a sealed file. */
 function ordinalsIn(
   { sealed }: OpenSegment,
   { offset, end }: Problem,
@@ -379,7 +377,7 @@ function ordinalsIn(
   return first === undefined ? undefined : [first, last];
 }
 
-/** Returns the structural errors of an archive's catalog file, including damage that makes it unreadable. */
+/** Returns the structural errors in an archive's catalog file, or why it is unreadable. */
 export function foundInStructure(dir: string): readonly string[] {
   try {
     return wrongStructure(dir);
@@ -390,8 +388,8 @@ export function foundInStructure(dir: string): readonly string[] {
 }
 
 /**
- * Rebuilds and hashes messages one by one, streamed, and returns the failed ones. The caller reads them again to find
- * the reason.
+ * Rebuilds and hashes messages one by one, streamed. Returns those that fail; the caller reads them again to find out
+ * why.
  *
  * @throws system errors of reading
  */
@@ -420,7 +418,7 @@ export async function rebuildMessages(
   return failed;
 }
 
-/** Returns undefined if the catalog cannot be read: the later comparison reports why. */
+/** Returns undefined if the catalog cannot be read. The later comparison reports why. */
 export function unlessTroubled<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -435,18 +433,17 @@ type PlacedMessage = PlacedValue<Extract<Meaning, { kind: 'message' }>>;
 
 /**
  * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
- * and the catalog has matching rows. Comparing them here, on several threads, costs a fraction of folding them first.
+ * so the catalog has matching rows. Comparing them here, on several threads, costs a fraction of folding them first.
  * All others are returned for folding.
  *
- * The catalog only selects what is compared here. The caller that folds the rest must ensure that it does not concern a
- * settled message; see `ImpliedCatalog.agrees`.
+ * The caller must ensure that the records it folds do not concern a settled message; see `ImpliedCatalog.agrees`.
  */
 export class Settling {
   #messages = 0;
   #blobs = 0;
   #rows: SettledRows | undefined;
 
-  /** @param upTo the commit that the catalog has reached */
+  /** @param upTo the catalog's last commit */
   constructor(
     dir: string,
     private readonly upTo: number,
@@ -454,7 +451,7 @@ export class Settling {
     this.#rows = unlessTroubled(() => openSettledRows(dir));
   }
 
-  /** Returns a batch's records to fold, with settled records replaced by runs at the position of their facts. */
+  /** Returns the records to fold. Settled records are replaced by runs at the position of their facts. */
   left(segment: number, { commit, records, problems }: ReadBatch<Meaning>): readonly Placed[] {
     const rows = this.#rows;
     if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
@@ -487,7 +484,7 @@ class BatchSettling {
   messages = 0;
   blobs = 0;
   readonly #left: Placed[] = [];
-  /** Message records without a fact so far. */
+  /** Message records whose fact has not followed yet. */
   readonly #arrived = new Map<string, PlacedMessage>();
   /** Settled records that are still in `#left`. */
   readonly #settled = new Set<Placed>();
@@ -528,7 +525,7 @@ class BatchSettling {
     }
   }
 
-  /** Settles the arrival of a message from the same batch, if the catalog has matching rows. */
+  /** Settles a message that arrived in the same batch, if the catalog has matching rows. */
   #settle(fact: Fact): SettledRun | undefined {
     // An accepted or assumed message has an additional event.
     if (fact.fact !== 'appeared' || fact.accepted !== undefined || fact.assumedFrom !== undefined) {
@@ -573,38 +570,38 @@ function joined(a: SettledRun, b: SettledRun): SettledRun {
 }
 
 export interface SegmentChecker {
-  /** Useful number of concurrent calls. */
+  /** Number of calls that can run concurrently. */
   readonly width: number;
-  /** Yields the reports of a file in the log as it is read, and throws its errors. */
+  /** Yields a file's reports as it is read, and throws its errors. */
   check(job: SegmentJob): AsyncIterable<SegmentReport>;
   /** Returns the messages that cannot be rebuilt or do not match their id. */
   rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
   structure(dir: string): Promise<readonly string[]>;
-  /** See `contradictingTables`, including its errors. */
+  /** See `contradictingTables`. */
   contradictions(dir: string): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
-/** A log file to read completely. Plain data: it may be sent to another thread. */
+/** A log file to read. Plain data, because it is sent to another thread. */
 export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
-  /** The generation to read; default: the active one. */
+  /** Default: the active one. */
   readonly generation?: number;
-  /** True for the last segment: data after its last commit is unfinished work, not damage. */
+  /** True for the last segment, where data after the last commit is unfinished work and not damage. */
   readonly last: boolean;
-  /** The highest commit known to a catalog or checkpoint: errors up to it are damage anywhere. */
+  /** The highest commit known to a catalog or checkpoint. Up to it, any error is damage. */
   readonly seen: number;
   /** Checks every SHA-256 and rebuilds every message; otherwise only CRCs. */
   readonly full: boolean;
-  /** Settles messages up to this commit against the catalog; see `Settling`. Default: none. */
+  /** Settles messages up to this commit; see `Settling`. */
   readonly settleUpTo?: number;
 }
 
-/** Messages to rebuild from anywhere in the log. Plain data, like `SegmentJob`. */
+/** Messages to rebuild from anywhere in the log. Plain data. */
 export interface MessagesJob {
   readonly dir: string;
-  /** Undefined if a message's position is unknown: it fails. */
+  /** A message without a position fails. */
   readonly messages: ReadonlyMap<MessageId, Position | undefined>;
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
@@ -615,19 +612,18 @@ export type ThreadJob =
   | { readonly what: 'structure' | 'contradictions'; readonly dir: string }
   | { readonly what: 'intact'; readonly file: FileToProve };
 
-/** A segment file, at any path. */
 interface FileToProve extends SegmentFile {
   readonly path: string;
   readonly sealed: boolean;
 }
 
-/** The results of reading a log file, in file order. */
+/** Reports on a log file, in file order. */
 export type SegmentReport =
-  /** First, if the file can be opened: the header, which shows whether it continues the chain. */
+  /** Comes first, if the file can be opened. */
   | {
       readonly what: 'begin';
       readonly archiveId: string;
-      /** The preceding commit, from the segment's header. */
+      /** The preceding commit, according to the segment's header. */
       readonly before: ChainState;
       readonly generation: number;
     }
@@ -652,13 +648,13 @@ export type SegmentReport =
       readonly message: MessageId;
       readonly blobs: readonly BlobHash[];
     }
-  /** Last, if the file can be opened. */
+  /** Comes last, if the file can be opened. */
   | {
       readonly what: 'end';
       readonly after: ChainState;
       readonly records: number;
       readonly messages: number;
-      /** Bytes of the message sources and of the file. */
+      /** Bytes of message sources, and of the file. */
       readonly rawBytes: number;
       readonly fileBytes: number;
       readonly settled: SettledCounts;
@@ -671,8 +667,8 @@ const MAX_THREADS = 4;
 const NEEDED_THREADS = 2;
 
 /**
- * Returns a checker that reads on worker threads. Two start at once, so that they load while the caller opens the
- * archive; others start on demand.
+ * Returns a checker that reads on worker threads. Two start immediately, to load while the caller opens the archive.
+ * Others start on demand.
  */
 export function checkerOnThreads(): SegmentChecker {
   const { width, pool } = threads();
@@ -681,7 +677,7 @@ export function checkerOnThreads(): SegmentChecker {
     width,
     check(job) {
       const reports = new Readable({ objectMode: true, read() {} });
-      // The consumer gets the error; until then it must not count as unhandled.
+      // The consumer receives the error. Until then, it must not count as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))
@@ -699,14 +695,13 @@ export function checkerOnThreads(): SegmentChecker {
   };
 }
 
-/** Reads segment files on worker threads. */
 export interface SegmentProver {
   /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed if required */
   intact(file: FileToProve): Promise<void>;
   close(): Promise<void>;
 }
 
-/** @param atOnce threads to start now, before the first segments arrive; others start on demand */
+/** @param atOnce threads to start before the first segments arrive; others start on demand */
 export function proverOnThreads(atOnce = 0): SegmentProver {
   const { pool } = threads();
   if (atOnce > 0) pool.start(atOnce);

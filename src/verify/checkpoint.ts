@@ -20,8 +20,8 @@ import { verifyError } from './errors.ts';
 const DOMAIN = 'mailkeep checkpoint 1\n';
 
 /**
- * A signed statement of the last commit of an archive's log at a given time. A commit's hash covers everything before
- * it, so a checkpoint stored elsewhere proves later that nothing was changed or removed.
+ * A signed statement of an archive's last commit at some time. A commit's hash covers everything before it, so a
+ * checkpoint stored elsewhere proves later that nothing was changed or removed.
  */
 export interface Checkpoint extends LogHead {
   readonly mailkeep: 'checkpoint 1';
@@ -102,15 +102,15 @@ export function readCheckpoint(file: string): Checkpoint {
   return { ...said, signature };
 }
 
-/** Returns a public key's fingerprint: the start of the SHA-256 of its 32 bytes. */
+/** Returns the start of the SHA-256 of the key's 32 bytes. */
 export function fingerprintOf(publicKey: string): string {
   return digest('sha256', Buffer.from(publicKey, 'base64')).slice(0, 16);
 }
 
 /**
- * Reads a public key: 32 bytes in base64, or a file with these or a PEM key.
+ * Reads a public key: 32 bytes in base64, or a file that contains them or a PEM key.
  *
- * @returns the key as in a checkpoint
+ * @returns 32 bytes in base64, as in a checkpoint
  * @throws `checkpoint-public-key`
  */
 export function readPublicKey(given: string, file: string): string {
@@ -138,7 +138,6 @@ function pemKey(text: string): string | undefined {
     const key = createPublicKey(text);
     return key.asymmetricKeyType === 'ed25519' ? rawOf(key) : undefined;
   } catch {
-    // Not a key: the caller reports it.
     return undefined;
   }
 }
@@ -147,7 +146,7 @@ function signed(said: Omit<Checkpoint, 'signature'>): Buffer {
   return Buffer.from(`${DOMAIN}${canonicalJson(said)}`, 'utf8');
 }
 
-/** Returns the public part of a signing key as in a checkpoint: 32 bytes in base64. */
+/** Returns 32 bytes in base64, as in a checkpoint. */
 export function publicKeyOf(key: KeyObject): string {
   return rawOf(createPublicKey(key));
 }
@@ -158,7 +157,7 @@ function rawOf(key: KeyObject): string {
 }
 
 /**
- * Returns the file of an archive's signing key (Ed25519, PKCS #8, PEM); creates it if missing.
+ * Returns the file with an archive's signing key (Ed25519, PKCS #8, PEM), and creates it if missing.
  *
  * @throws usage-save-failed
  */

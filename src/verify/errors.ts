@@ -1,7 +1,7 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
-/** Findings listed in one sentence. */
+/** Findings quoted in one sentence. */
 const MAX_NAMED = 3;
 
 function listed(findings: readonly string[], found: number): string {
@@ -12,7 +12,7 @@ function listed(findings: readonly string[], found: number): string {
 
 export const verifyError = defineErrors({
   usage: {
-    /** The file is not a checkpoint, or cannot be read for a system `reason`. */
+    /** Without a `reason`, the file is not a checkpoint. */
     'checkpoint-unreadable': ({ file, reason }: { file: string; reason?: string }) =>
       reason === undefined
         ? [`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.']
@@ -33,7 +33,7 @@ export const verifyError = defineErrors({
       `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
       'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
     ],
-    /** No import with this number was recorded; `runs` is the number of recorded imports. */
+    /** `runs` counts the recorded imports. */
     'import-unknown-run': ({ run, runs }: { run: number; runs: number }) => [
       runs === 0
         ? `The archive has no record of import ${run}, or of any other import.`
@@ -46,12 +46,12 @@ export const verifyError = defineErrors({
       `The signature of the checkpoint ${file} is invalid: the file was changed.`,
       'Use another copy of it. This result says nothing about the archive.',
     ],
-    /** A checkpoint was signed with a different key than expected; both as fingerprints. */
+    /** Keys are given as fingerprints. */
     'checkpoint-other-key': (f: { file: string; found: string; wanted: string }) => [
       `The checkpoint ${f.file} was signed with key ${f.found}, not with ${f.wanted}.`,
       'It proves nothing about what the owner of that key signed. Use another copy of it.',
     ],
-    /** A verification found damaged bytes; `found` is the number of findings, `findings` are the first ones. */
+    /** `found` counts all findings, `findings` are the first ones. */
     'archive-damaged': ({
       found,
       findings = [],
@@ -66,7 +66,7 @@ export const verifyError = defineErrors({
     ],
   },
   disk: {
-    /** A verification ended before it had read everything. */
+    /** A verification stopped before it had read everything. */
     'verification-not-made': ({ reason }: { reason: string }) => [
       `The archive could not be verified: ${reasonText(reason)}.`,
       'Run "mailkeep verify" to see why.',
@@ -102,14 +102,14 @@ export const retentionError = defineErrors({
       `Nothing was removed: a hold of the configuration (${hold}) keeps ${counted(messages, 'message')} of it.`,
       'If the hold no longer applies, remove it from retention.hold in the configuration.',
     ],
-    /** The daemon cannot finish a `forget`, because it cannot rebuild the catalog it has open. */
+    /** The daemon cannot finish a `forget`, because it has the catalog open that must be rebuilt. */
     'forget-unfinished': () => [
       '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
       'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
     ],
   },
   config: {
-    /** A hold's query is invalid: `other-moment`, `unknown-name`, or the parser's error text. */
+    /** `problem` is `other-moment`, `unknown-name` or the parser's error text. */
     'retention-bad-hold': ({ query, problem }: { query: string; problem: string }) => [
       `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
       'See retention.hold in the configuration.',

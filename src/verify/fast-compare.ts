@@ -14,7 +14,7 @@ import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 
 /**
- * Compares the catalog with the log row by row, and returns the number of differing rows. Yields to the event loop
+ * Compares the catalog with the log row by row, and returns the number of rows that differ. Yields to the event loop
  * regularly.
  *
  * @throws AbortError; `catalog-damaged`
@@ -76,8 +76,8 @@ function concerned(
 }
 
 /**
- * Result of comparing the catalog. `missing` and `other-version` are not damage, because it can be rebuilt.
- * `unreadable` means that the system refused access, and proves nothing.
+ * `missing` and `other-version` are not damage, because the catalog can be rebuilt. `unreadable` means that the system
+ * refused access, which proves nothing.
  */
 export type CatalogState =
   | 'equal'
@@ -93,8 +93,8 @@ export type Grown = ReturnType<typeof openGrown>;
 /**
  * Opens the catalog to check, and adds damage to the findings.
  *
- * @returns `unread`: why it cannot be read, as a system or SQLite error name; `reached`: the catalog's last commit,
- * which the log must contain
+ * @returns `unread`: why it cannot be read, as a system or SQLite error name; `reached`: its last commit, which the log
+ * must contain
  */
 export function openGrown(dir: string, findings: Findings) {
   const without = (state: CatalogState, unread: string | null = null) => ({
@@ -116,8 +116,8 @@ export function openGrown(dir: string, findings: Findings) {
 }
 
 /**
- * Looks up the messages of findings in the catalog. If the catalog fails, keeps the error in `trouble` for its own
- * verdict; later findings have no names.
+ * Looks up the messages of findings in the catalog. If the catalog fails, `trouble` keeps the error for the verdict,
+ * and later findings have no names.
  */
 export class Witness implements Concerns {
   trouble: CatalogTrouble | undefined;
@@ -155,7 +155,6 @@ export class Witness implements Concerns {
   }
 }
 
-/** An error that prevents comparing a catalog. */
 export interface CatalogTrouble {
   readonly state: 'damaged' | 'unreadable';
   readonly detail: string;
@@ -167,7 +166,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
   'catalog-disk-full',
 ]);
 
-/** Returns the catalog trouble for an error; rethrows unrelated errors. */
+/** Rethrows errors that are not about the catalog. */
 export function troubleOf(error: unknown): CatalogTrouble {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);
@@ -176,13 +175,13 @@ export function troubleOf(error: unknown): CatalogTrouble {
   throw error;
 }
 
-/** Verification progress of a segment's messages. */
+/** How far a segment's messages have been verified. */
 export interface SegmentCheckup {
-  /** Time at which all records below `covered` were last verified, milliseconds since the epoch; 0 for never. */
+  /** When all records below `covered` were last verified, in milliseconds since the epoch; 0 for never. */
   readonly at: number;
   /** Ordinals below this were verified at least once. */
   readonly covered: number;
-  /** The next ordinal of the current round; 0 for none. */
+  /** The next ordinal in the current round; 0 between rounds. */
   readonly next: number;
   /** The ordinal after the last message at that time; 0 if an earlier version did not record it. */
   readonly end: number;
@@ -195,7 +194,7 @@ interface Checkups {
   set(segment: number, checkup: SegmentCheckup): void;
 }
 
-/** Returns segments in verification order: never verified first, then the least recently verified. */
+/** Orders segments for verification: first those never verified, then the least recently verified. */
 export function leastRecentlyVerified(
   segments: readonly StoredSegment[],
   checkup: (segment: number) => SegmentCheckup,
@@ -216,7 +215,7 @@ export type Sampling = Awaited<ReturnType<typeof verifySample>>;
 /** Rebuilds and hashes messages, least recently verified first, and records the progress. */
 export async function verifySample(options: {
   readonly segments: readonly StoredSegment[];
-  /** Returns the messages of a segment from an ordinal on, in order. */
+  /** Returns the messages in a segment from an ordinal on, in order. */
   readonly messagesIn: (
     segment: number,
     from: number,
@@ -261,7 +260,7 @@ export async function verifySample(options: {
   return {
     checked,
     of,
-    /** The oldest verification among all messages; null if some were never verified. */
+    /** The oldest verification of any message; null if some were never verified. */
     oldest: times.length === 0 || oldest === 0 ? null : oldest,
     found: findings.count,
     findings: findings.kept,
@@ -282,7 +281,7 @@ function checkupAfter(
     : { ...before, next: reached, end };
 }
 
-/** Reads a message; adds a finding if it cannot be read as stored. */
+/** Adds a finding for a message that cannot be read as stored. */
 async function isSound(
   reader: LogReader,
   id: MessageId,

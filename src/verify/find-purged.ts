@@ -14,13 +14,13 @@ import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 
-/** A record still in the log, with the data for deciding about it; blobs have only their hash. */
+/** A committed record that has not been purged. */
 type WalkedRecord =
   | { readonly kind: 'blob'; readonly hash: BlobHash }
   | { readonly kind: 'message'; readonly id: MessageId; readonly blobs: readonly BlobHash[] }
   | { readonly kind: 'fact'; readonly fact: Fact };
 
-/** A record's position: the same in every generation of its segment. */
+/** A position that is the same in every generation of the segment. */
 interface RecordAt {
   readonly segment: number;
   readonly ordinal: number;
@@ -29,10 +29,10 @@ interface RecordAt {
 }
 
 /**
- * Yields every committed record with payload, in log order. Damage anywhere is an error: an incomplete log cannot show
- * which data is shared.
+ * Yields every committed record with payload, in log order. Any damage is an error, because an incomplete log cannot
+ * show which data is shared.
  *
- * @param store source of segments missing from the folder, fetched as needed
+ * @param store source of segments missing from the folder, which are fetched as needed
  * @throws `log-damaged`; the signal's reason; errors of fetching a segment
  */
 async function* walkLog(
@@ -100,19 +100,19 @@ interface Episode {
   readonly records: RecordAt[];
 }
 
-/** Facts about attempts to fetch a listed message with one fingerprint. */
+/** Facts about attempts to fetch a listed message, by its fingerprint. */
 interface Attempts {
   readonly records: RecordAt[];
   readonly kept: Set<BlobHash>;
 }
 
-/** The facts of a place to remove, and the blobs that the remaining facts still need. */
+/** The facts at a place that go, and the blobs that the remaining facts still need. */
 interface StorySplit {
   readonly going: readonly RecordAt[];
   readonly stillKept: ReadonlySet<BlobHash>;
 }
 
-/** The facts about one place by message, in log order: a uid whose message was replaced has several. */
+/** The facts about one place in log order. A uid may have had several messages, one after another. */
 class PlaceStory {
   readonly #episodes: Episode[] = [];
   readonly #attempts = new Map<string, Attempts>();
@@ -180,18 +180,19 @@ class PlaceStory {
 }
 
 /**
- * Tracks which folder a path meant at each point in the log. Facts use the path of their time; a rename moves a
+ * Tracks which folder a path means at each point in the log. Facts use the path at their time, and a rename moves a
  * folder's places to another path.
  *
- * A key depends only on the renames so far, so two readings of a log give the same keys even for different places.
+ * A key depends only on the renames before it, so both readings of the log give the same keys even if they look at
+ * different places.
  */
 export class FolderIdentities {
-  /** Renamed folders: the folder that a path means now. */
+  /** The folder that a path means after a rename. */
   readonly #renamed = new Map<string, string>();
-  /** Renames away from each path: the next folder of that name is a new one. */
+  /** Counts renames away from a path, because the next folder with that path is a new one. */
   readonly #left = new Map<string, number>();
 
-  /** Applies a fact; call it for every fact, in log order. */
+  /** Applies a fact. Call it for every fact, in log order. */
   note(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
@@ -202,7 +203,7 @@ export class FolderIdentities {
     this.#renamed.set(text(host, mailbox, to), moved);
   }
 
-  /** Returns a place's key, which stays the same through renames. */
+  /** Returns a key for a place that renames do not change. */
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
     return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
   }
@@ -218,7 +219,7 @@ function text(host: string, mailbox: string, folder: string): string {
 
 interface Wanted {
   readonly messages: ReadonlySet<MessageId>;
-  /** Places of incomplete messages, by current folder path, each with the id that represents it. */
+  /** Places of incomplete messages, with current folder paths, by the id that represents the message. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
   /** Parts of mailboxes, with the message id in the fact that records their removal. */
   readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
@@ -228,20 +229,20 @@ interface Wanted {
 interface Shared {
   readonly message: MessageId;
   readonly blob: BlobHash;
-  /** A remaining message; null if a blob kept for an incomplete message is identical. */
+  /** Null if the blob is only kept for an incomplete message. */
   readonly with: MessageId | null;
 }
 
 export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
 
 /**
- * Finds all records about these messages in two readings of the log. These are every copy of their sources, blobs that
- * no other message uses, and every fact about them.
+ * Finds all records about these messages: every copy of their sources, blobs that no other message uses, and every fact
+ * about them. Reads the log twice.
  *
- * The caller holds the lock: the result is valid until the next append.
+ * The caller holds the lock, and the result is valid until the next append.
  *
  * @param segments source of segments missing from the folder; default: all are local
- * @throws `log-damaged`: unreadable data may share what would be removed
+ * @throws `log-damaged`, because unreadable data may share what would be removed
  */
 export async function surveyPurge(
   files: FileLayer,
@@ -300,16 +301,16 @@ export async function surveyPurge(
       going.push(...(copies.get(blob) ?? []));
     }
   }
-  /** Commits of the removed records. */
+  /** Commits that contain removed records. */
   const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
   return { records: bySegment(going), commits, blobs, shared };
 }
 
 interface Concerned {
   readonly records: readonly RecordAt[];
-  /** Candidate blobs, each with a message that uses it. */
+  /** Blobs that may go, each with a message that uses it. */
   readonly blobs: ReadonlyMap<BlobHash, MessageId>;
-  /** Places where one of the messages ever was, or whose incomplete message is forgotten. */
+  /** Places that had one of the messages, or whose incomplete message is forgotten. */
   readonly places: ReadonlySet<string>;
   readonly quarantined: ReadonlySet<string>;
 }
@@ -346,7 +347,7 @@ async function concerned(
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
       if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
     } else if (fact.fact === 'purged' && fact.again === true && wanted.messages.has(fact.message)) {
-      // The message arrived again: incomplete attempts at these places belong to it.
+      // The message arrived again, so incomplete attempts at these places belong to it.
       for (const place of fact.places ?? []) {
         places.set(folders.keyOf(place), fact.message);
         quarantined.add(folders.keyOf(place));

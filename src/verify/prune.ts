@@ -20,34 +20,34 @@ import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
 import type { Survey } from './find-purged.ts';
 
-/** The configured retention in whole days; null keeps mail for ever. */
+/** In whole days; null keeps mail for ever. */
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
-/** A deleted message's place; times are milliseconds since the epoch. */
+/** Where a deleted message was. Times are milliseconds since the epoch. */
 export interface EndedPlace {
   readonly folderId: number;
-  /** Resource id and address: rules may use either. */
+  /** Rules may use the resource id or the address. */
   readonly mailbox: string;
   readonly address: string;
   readonly folder: string;
   readonly isDrafts: boolean;
   readonly endedAt: number;
-  /** Time since which the service is proven not to have it, by the latest reconciliation; null for no proof. */
+  /** Since when the latest reconciliation proves that the service does not have it; null without proof. */
   readonly confirmedAt: number | null;
-  /** The account that listed its mailbox still lists it. */
+  /** The mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
-  /** Its folder can be written in a fact. */
+  /** A fact can refer to the folder. */
   readonly isNameable: boolean;
 }
 
 export interface Candidate {
   readonly onHold: boolean;
-  /** At least one; all are ended. */
+  /** At least one, all of them ended. */
   readonly places: readonly EndedPlace[];
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
-/** Why a message is kept; the reason to resolve first if several apply. */
+/** If several reasons apply, the one to resolve first. */
 export type KeepReason =
   | 'hold'
   | 'no-rule'
@@ -65,9 +65,9 @@ export const DAY_MS = 86_400_000;
 /** A second check, at least this much later, must confirm a deletion. */
 const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
-/** Decides about messages, newest first: `keepAtLeast` counts in that order. Pure; time is an argument. */
+/** Decides about messages, newest first, because `keepAtLeast` counts them. Pure: time is an argument. */
 export class PrunePlanner {
-  /** Ended messages counted so far, by folder. */
+  /** Number of ended messages in each folder. */
   readonly #met = new Map<number, number>();
 
   constructor(
@@ -75,7 +75,7 @@ export class PrunePlanner {
     private readonly now: number,
   ) {}
 
-  /** Prunes a message only if all of its places may go. */
+  /** Prunes a message only if all its places may go. */
   decide({ onHold, places }: Candidate): Verdict {
     const isKept = this.#isAmongNewest(places);
     if (onHold) return keep('hold');
@@ -134,7 +134,7 @@ function keep(reason: KeepReason): Verdict {
 
 /** Tolerated difference between the clocks of two machines. */
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** Without a commit for this long, the clock is probably wrong; otherwise a sync must run first. */
+/** After this long without a commit, the clock is probably wrong. If it is right, a sync must run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
 /** Compares a clock with the time of the last commit; undefined if it is plausible. */
@@ -143,7 +143,7 @@ export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
 }
 
-/** Maximum messages pruned per run: the plan is held in memory. */
+/** Per run, because the plan is held in memory. */
 const MAX_MESSAGES = 100_000;
 
 interface PlannedMessage {
@@ -164,15 +164,15 @@ export type PrunePlan = ReturnType<typeof planPrune>;
 interface Known {
   readonly ended: EndedQueries;
   readonly now: number;
-  /** Mailboxes on hold, by address or resource id. */
+  /** By address or resource id. */
   readonly heldMailboxes: readonly string[];
-  /** Docids on hold by queries. */
+  /** Docids. */
   readonly held: ReadonlySet<number>;
-  /** Returns whether an account's last listing includes this mailbox. */
+  /** Returns whether the mailbox is in its account's latest listing. */
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 
-/** Decides about every message deleted from all folders, with reasons. */
+/** Decides about every message that was deleted from all folders. */
 export function planPrune(policy: Policy, known: Known) {
   const { ended, now, held, heldMailboxes } = known;
   const planner = new PrunePlanner(policy, now);
@@ -224,10 +224,10 @@ export function purgedFact(
   };
 }
 
-/** The time since which each folder is proven not to contain its ended messages. */
+/** Since when each folder is proven not to contain its ended messages. */
 class Confirmations {
   readonly #folders: ReadonlyMap<number, number>;
-  /** The latest per mailbox: listing a mailbox also confirms that a missing folder is gone. */
+  /** The latest proof in each mailbox. Listing the mailbox also confirms that a missing folder is gone. */
   readonly #mailboxes = new Map<string, number>();
 
   constructor(ended: EndedQueries) {
@@ -255,7 +255,7 @@ function endedPlace(
   return {
     ...{ folderId, mailbox, address, folder, isNameable },
     isDrafts: specialUse === '\\Drafts',
-    // Only a damaged log has an end without a time: treat it as most recent.
+    // Only a damaged log has an end without a time. Treat it as the most recent one.
     endedAt: endedAt ?? Number.POSITIVE_INFINITY,
     confirmedAt: confirmations.of(place),
     isReachable: isReachable(host, mailbox),
@@ -267,7 +267,7 @@ function add<R>(sums: Map<R, Sum>, reason: R, bytes: number): void {
   sums.set(reason, { messages: sum.messages + 1, bytes: sum.bytes + bytes });
 }
 
-/** Storage of the purge journal and the rewritten segments; default: the log's disk. */
+/** Where the purge journal and the rewritten segments are stored; default: next to the log. */
 export interface PurgePlaces {
   readonly purges?: PurgeJournal | undefined;
   readonly segments?: SegmentStore | undefined;
@@ -276,12 +276,12 @@ export interface PurgePlaces {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes the purge journal, then records the removal in the log with one commit. From then on it is decided, and
+ * Writes the purge journal, then records the removal in the log with one commit. After that it is decided, and
  * `compactPurged` must be called until it returns.
  *
  * @param facts one per message, without the survey's blobs
- * @param survey made since the last commit
- * @throws `disk-full` and other write errors: nothing is decided then
+ * @param survey must be newer than the last commit
+ * @throws `disk-full` and other write errors: nothing is decided
  */
 export async function journalPurge(
   files: FileLayer,
@@ -308,8 +308,8 @@ export async function journalPurge(
 }
 
 /**
- * Returns the decided but unfinished purge, if any, with the number of messages to remove. Facts about parts of
- * mailboxes are not counted as messages. Drops a purge that was journaled but never decided.
+ * Returns the purge that is decided but unfinished, with the number of messages to remove. A fact about parts of
+ * mailboxes does not count as a message. Drops a purge that was journaled but never decided.
  */
 export async function decidedPurge(
   files: FileLayer,
@@ -335,7 +335,6 @@ export async function decidedPurge(
   return undefined;
 }
 
-/** Records that the purge is complete. */
 export async function endPurge(
   files: FileLayer,
   dir: string,
@@ -351,21 +350,21 @@ export interface Compacted {
   readonly bytesAfter: number;
 }
 
-/** Segments rewritten before their old files are removed: the disk needs room for this many. */
+/** Segments to rewrite before their old files are removed. The disk needs space for them. */
 const DROP_EVERY = 4;
 
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
-  /** Codec of rewritten segments. */
+  /** For the rewritten segments. */
   readonly codec: ArchiveCodec;
   readonly sealer: Sealer;
 }
 
 /**
  * Rewrites every segment with data of a decided purge, and removes the old files. It starts with the last segment, so
- * that no fact outlives the facts it depends on. The log then implies the same catalog throughout. This requires a
- * catalog that has durably reached the purge's commit: a power cut must not restore an older one.
+ * that no fact outlives the facts it depends on and the log always implies the same catalog. The catalog must first
+ * reach the purge's commit durably, because a power cut must not restore an older one.
  *
  * @throws `disk-full` and other write errors, `log-damaged`, `purge-interrupted`: the same call resumes
  */
@@ -392,7 +391,7 @@ export async function compactPurged(
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;
-    // A file sealed before the purge contains removed data: do not reuse it.
+    // A file sealed before the purge contains removed data, so do not reuse it.
     if (written % DROP_EVERY === 0) await dropReplaced(files, dir, store, waiting);
   }
   await dropReplaced(files, dir, store, waiting);
@@ -400,8 +399,8 @@ export async function compactPurged(
 }
 
 /**
- * Removes files next to the log that may contain forgotten bytes: set-aside tails and files replaced by a repair. The
- * log is complete without them; otherwise nothing could have been forgotten.
+ * Removes files next to the log that may contain forgotten bytes: tails that were set aside, and files that a repair
+ * replaced. The log is complete without them, or nothing could have been forgotten.
  */
 export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
@@ -412,7 +411,7 @@ export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
   await syncing(folder, () => files.syncFolder(folder));
 }
 
-/** Removes replaced files immediately, without a grace period. */
+/** Removes replaced files without a grace period. */
 async function dropReplaced(
   files: FileLayer,
   dir: string,

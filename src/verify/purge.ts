@@ -58,19 +58,19 @@ import {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** A message to forget; with a place, the incomplete message there, represented by the id. */
+/** A message to forget. If it has a place, the id stands for the incomplete message there. */
 export interface Forgetting {
   readonly message: MessageId;
   readonly place?: Place;
 }
 
-/** The facts of a forget and the positions of the data; without facts, nothing is left to do. */
+/** Without facts, nothing is left to do. */
 export interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
   readonly survey: Survey;
 }
 
-/** Finds the records to forget in the log; skips messages no longer in the archive. @throws log-damaged */
+/** Finds the records to forget. Skips messages that are no longer in the archive. @throws log-damaged */
 export async function planForget(
   { catalog, dataDir, segments }: Writer,
   chosen: readonly Forgetting[],
@@ -88,7 +88,7 @@ export async function planForget(
     const purged = purgedMessage({ catalog }, message);
     const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
     if (fact === undefined) continue;
-    // Pruned messages may return; forgotten ones may not.
+    // Pruned messages may return, forgotten ones may not.
     (purged?.reason === 'forgotten' ? already : fresh).push(fact);
     if (place !== undefined && purged === undefined) quarantined.set(message, place);
     else messages.add(message);
@@ -100,9 +100,9 @@ export async function planForget(
 }
 
 /**
- * Records a forget in the log; from then on it is decided. Nothing else may commit between the plan and this call.
+ * Records a forget in the log, which decides it. Nothing else may commit between the plan and this call.
  *
- * @throws disk-full and similar errors: nothing is decided then
+ * @throws disk-full and similar errors: nothing is decided
  */
 export async function journalForget(
   { catalog, dataDir, log, purges, segments }: Writer,
@@ -133,9 +133,9 @@ function keyOf({ host, mailbox, folder, generation, uid }: Place): string {
 }
 
 /**
- * Records a pruning plan in the log; from then on it is decided. Nothing else may commit meanwhile.
+ * Records a pruning plan in the log, which decides it. Nothing else may commit between the plan and this call.
  *
- * @throws log-damaged, disk-full and similar errors: nothing is decided then
+ * @throws log-damaged, disk-full and similar errors: nothing is decided
  */
 export async function journalPrune(
   writer: Writer,
@@ -149,7 +149,7 @@ export async function journalPrune(
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
 }
 
-/** Context of a plan: the time, the names that a hold's query may use, and messages for invalid ones. */
+/** The time, the names that a hold's query may use, and the texts for invalid holds. */
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
 
 /**
@@ -185,7 +185,7 @@ export function plannedPrune(
   });
 }
 
-/** A misunderstood hold would protect nothing, so any doubt is an error. */
+/** Any doubt about a hold is an error, because a misunderstood hold would protect nothing. */
 function heldByQueries(
   context: PlanningContext,
   catalog: Catalog,
@@ -220,8 +220,8 @@ function heldByQueries(
 }
 
 /**
- * Completes a decided purge from any command. If messages were forgotten, it closes the given writer, because the
- * catalog is rebuilt.
+ * Completes a decided purge, whichever command decided it. If messages were forgotten, it closes the writer to rebuild
+ * the catalog.
  *
  * @returns the rewritten segments, and whether the writer is closed; undefined if no purge was decided
  * @throws purge-interrupted, disk-full and similar errors: the same command continues
@@ -257,7 +257,7 @@ export async function finishPurge(
   return { ...compacted, closed: true };
 }
 
-/** Builds a new catalog file, in which no page contains forgotten data, and removes old ones set aside by repairs. */
+/** Builds a new catalog file, so that no page contains forgotten data. Removes old files that repairs set aside. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
   await rebuild({ dir, signal });
   for (const name of readdirSync(dir)) {
@@ -269,7 +269,7 @@ async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
 /** Rewrites segments that use another codec, in order, one at a time. */
 export class Compaction {
   readonly #damaged: MailkeepError[] = [];
-  /** Segments before this one are done: newer ones are sealed with this process's codec. */
+  /** Segments before this one are done. Newer ones are sealed with this process's codec. */
   #next = 1;
 
   constructor(private readonly writer: Writer) {}
@@ -278,7 +278,7 @@ export class Compaction {
    * Rewrites the next segment, if any.
    *
    * @param leastFree bytes that must stay free while both files exist; otherwise nothing is done
-   * @returns all damage found so far, and whether unexamined segments are left
+   * @returns all damage found since the start, and whether unexamined segments are left
    */
   async step(leastFree: number, signal: AbortSignal) {
     const { dataDir: dir, codec, sealer, sources, segments } = this.writer;
@@ -323,13 +323,13 @@ export interface CompactResult {
   readonly bytesBefore: number;
   /** Null for a dry run. */
   readonly bytesAfter: number | null;
-  /** Segments with another codec that were not reached. */
+  /** Segments with another codec that an interrupted run did not reach. */
   readonly remaining: number;
   readonly interrupted: boolean;
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Returns what `compactArchive` would rewrite, without writing. */
+/** Returns what `compactArchive` would rewrite. */
 export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
   const { segments, damaged } = survey(dir, codec);
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
@@ -343,7 +343,7 @@ export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult 
  * Rewrites the sealed segments whose codec is not `codec`, holding the archive's lock.
  *
  * @param progress called after each segment with the examined and total numbers
- * @param store the archive's segments: all are fetched first, and each is published once rewritten
+ * @param store all its segments are fetched first, and each is published once rewritten
  * @throws archive-in-use, network-file-system: nothing was changed
  * @throws errors of fetching and publishing a segment
  * @throws disk-full and other write errors: rewritten segments stay, and the next run continues
@@ -398,7 +398,7 @@ async function compactAll(
   };
 }
 
-/** Removes leftovers of a killed run: unfinished files and replaced generations. */
+/** Removes the unfinished files and replaced generations that a killed run left. */
 async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
@@ -422,7 +422,7 @@ function survey(dir: string, codec: ArchiveCodec) {
 type ImportRun = ReturnType<typeof importRuns>[number];
 
 /**
- * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` the first and
+ * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` are the first and
  * last. A killed import ends where the next one starts.
  */
 export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
@@ -440,13 +440,13 @@ export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   });
 }
 
-/** Returns the data that an import added and that still exists. */
+/** Returns the part of an import that still exists. */
 export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Removable {
   const { mailbox } = importedMailbox(run.mailbox);
   return ended.removable([{ host: IMPORT_HOST, mailbox, commits: run.commits }]);
 }
 
-/** Returns the import with this number. @throws import-unknown-run */
+/** @throws import-unknown-run */
 export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: number): ImportRun {
   const runs = importRuns(state);
   const found = runs.find(({ run }) => run === wanted);
@@ -487,8 +487,8 @@ export function refuseHeld(
 }
 
 /**
- * Finds the records to remove with parts of mailboxes: all facts about them, and messages not used elsewhere. Such
- * messages may return, from a service or another import.
+ * Finds the records to remove with parts of mailboxes: all facts about them, and messages that no other part uses.
+ * These messages may return, from a service or another import.
  *
  * @throws log-damaged
  */
@@ -497,7 +497,7 @@ export async function planRemoval(
   { parts, going }: Removable,
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
-  // A fact needs a message: use a random id.
+  // A fact needs a message, so use a random id.
   const message = randomBytes(32).toString('hex');
   const facts: PurgedFact[] = [
     { fact: 'purged', message, reason: 'forgotten', removed: parts },

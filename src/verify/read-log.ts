@@ -19,13 +19,13 @@ import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash } from '../core/types.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
-/** A record's meaning for the catalog; a fact also as its JSON text, already checked. */
+/** What a record means for the catalog. A fact also has its JSON text. */
 export type Meaning =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
   | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
 
-/** Batches for another thread, as JSON text: copying facts as objects costs more than folding them. */
+/** Batches for another thread, as JSON text, because copying facts as objects costs more than folding them. */
 export class PackedBatches {
   records = 0;
   #text = '';
@@ -46,7 +46,7 @@ export class PackedBatches {
     this.records += records.length;
   }
 
-  /** Returns the batches since the last call; undefined for none. */
+  /** Returns the batches since the last call; undefined if there are none. */
   taken(): string | undefined {
     const text = this.#text;
     this.#text = '';
@@ -55,7 +55,7 @@ export class PackedBatches {
   }
 }
 
-/** Hashes are hexadecimal and need no quoting. */
+/** Hashes are hexadecimal and need no escaping. */
 function fields(value: Meaning | SettledRun): string {
   switch (value.kind) {
     case 'settled':
@@ -74,9 +74,8 @@ type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
   | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
 
-/** Restores the batches of a segment from the text of `PackedBatches`. */
 export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
-  // Created by `PackedBatches` from validated facts.
+  // Written by `PackedBatches` from validated facts.
   const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
     readonly previous: string;
     readonly records: readonly PackedRecord[];
@@ -103,10 +102,9 @@ function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
   }
 }
 
-/** A commit vouched for by the catalog or a checkpoint. */
+/** A commit that the catalog or a checkpoint knows, so the log must contain it. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
-  /** The archive's id, if known. */
   readonly archiveId?: string;
 }
 
@@ -122,7 +120,7 @@ interface LogListener {
   progress?(progress: VerifyProgress): void;
 }
 
-/** Progress of reading the log; bytes of message sources. */
+/** Bytes are those of message sources. */
 export interface VerifyProgress {
   readonly segments: number;
   readonly of: number;
@@ -137,7 +135,7 @@ export interface LogTotals {
   readonly messages: number;
   readonly rawBytes: number;
   readonly fileBytes: number;
-  /** Data after the last commit: a writer is active or was interrupted. */
+  /** Data after the last commit, from a writer that is active or was interrupted. */
   readonly tail: Omit<Extract<SegmentReport, { what: 'tail' }>, 'what'> | null;
 }
 
@@ -159,9 +157,9 @@ export interface LogReading {
 
 /**
  * Reads every log file, several segments at a time, and reports the content in log order. Changes nothing and needs no
- * lock: later appends are left for the next run.
+ * lock. Later appends are left for the next run.
  *
- * @returns `settled`: records not passed to the listener, because the catalog has matching rows
+ * @returns `settled`: records that the listener did not receive, because the catalog has matching rows
  */
 export async function readLog(options: LogReading) {
   const { dir, files, checker, full, settleUpTo, listener, signal } = options;
@@ -196,10 +194,10 @@ export async function readLog(options: LogReading) {
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };
-  /** Vouched commits not found yet. */
+  /** Not found yet. */
   readonly #vouched: Set<VouchedCommit>;
   readonly #diverged: VouchedCommit[] = [];
-  /** Undefined at the start and after a lost segment: the next header is accepted. */
+  /** Undefined at the start and after a lost segment, when any header is accepted. */
   #chain: ChainState | undefined;
   #previous = 0;
   #segment = 0;
@@ -254,7 +252,7 @@ class Reading {
     }
   }
 
-  /** Checks replaced generations too: they are files of the log, so their damage counts. */
+  /** Checks replaced generations. They are part of the log, so their damage counts too. */
   async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
@@ -284,7 +282,7 @@ class Reading {
     }
   }
 
-  /** Called before any batch of the segment: batches after a gap must be folded as such. */
+  /** Called before the segment's batches, because batches after a gap must be folded differently. */
   #begin({ before, generation, archiveId }: Extract<SegmentReport, { what: 'begin' }>): void {
     this.#generation = generation;
     const expected =
@@ -319,8 +317,8 @@ class Reading {
 }
 
 /**
- * Finds blobs by positions in an archive's catalog. Positions are only hints: the bytes must match the hash. Callers
- * that find nothing wait until the log shows the position.
+ * Finds blobs by their positions in an archive's catalog. Positions are only hints, and the bytes must match the hash.
+ * A caller that finds nothing waits until the log shows the position.
  */
 export class BlobsByCatalog {
   #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
@@ -356,7 +354,7 @@ export class BlobsByCatalog {
       // A damaged row may contain anything, but reads require valid offsets.
       return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
     } catch (error) {
-      // Missing, damaged or of another version: the comparison reports it.
+      // Missing, damaged or from another version: the comparison reports it.
       if (!(error instanceof MailkeepError)) throw error;
       this.#useless = true;
       return false;

@@ -52,7 +52,7 @@ import { type Verification, verifyArchive } from './verify-archive.ts';
 interface MendedSegment {
   readonly segment: number;
   readonly generation: number;
-  /** Current paths of the files it replaces. */
+  /** Where the replaced files are now. */
   readonly putAside: readonly string[];
 }
 
@@ -64,11 +64,11 @@ interface MendLogOptions {
   readonly damaged: readonly number[];
   /** The last commit known to a catalog or checkpoint. */
   readonly expected: ExpectedCommit | undefined;
-  /** The log ends before that commit: search the copies for the rest. */
+  /** The log ends before that commit, so search the copies for the rest. */
   readonly endsEarly?: boolean;
-  /** The archive's id in hex, if known: files of other archives are ignored. */
+  /** In hex, if known. Files of other archives are ignored. */
   readonly archiveId?: string | undefined;
-  /** Which data can be trusted; undefined without copies. */
+  /** Undefined without copies. */
   readonly proof?: Proof | undefined;
 }
 
@@ -77,8 +77,8 @@ interface MendLogOptions {
  * never removed.
  *
  * A copy may have diverged since it was made, with the same id and an intact chain. Data found only in copies is
- * therefore accepted if its chain leads to a known commit: the next segment's header or the expected commit. That is
- * why the last segment comes first. The remaining data is accepted if it continues the local chain.
+ * therefore accepted if its chain leads to a known commit, which is the next segment's header or the expected commit.
+ * That is why the last segment comes first. The remaining data is accepted if it continues the local chain.
  */
 export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
   const segments = segmentsToMend(options);
@@ -93,7 +93,6 @@ export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]>
   return segments.flatMap((segment) => mended.get(segment) ?? []);
 }
 
-/** Returns the damaged or missing segments, in order. */
 function segmentsToMend({
   dir,
   files,
@@ -116,7 +115,7 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
 
 const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
 
-/** @param follows accept data only in copies if it continues the local chain, else if it leads to a known commit */
+/** @param follows whether data found only in copies must continue the local chain or lead to a known commit */
 async function mendOne(
   options: MendLogOptions,
   segment: number,
@@ -173,7 +172,7 @@ function startOf(
   return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
 }
 
-/** Returns the last commit in a local segment; undefined if none of its files is readable. */
+/** Returns undefined if no local file with the segment is readable. */
 function lastOf(files: FileLayer, dir: string, segment: number): ChainState | undefined {
   for (const generation of listSegments(files, dir).get(segment) ?? []) {
     const opened = openSegment(files, dir, { segment, generation });
@@ -212,12 +211,12 @@ function sourcesOf(
   );
 }
 
-/** Returns whether a segment belongs to an archive. An unknown id means no copies: local files are its own. */
+/** Without copies the id may be unknown, and local files belong to the archive. */
 function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
   return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
 }
 
-/** Reads footers with the archive's id, which works even if a file's header is damaged. */
+/** Reads the footers, which works even if a file's header is damaged. */
 function purgedIn(
   files: FileLayer,
   dir: string,
@@ -251,7 +250,7 @@ function hashesOfDamaged(sources: readonly OpenSegment[]): Set<string> {
   return wanted;
 }
 
-/** Returns a segment's last commit according to the next segment. */
+/** Returns a segment's last commit according to the header of the next segment. */
 function endOf(
   files: FileLayer,
   dirs: readonly string[],
@@ -295,7 +294,7 @@ interface SkippedCopy {
   readonly reason: string;
 }
 
-/** A segment of a copy that cannot be opened; the copy's other segments are still used. */
+/** The copy's other segments are still used. */
 interface SkippedSegment extends SkippedCopy {
   readonly file: string;
 }
@@ -304,13 +303,13 @@ interface ReadableCopies {
   readonly copies: readonly string[];
   readonly skippedCopies: readonly SkippedCopy[];
   readonly skippedSegments: readonly SkippedSegment[];
-  /** Unreadable files of the copies. */
+  /** Unreadable files in the copies. */
   readonly hidden: ReadonlySet<string>;
 }
 
 /**
- * Separates unreadable copies and segments: one hostile or broken copy must not block the others, nor one segment the
- * rest of its copy. Damage is not a reason to skip, nor is a pipe or folder in place of a segment.
+ * Sorts out unreadable copies and segments, so that one hostile or broken copy cannot block the others. Damage is not a
+ * reason to skip, nor is a pipe or folder in place of a segment.
  */
 function readableCopies(files: FileLayer, given: readonly string[]): ReadableCopies {
   const copies: string[] = [];
@@ -335,7 +334,6 @@ function readableCopies(files: FileLayer, given: readonly string[]): ReadableCop
   return { copies, skippedCopies, skippedSegments, hidden };
 }
 
-/** Counts the segment files of a copy, and lists unreadable and refused ones. */
 function segmentsOf(files: FileLayer, copy: string) {
   try {
     checkFormat(files, copy);
@@ -382,12 +380,12 @@ interface Wanted {
 }
 
 interface OtherCopy {
-  /** Returns unverified bytes; undefined if the copy has none. */
+  /** Returns unverified bytes. */
   read(wanted: Wanted): Buffer | undefined;
   close(): void;
 }
 
-/** Opens copies by their logs: they may have no catalog. */
+/** Reads the logs of copies, because they may have no catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]) {
   const others: OtherCopy[] = [];
   const skipped: SkippedCopy[] = [];
@@ -427,8 +425,8 @@ async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): 
 }
 
 /**
- * Returns the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
- * catalog's last commit. A copy alone is not sufficient: it may be of another archive.
+ * Determines the archive's id from local evidence: segment headers, its own checkpoints, or a copy that contains the
+ * catalog's last commit. A copy proves nothing by itself, because it may be of another archive.
  *
  * @returns the id in hex; undefined without evidence and without copies
  * @throws `repair-archive-unknown` without evidence, `repair-other-archive` for a copy of another archive: nothing was
@@ -455,7 +453,7 @@ function archiveIdOf(
   return known;
 }
 
-/** Returns the id in most log files: a single file may have been misplaced. */
+/** Returns the id in most log files, because a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
   for (const [segment, generations] of listSegments(files, dir)) {
@@ -475,12 +473,11 @@ function idOfCheckpoints(dir: string): string | undefined {
   return undefined;
 }
 
-/** Maximum files read from a folder of checkpoints: anyone may have filled that of a copy. */
+/** Maximum number of files to read, because anyone may have filled a copy's folder. */
 const MAX_CHECKPOINTS = 1000;
 
 /**
- * Yields a folder's checkpoints signed by this archive's own key, newest names first; none without a key or
- * checkpoints.
+ * Yields the checkpoints that this archive's own key has signed, newest names first.
  *
  * @param dir the archive
  * @param folder the archive or a copy
@@ -514,7 +511,7 @@ function statementIn(file: string) {
   }
 }
 
-/** A commit's hash covers the archive's id: a log with the catalog's last commit belongs to this archive. */
+/** A commit's hash covers the archive's id, so a log with the catalog's last commit belongs to this archive. */
 function idByCommit(
   files: FileLayer,
   dir: string,
@@ -544,38 +541,35 @@ interface ProofOptions {
   readonly dir: string;
   readonly files: FileLayer;
   readonly copies: readonly string[];
-  /** Segments to be repaired. */
   readonly segments: ReadonlySet<number>;
   readonly expected: ExpectedCommit | undefined;
-  /** Commits in manifests of copies, signed by a key of this archive. */
+  /** From manifests in copies that a key of this archive has signed. */
   readonly vouched: readonly ChainState[];
   /** In hex, if known. */
   readonly archiveId: string | undefined;
-  /** The user trusts all data of the copies. */
+  /** The user trusts all data in the copies. */
   readonly trustsCopies: boolean;
 }
 
 /** A copy with commits that nothing local proves. */
 interface UnprovenCopy {
   readonly copy: string;
-  /** Its last commit, and the last commit known locally. */
+  /** Its last commit, and the last one known locally. */
   readonly number: number;
   readonly known: number;
 }
 
-/** Which data about a damaged archive can be trusted. */
 interface Proof {
-  /** Returns what was deliberately forgotten, and until which commit: data stored again later is mail. */
+  /** Returns whether a record was deliberately forgotten. Data that was stored again later is mail. */
   readonly isForgotten: IsForgotten;
-  /** Trust level of each copy. */
   readonly believed: Believed;
   readonly unproven: readonly UnprovenCopy[];
 }
 
 /**
- * Reads the log and its copies, and determines which of the copies' commits lead to a known one. A commit is known from
- * the log, the catalog, or a checkpoint or manifest signed by this archive's own key. A commit's hash covers everything
- * before it. Anyone who can write to a copy can append purges: after the last known commit, a copy proves nothing.
+ * Reads the log and its copies to find the commits in copies that lead to a known one. A commit is known from the log,
+ * the catalog, or a checkpoint or manifest that this archive's own key has signed. A commit's hash covers everything
+ * before it. After the last known commit, a copy proves nothing, because anyone who can write to it can append purges.
  */
 async function proveCopies(options: ProofOptions): Promise<Proof> {
   const { dir, files, copies, segments, trustsCopies } = options;
@@ -614,7 +608,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
   return { isForgotten: purges.isForgotten, believed, unproven };
 }
 
-/** The locally known commits: each proves everything before it. */
+/** Each locally known commit proves everything before it. */
 class KnownCommits {
   readonly #hashes = new Map<number, string>();
   #reached: ChainState | undefined;
@@ -642,7 +636,7 @@ class KnownCommits {
     this.#reached = commit;
   }
 
-  /** Returns the highest known number; 0 for none. */
+  /** Returns 0 if no commit is known. */
   get last(): number {
     return Math.max(0, this.#reached?.number ?? 0, ...this.#hashes.keys());
   }
@@ -656,7 +650,7 @@ class KnownCommits {
   }
 }
 
-/** Deliberately forgotten messages and blobs, each with the commit until which that holds. */
+/** Messages and blobs that were deliberately forgotten, with the last commit to which that applies. */
 class Purges {
   readonly #until = new Map<string, number>();
 
@@ -686,7 +680,7 @@ class Purges {
   };
 }
 
-/** Yields the readable batches, skipping damage; none if FORMAT is damaged (purge marks are known without it). */
+/** Yields the readable batches. There are none if FORMAT is damaged, but purge marks are known without it. */
 async function* batchesIn(
   files: FileLayer,
   dir: string,
@@ -698,7 +692,7 @@ async function* batchesIn(
   }
 }
 
-/** Fetches a message's source again, or returns undefined. The caller checks the hash. */
+/** Fetches a message's source again, if possible. The caller checks the hash. */
 type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
 
 interface RepairOptions {
@@ -707,9 +701,9 @@ interface RepairOptions {
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
   readonly copies: readonly string[];
-  /** Commits in manifests of copies, signed by a key of this archive; default: none. */
+  /** From manifests in copies that a key of this archive has signed. */
   readonly vouched?: readonly ChainState[];
-  /** Trusts all data of the copies, including unproven commits. */
+  /** Trusts all data in the copies, including unproven commits. */
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
   /** Milliseconds since the epoch. */
@@ -725,32 +719,32 @@ export interface Repaired {
     readonly hash: string;
     readonly from: 'copy' | 'origin';
   }[];
-  /** Not recoverable. Recorded as missing until found, unless something was skipped: the next repair searches it. */
+  /** Recorded as missing unless a copy or segment was skipped. The next repair searches for them again. */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
-  /** Unreadable copies; nothing was taken from them. */
+  /** Nothing was taken from them. */
   readonly skippedCopies: readonly SkippedCopy[];
-  /** Unreadable segments of copies that were used. */
+  /** Unreadable segments in copies that were used. */
   readonly skippedSegments: readonly SkippedSegment[];
   /** Copies with commits after the last known one, which were not used. */
   readonly unproven: readonly UnprovenCopy[];
-  /** Why nothing could be appended to the log: its last segment is beyond repair. */
+  /** Why nothing could be appended to the log, whose last segment is beyond repair. */
   readonly unwritable: string | null;
 }
 
-/** Limits at which a batch is committed. */
+/** A batch is committed at either limit. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
 /**
- * Recovers damaged and missing bytes, accepts them only if their hash matches, and records unrecoverable ones. Deletes
- * nothing. Leaves the catalog unchanged: the caller rebuilds it.
+ * Recovers damaged and missing bytes if their hash matches, and records those that cannot be recovered. Deletes
+ * nothing. The caller rebuilds the catalog.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
  * @throws `disk-full` and other write errors: finished repairs are complete, and it can be repeated
  */
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const { dir, files = realFiles, checker, signal } = options;
-  // Treat unreadable sectors as damage; only the writer must see their errors.
+  // Treat unreadable sectors as damage. Only the writer must see their errors.
   const sectors = filesOverBadSectors(files);
   const { copies, hidden, ...skipped } = readableCopies(sectors, options.copies);
   const readable = hidden.size === 0 ? sectors : filesWithout(sectors, hidden);
@@ -822,7 +816,7 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-/** Returns what earlier repairs recorded as missing, to avoid duplicates. */
+/** Lists what earlier repairs have recorded as missing. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   const known = new Set<string>();
   for await (const event of scanLog({ dir, files })) {
@@ -836,7 +830,7 @@ async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   return known;
 }
 
-/** @param declare records unfound data as missing, except if already recorded; null: record nothing */
+/** @param declare records data as missing unless it is in `except`; null records nothing */
 async function append(
   { fetchAgain, signal }: RepairOptions,
   writer: LogWriter,
@@ -871,15 +865,15 @@ async function append(
   return { restored, missing };
 }
 
-/** Stores all of a message's blobs again, without checking which local ones are intact. */
+/** Stores all of a message's blobs again, without checking which ones are intact. */
 function add(batch: Batch, { kind, hash }: Wanted, bytes: Buffer): void {
   if (kind === 'message') batch.addSource(bytes, hash);
   else batch.addBlob(bytes);
 }
 
 /**
- * Fetches sources again from the configured mailboxes, by the places in the catalog. Without a configuration it fetches
- * nothing. A service that does not respond is reported, and the message counts as not found.
+ * Fetches sources from the configured mailboxes, using the places in the catalog. Without a configuration it fetches
+ * nothing. If a service does not respond, that is reported and the message counts as not found.
  */
 function fetchingAgain(
   context: EngineContext,
@@ -932,18 +926,17 @@ function placesOf(dataDir: string, id: MessageId): Place[] {
       catalog.close();
     }
   } catch (error) {
-    // Without a catalog, the places are unknown; data found elsewhere is still restored.
+    // Without a catalog, the places are unknown. Data found elsewhere is still restored.
     if (error instanceof MailkeepError) return [];
     throw error;
   }
 }
 
-/** Folders of copies, signed commits, and whether all of the copies' data is trusted. */
 export type OtherCopies = Pick<RepairOptions, 'copies' | 'vouched' | 'trustsCopies'>;
 
 export interface CatalogOutcome {
   readonly catalogRebuilt: boolean;
-  /** Path to which the old catalog was moved because copying failed, and why: an errno or `not a file`. */
+  /** Where the old catalog was moved because it could not be copied, and why: an errno or `not a file`. */
   readonly unread: { readonly file: string; readonly reason: string } | null;
 }
 
@@ -956,7 +949,7 @@ type ShowRepair = <T>(
 /**
  * Repairs an archive from copies and the service, then verifies it completely.
  *
- * @param others copies; unreadable ones are listed in the result and skipped
+ * @param others unreadable copies are skipped and listed in the result
  * @returns `after`: the verification after the repair; `remembered`: whether the archive's state has the result
  * @throws archive-in-use
  */
@@ -998,7 +991,7 @@ async function mendAll(
   }
 }
 
-/** Rebuilds a catalog that differs from the log, and keeps the old one if the log lost facts. */
+/** Rebuilds a catalog that differs from the log. Keeps the old one if the log lost facts. */
 async function mendCatalog(
   { signal, report }: EngineContext,
   dir: string,

@@ -14,31 +14,29 @@ const SCOPE = 'verification';
 const KEY = 'last';
 const DRILL = 'drill';
 
-/** Maximum remembered findings; all are counted. */
+/** Further findings are only counted. */
 const MAX_KEPT = 100;
 
-/** One minute: another run may end and write just before this one writes its earlier result. */
+/** Another run may end and write just before this one writes its earlier result. */
 const SET_BACK_MS = 60_000;
 
-/** A finding of a run, with the vouched commit or the segment if that is damaged. */
+/** A finding, with the vouched commit or the segment that is damaged. */
 export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
 
-/** A run's result concerning damage. */
 interface DamageOutcome {
-  /** Start and end of the run, milliseconds since the epoch. */
+  /** Start and end of the run, in milliseconds since the epoch. */
   readonly at: number;
   readonly endedAt: number;
-  /** Number of findings; `findings` contains the first ones. */
+  /** Counts all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly FoundFinding[];
-  /** Returns whether the run read a finding's subject again; only then can it be cleared, if found before the start. */
+  /** Returns whether the run read the subject of a known finding again. Only such findings can be cleared. */
   readonly covers: (finding: RememberedFinding) => boolean;
 }
 
-/** The scope and result of a verification. */
 export interface VerificationOutcome extends DamageOutcome {
   readonly mode: VerificationMode;
-  /** Messages verified, and the archive's total. */
+  /** Messages verified, and the total in the archive. */
   readonly checked: number;
   readonly of: number;
 }
@@ -46,8 +44,8 @@ export interface VerificationOutcome extends DamageOutcome {
 type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
- * Records a verification. Earlier damage stays known unless this one covered it: a sample or quick run proves nothing
- * about other bytes. Of concurrent verifications, the last one started is shown.
+ * Records a verification. Damage that it did not cover stays known, because a sample or quick run proves nothing about
+ * other bytes. Of concurrent verifications, the last one started is shown.
  */
 export function rememberVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
@@ -64,8 +62,8 @@ export function rememberVerification(state: Memory, outcome: VerificationOutcome
 }
 
 /**
- * Records damage found without a verification, such as by a catalog rebuild. Time and coverage of the last verification
- * stay unchanged.
+ * Records damage found by other work, such as a catalog rebuild. The time and coverage of the last verification stay
+ * unchanged.
  *
  * @param mode shown if nothing was verified before
  */
@@ -83,7 +81,9 @@ export function rememberDamage(
   });
 }
 
-/** Records an export test and the damage it found. It reads few messages and does not replace a verification. */
+/**
+ * Records an export test and the damage that it found. It reads few messages, so it does not replace a verification.
+ */
 export function rememberDrill(
   state: Memory,
   { checked, of, ...outcome }: Omit<VerificationOutcome, 'mode' | 'covers'>,
@@ -95,14 +95,13 @@ export function rememberDrill(
     const last = replaces
       ? { at, mode: 'drill' as const, checked, of, fullAt: before?.fullAt ?? null }
       : before;
-    // An export test reads its own output: it proves less than a verification.
+    // An export test reads its own output, which proves less than a verification.
     const covers = (): boolean => false;
     write(state, last, damageAfter(before?.damage ?? null, { ...outcome, covers }));
     state.set(SCOPE, DRILL, { at, checked, of });
   });
 }
 
-/** Returns the last verification, or null for none. */
 export function recalledVerification(
   state: Pick<StateFile, 'get'> | undefined,
 ): VerificationFacts | null {
@@ -117,7 +116,7 @@ export function recalledVerification(
   return { ...shown, damage: { since, found, findings } };
 }
 
-/** Returns the known damage of the log: segments, and messages in them. */
+/** Returns the damaged segments, and the damaged messages. */
 export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
   readonly segments: readonly number[];
   readonly messages: readonly string[];
@@ -142,7 +141,10 @@ function write(
   state.set(SCOPE, KEY, { at, mode, checked, of, fullAt, ok: damage === null, damage });
 }
 
-/** Returns whether a time is not after a run's start. A time long after its end predates a clock change. */
+/**
+ * Returns whether a time is not after a run's start. A time long after its end was written before the clock was
+ * changed.
+ */
 function isReplaced(
   before: number,
   { at, endedAt }: Pick<DamageOutcome, 'at' | 'endedAt'>,
@@ -161,14 +163,14 @@ function damageAfter(
   const countedAt = before?.countedAt ?? at;
   const counted = new Map(
     Object.entries(before?.counted ?? {}).filter(
-      // Findings known only by number are cleared by a run that covers their whole kind.
+      // Findings known only by number are cleared by a run that covers all findings of the kind.
       ([what]) =>
         !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
   );
   const added = newAmong(findings, kept);
   const news = countByKind(added);
-  // Findings beyond the list have the kind of the last listed one.
+  // Findings that are not listed have the kind of the last listed one.
   raise(news, findings.at(-1)?.what ?? 'log', found - findings.length);
   const keys = new Set(findings.map(keyOf));
   const all = [
@@ -178,14 +180,14 @@ function damageAfter(
       ...{ commit, segment, at: endedAt },
     })),
   ];
-  // Catalog differences may follow from other damage and are numerous: drop them first.
+  // Drop catalog differences first, because they may follow from other damage and are numerous.
   const remembered = [
     ...all.filter(({ what }) => what !== 'catalog'),
     ...all.filter(({ what }) => what === 'catalog'),
   ].slice(0, MAX_KEPT);
   const totals = countByKind(kept);
   for (const what of new Set([...counted.keys(), ...news.keys()])) {
-    // Counted findings may be the same ones again: adding them would count them on every run.
+    // Counted findings may be the same again, so adding them would count them on every run.
     raise(totals, what, Math.max(counted.get(what) ?? 0, news.get(what) ?? 0));
   }
   const total = [...totals.values()].reduce((sum, count) => sum + count, 0);
@@ -210,7 +212,7 @@ function raise(counts: Map<string, number>, what: string, by: number): void {
   counts.set(what, (counts.get(what) ?? 0) + by);
 }
 
-/** Returns the findings not known before. Several may look alike: as many as are known count as the same. */
+/** Returns the findings that were not known before. Several may look alike; as many as are known count as the same. */
 function newAmong(
   findings: readonly FoundFinding[],
   known: readonly KnownFinding[],
@@ -225,34 +227,33 @@ function newAmong(
   });
 }
 
-/** Returns the identity of a finding: commands describe the same damaged message in different words. */
+/** Identifies a finding, because commands describe the same damaged message in different words. */
 function keyOf({ what, id, text }: KnownFinding): string {
   return `${what} ${id ?? text}`;
 }
 
 export type VerificationStatus = NonNullable<ReturnType<typeof verificationStatus>>;
 
-/** Returns the last verification for `status --json`; `at` is its start. Times in ISO 8601. */
+/** Returns the last verification for `status --json`. Times are in ISO 8601; `at` is the start. */
 export function verificationStatus(last: VerificationFacts | null) {
   if (last === null) return null;
   const { at, mode, checked, of, fullAt, ok, damage, drill } = last;
   return {
     at: new Date(at).toISOString(),
     ...{ mode, checked, of },
-    /** Time at which every byte was last read; null for never. */
+    /** When every byte was last read. */
     fullAt: fullAt === null ? null : new Date(fullAt).toISOString(),
     ok,
-    /** Time of the first known damage; null for none. */
+    /** When the first known damage was found. */
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
-    /** All known damage; `findings` contains the first ones. */
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
-    /** The last export test: its start, the sample and the total number; null for none. */
+    /** The last export test: its start, the sample and the total number. */
     drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }
 
-/** Returns the known damage of an archive; null if none is known or the state is unreadable. */
+/** Returns null if no damage is known or the state is unreadable. */
 export function readDamage(dataDir: string): KnownDamage | null {
   const state = readState(dataDir);
   try {

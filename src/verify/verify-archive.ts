@@ -39,10 +39,10 @@ import {
 type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
 
 /**
- * Returns the catalog state for settling messages; see `Settling`. If another process writes, threads see different
- * states: the version then differs at the end, and nothing settled counts.
+ * Returns the catalog state with which to settle messages; see `Settling`. If another process writes, threads see
+ * different states. The version then differs at the end, and nothing settled counts.
  *
- * @returns `upTo`: messages of later commits are not settled
+ * @returns `upTo`: messages from later commits are not settled
  */
 function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>) {
   if (catalog === undefined || reached === undefined) return undefined;
@@ -52,11 +52,11 @@ function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>)
 }
 
 /**
- * Returns whether the catalog is unchanged since settling, contains exactly the settled and folded rows, and is
- * consistent. False proves nothing. The caller has frozen the catalog.
+ * Returns whether the catalog is unchanged since settling, has exactly the settled and folded rows, and is consistent.
+ * False proves nothing. The caller has frozen the catalog.
  *
- * @param contradicting result of `contradictingTables`, requested after `settlingState`: an equal version means the
- * same state
+ * @param contradicting result of `contradictingTables`, requested after `settlingState`, so that an equal version means
+ * the same state
  * @throws AbortError; errors of `contradicting` unrelated to the catalog
  */
 async function agrees(
@@ -90,7 +90,7 @@ async function isConsistent(contradicting: Promise<readonly string[]>): Promise<
   }
 }
 
-/** Positions of bytes that the fold does not have yet. */
+/** Positions in batches after the catalog's last commit. */
 class Beyond {
   readonly #blobs = new Map<string, Position>();
   readonly #messages = new Map<string, Position>();
@@ -116,7 +116,7 @@ class Beyond {
 
 const MAX_REBUILT = 1_000;
 
-/** Messages that need bytes from elsewhere in the log, with the blobs they need. */
+/** Messages that need bytes from elsewhere in the log, with their blobs. */
 interface DeferredMessages {
   readonly dir: string;
   readonly messages: ReadonlyMap<MessageId, readonly BlobHash[]>;
@@ -124,7 +124,7 @@ interface DeferredMessages {
 }
 
 /**
- * Returns the messages that the checker cannot rebuild: they are read again to find the reason.
+ * Returns the messages that the checker cannot rebuild. They are read again to find out why.
  *
  * @throws AbortError; system errors of reading
  */
@@ -145,7 +145,7 @@ async function notRebuilt(
   return failed;
 }
 
-/** Splits the work in log order, to read few blocks twice; at least one job per thread. */
+/** Splits the work in log order, so that few blocks are read twice, into at least one job per thread. */
 function* jobsOf(
   { dir, messages: deferred, locator }: DeferredMessages,
   width: number,
@@ -171,9 +171,9 @@ export interface VerifyOptions {
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
-  /** Hashes every byte and rebuilds every message; otherwise checks structure, chain, CRCs and catalog. */
+  /** Hashes every byte and rebuilds every message. Otherwise checks structure, chain, CRCs and catalog. */
   readonly full: boolean;
-  /** Commits that the log must contain, from checkpoints. */
+  /** From checkpoints. The log must contain them. */
   readonly vouched?: readonly VouchedCommit[];
   readonly signal: AbortSignal;
   readonly progress?: (progress: VerifyProgress) => void;
@@ -181,18 +181,18 @@ export interface VerifyOptions {
 
 export interface Verification extends LogTotals {
   readonly catalog: CatalogState;
-  /** Why the catalog is `unreadable`: a system or SQLite error name. */
+  /** Why the catalog is `unreadable`, as a system or SQLite error name. */
   readonly catalogError: string | null;
   /** Messages whose source was rebuilt and hashed. */
   readonly rebuilt: number;
-  /** Number of findings; `findings` contains the first ones. */
+  /** Counts all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly Finding[];
 }
 
 /**
- * Reads the archive and checks its consistency: the log by its hashes, every message by its id, and the catalog against
- * the log. Changes nothing, and works while a writer runs.
+ * Checks the whole archive: the log by its hashes, every message by its id, and the catalog against the log. Changes
+ * nothing, and works while a writer runs.
  *
  * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage and an unreadable
  * catalog are never thrown.
@@ -222,9 +222,9 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, MessageTrouble>();
-  /** With the blobs they need. */
+  /** With the blobs that they need. */
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
-  /** Positions in batches after the catalog's last commit at the start: they are compared next time. */
+  /** Messages that arrived after the start are compared next time. */
   readonly #beyond = new Beyond();
   readonly #upTo: number;
   readonly #witness: Witness | undefined;
@@ -249,12 +249,12 @@ class Verifying {
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, progress } = this.options;
     const { catalog } = this.grown;
-    // Request this first: it takes as long as a segment, and would otherwise finish last on one thread.
+    // Request this first. It takes as long as a segment and would otherwise finish last, on one thread.
     const structure =
       full && catalog !== undefined
         ? checker.structure(dir)
         : Promise.resolve<readonly string[]>([]);
-    // The error is handled when awaited; until then it must not count as unhandled.
+    // The error is handled when awaited. Until then, it must not count as unhandled.
     structure.catch(() => undefined);
     const settling = full ? settlingState(this.grown) : undefined;
     const contradicting =
@@ -293,7 +293,7 @@ class Verifying {
       const messages = this.findings.keeps ? concernedIn(this.#concerns(), damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
-    // Threads rebuild while this one compares; their findings come first.
+    // Threads rebuild while this one compares. Their findings come first.
     const rebuilding = this.#rebuildDeferred(signal);
     rebuilding.catch(() => undefined);
     const rows = new Findings();
@@ -335,7 +335,7 @@ class Verifying {
     };
     const batches = (some: readonly ComparedBatch[]) => this.#fold(some);
     const listener = { batches, damage: isGap, vouched: isGap, message: () => undefined };
-    // Correct hashes need no second check; a record with a wrong hash must not be folded.
+    // Hashes found correct need no second check, but a record with a wrong hash must not be folded.
     await this.#readLog({ full: !intact, signal, listener });
   }
 
@@ -347,7 +347,7 @@ class Verifying {
 
   #fold(batches: readonly ComparedBatch[]): void {
     const known = batches.filter(({ commit }) => commit.number <= this.#upTo);
-    // After damage the chain has gaps; duplicate or out-of-order commits cannot be folded.
+    // After damage the chain has gaps, but commits that are repeated or out of order cannot be folded.
     let last = this.implied.reached().number;
     const rising = known.filter(({ commit }) => {
       const rises = commit.number > last;
@@ -358,7 +358,6 @@ class Verifying {
     for (const batch of batches.slice(known.length)) this.#beyond.note(batch);
   }
 
-  /** Rebuilds messages that need bytes from elsewhere in the log. */
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {
     for (const [id, reason] of this.#unsound) {
       this.findings.add({ what: 'message', message: this.#named(id), reason, blob: null });
@@ -367,7 +366,7 @@ class Verifying {
     const deferred = { dir, messages: this.#deferred, locator: this.#locator() };
     const failed = await notRebuilt(checker, deferred, signal);
     if (failed.length === 0) return;
-    // Names and positions of all messages are needed.
+    // The names and positions of all messages are needed.
     if (this.#agreed) await this.#foldAll(signal);
     const reader = openLogReader({ dir, locator: this.#locator(), files: this.files });
     try {
@@ -445,7 +444,10 @@ class Verifying {
     return 'unreadable';
   }
 
-  /** Returns the catalog's state; file damage outranks differing rows. Called last: name lookups may find more. */
+  /**
+   * Returns the catalog's state. Damage to the file outranks differing rows. Called last, because name lookups may find
+   * more.
+   */
   async #judged(
     compared: CatalogState,
     rows: Findings,
@@ -467,7 +469,7 @@ class Verifying {
     return known ? compared : this.#unreadable(unread);
   }
 
-  /** Folds commits that a writer added meanwhile. */
+  /** Folds commits that a writer has since added. */
   async #foldUpTo(number: number): Promise<void> {
     const from = this.implied.reached();
     if (from.number >= number || this.#acrossGap) return;
@@ -479,7 +481,7 @@ class Verifying {
   }
 }
 
-/** Returns whether a verification could not read the log because of its FORMAT file. */
+/** Returns whether the FORMAT file kept a verification from reading the log. */
 export function readNothing({ findings }: Pick<Verification, 'findings'>): boolean {
   return findings.some(({ what }) => what === 'format');
 }

@@ -1,4 +1,4 @@
-/** Entry point of verification threads; started by check-segment.ts. */
+/** Entry point of verification threads, which check-segment.ts starts. */
 
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
@@ -35,11 +35,11 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   }
 });
 
-/** Blobs of one archive's active log: a thread serves one verification. */
+/** Blobs in one archive's active log, because a thread serves one verification. */
 let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
 
 async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
-  // A replaced generation may contain data that the log lost.
+  // A replaced generation may contain data that the log has lost.
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
     // Load SQLite only in threads that rebuild messages.

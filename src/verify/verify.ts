@@ -37,10 +37,9 @@ import {
 /**
  * Writes to the archive's state. A failure is only a warning, so that the verdict is not lost.
  *
- * @param act writes the data
- * @param what identifies the data in the warning
+ * @param what names the data in the warning
  * @param holdsLock whether the caller holds the archive's lock
- * @returns whether it was written
+ * @returns whether the data was written
  */
 export function noting(
   { report }: Pick<EngineContext, 'report'>,
@@ -75,7 +74,7 @@ function using(state: StateFile, act: (state: StateFile) => void): void {
 
 /**
  * A copied or unpacked archive has no state until the first write. Only the archive's writer sets a damaged state
- * aside: it may contain data that cannot be obtained again.
+ * aside, because it may contain data that cannot be obtained again.
  */
 function stateToWrite(
   dataDir: string,
@@ -97,7 +96,7 @@ function stateToWrite(
       lock.release();
     }
   } catch (error) {
-    // A writer has created it meanwhile.
+    // Another process has created it since.
     const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
     if (opened !== undefined) return opened;
     const reason = errnoOf(error);
@@ -106,7 +105,7 @@ function stateToWrite(
   }
 }
 
-/** Returns findings for storage: without subjects, folders and addresses, which may be forgotten later. */
+/** Prepares findings for storage, without subjects, folders and addresses, which may be forgotten later. */
 function knownFindings(
   { words }: Pick<EngineContext, 'words'>,
   findings: readonly Finding[],
@@ -142,7 +141,7 @@ export function isOfCatalog({ what }: KnownFinding): boolean {
 
 /**
  * Records the result of reading the whole archive. A run that could not read the catalog and found nothing is not
- * recorded. One that could not read the log clears no earlier findings.
+ * recorded. A run that could not read the log clears no earlier findings.
  *
  * @param holdsLock whether the caller holds the archive's lock
  * @returns whether it was recorded
@@ -155,7 +154,7 @@ export function rememberRead(
     mode,
     checkpoint,
   }: {
-    /** Start time, milliseconds since the epoch. */
+    /** When it started, in milliseconds since the epoch. */
     readonly at: number;
     readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
     readonly checkpoint: VouchedCommit | null;
@@ -196,7 +195,7 @@ function holds({ findings }: Verification): boolean {
 
 type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
-/** Reads an archive's complete log and its state. @param checker closed at the end; default: separate worker threads */
+/** Reads an archive's complete log and its state. @param checker closed at the end; default: new worker threads */
 export async function readArchive(
   dir: string,
   options: ReadArchive,
@@ -206,7 +205,7 @@ export async function readArchive(
     const result = await verifyArchive({ dir, checker, ...options });
     const detail = stateDamage(dir);
     if (detail === undefined) return result;
-    // First in the list: a damaged log has more findings than are shown.
+    // It comes first, because a damaged log has more findings than are shown.
     const findings = [{ what: 'state-file', detail } as const, ...result.findings];
     return { ...result, found: result.found + 1, findings };
   } finally {
@@ -214,7 +213,7 @@ export async function readArchive(
   }
 }
 
-/** Number of messages, or a share of all. */
+/** A number of messages, or a share of all (from 0 to 1). */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
 const SCOPE = 'verified';
@@ -274,13 +273,12 @@ export async function verifySome(context: EngineContext, dataDir: string, size: 
   }
 }
 
-/** Returns the ids of messages known to be damaged. */
 function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   const ids = last?.damage?.findings.flatMap(({ id }) => (id === null ? [] : [id]));
   return new Set(ids ?? []);
 }
 
-/** Records a complete run without findings as a verification of every segment: samples continue from there. */
+/** Records that a complete run without findings verified every segment. Samples continue from there. */
 export function noteCheckup(context: EngineContext, dataDir: string, at: number): void {
   noting(context, dataDir, 'segments', (state) => {
     const catalog = openCompared(dataDir);
