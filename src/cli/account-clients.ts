@@ -23,7 +23,10 @@ function refusalIn(error: unknown): OriginRefusal | null {
     : null;
 }
 
-/** Errors without a hint here: theirs refer to the next sync, or guess what the service's own text states. */
+/**
+ * Errors whose hints do not fit an operation that the user calls: they refer to the next sync, or guess what the
+ * service's own text states.
+ */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
   'origin.mailbox-not-found',
@@ -64,15 +67,15 @@ function answeredWords(
   };
 }
 
-/** Both API clients of an account, for manually called operations. */
+/** Both API clients of an account, for operations that the user calls. */
 export interface Clients extends AccountClients {
   readonly account: AccountSettings;
-  /** Returns the scope of the Mailbox API token; requests it at most once. */
+  /** Returns the scope of the Mailbox API token, which is requested at most once. */
   reach(): Promise<AccountRecord>;
   readonly options: CallOptions;
 }
 
-/** Covers a short failure; a limit on test deliveries is reported, not awaited. */
+/** Covers a short failure. A limit on test deliveries is reported instead of awaited. */
 export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
 /** Returns the limiter's learned rates; undefined for a damaged state. */
@@ -86,10 +89,10 @@ function learned(state: StateFile | undefined, key: string): unknown {
 }
 
 /**
- * Runs a command with the clients of an account, and closes them. If the service refuses, its own text is printed too:
- * the user called it, and nothing is logged.
+ * Runs a command with the clients of an account, and closes them. If the service refuses, its own text is printed
+ * too, because it is not logged.
  *
- * Uses the limiter's rates from syncs, but stores none: only the archive's writer may write the state.
+ * Uses the limiter's rates from syncs but stores none, because only the archive's writer may write the state.
  */
 export async function withClients(
   context: CommandContext,
@@ -154,7 +157,10 @@ export async function withEachClients(
   return codes;
 }
 
-/** Returns the account of `--account`, or the only one. @throws usage-unknown-account, operation-needs-account */
+/**
+ * Returns the account given by `--account`, or the only one.
+ * @throws usage-unknown-account, operation-needs-account
+ */
 export function oneAccount(settings: Settings, name: string | undefined): AccountSettings {
   const [account, ...others] = chosenAccounts(settings, name);
   if (account === undefined || others.length > 0) {
@@ -164,7 +170,7 @@ export function oneAccount(settings: Settings, name: string | undefined): Accoun
   return account;
 }
 
-/** Returns the configured order, otherwise that of the mailbox token. */
+/** Returns the configured order, otherwise the mailbox token's. */
 export async function orderOf({ account, reach }: Clients): Promise<string> {
   return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
@@ -174,7 +180,10 @@ export interface NamedMailbox {
   readonly address: string;
 }
 
-/** Finds a mailbox of the Mailbox API token by address or resource id. @throws operation-mailbox-unknown */
+/**
+ * Finds a mailbox of the Mailbox API token by address or resource id.
+ * @throws operation-mailbox-unknown
+ */
 export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
   const { mailboxes } = await clients.reach();
   const found = mailboxCalled(mailboxes, name);

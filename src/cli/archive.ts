@@ -37,14 +37,17 @@ import type { CommandContext } from './context.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
 
-/** Returns the archive's folder. @throws usage-no-archive, archive-unreadable */
+/** @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir, true);
   return dataDir;
 }
 
-/** Opens the archive for reading while `act` runs. @throws errors of `openReader` */
+/**
+ * Opens the archive for reading while `act` runs.
+ * @throws errors of `openReader`
+ */
 export async function withReader<T>(
   context: Parameters<typeof openReader>[0],
   act: (reader: Reader) => T | Promise<T>,
@@ -57,7 +60,10 @@ export async function withReader<T>(
   }
 }
 
-/** Parses a query, replacing names of saved searches. @throws errors of `withSaved` and `parseQuery` */
+/**
+ * Parses a query, replacing the names of saved searches.
+ * @throws errors of `withSaved` and `parseQuery`
+ */
 export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
   const text = withSaved(typed, () => savedSearches(dataDir));
   const query = parseQuery(text, { now: context.now() });
@@ -80,8 +86,6 @@ export async function withState<T>(
 /**
  * Tests whether a sync could write: writes and removes a file. If the folder is missing, uses a temporary one in its
  * parent.
- *
- * @returns the tested folder, and the system's error
  */
 export function tryWriting(dataDir: string): {
   readonly folder: string;
@@ -100,7 +104,7 @@ export function tryWriting(dataDir: string): {
   return { folder, error };
 }
 
-/** A file system such as /proc may allow writing but refuse folders; a control group accepts folders but no files. */
+/** A file system such as /proc may allow writing but refuse folders. A control group accepts folders but no files. */
 function writeBelow(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
   try {
@@ -146,7 +150,10 @@ export function refusal(
   }
 }
 
-/** Returns the message with an id or id prefix. @throws usage-unknown-message, usage-ambiguous-id, message-purged */
+/**
+ * Returns the message with an id or id prefix.
+ * @throws usage-unknown-message, usage-ambiguous-id, message-purged
+ */
 export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
   const found = catalog.messages.byPrefix(typed);
   switch (found.match) {
@@ -182,7 +189,6 @@ function candidate(
 
 /**
  * Refuses a query with names that never existed, and warns of names that no longer exist.
- *
  * @throws usage-unknown-name
  */
 export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
@@ -190,7 +196,7 @@ export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices)
   for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
 }
 
-/** Warns if a time is before the first commit: an empty result then proves nothing. */
+/** Warns if a time is before the first commit, because an empty result then proves nothing. */
 export function warnBeforeBeginning(
   { charts }: Pick<Catalog, 'charts'>,
   asOf: number | null | undefined,
@@ -204,7 +210,6 @@ export function warnBeforeBeginning(
 
 /**
  * Returns the keys of the mailboxes that limit a sign-in link or token; null for no limit.
- *
  * @param named addresses or resource ids
  * @throws usage-unknown-name
  */

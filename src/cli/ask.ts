@@ -4,9 +4,8 @@ import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 
 /**
- * Returns functions that prompt on a terminal, using standard error, so that standard output contains only results.
- *
- * @returns undefined without a terminal
+ * Returns functions that prompt on a terminal; undefined without one. They write to standard error, so that standard
+ * output contains only results.
  */
 export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
@@ -32,7 +31,7 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
     }
   };
   return {
-    /** @returns the trimmed answer, or `fallback` if empty */
+    /** Returns the trimmed answer, or `fallback` if it is empty. */
     line: async (question: string, fallback?: string): Promise<string> => {
       const answer = await ask(
         fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `,
@@ -49,7 +48,7 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
 
 export type Asker = NonNullable<ReturnType<typeof terminalAsker>>;
 
-/** Larger than any token; refuses a wrong file early. */
+/** Bytes, more than any token has: a wrong file is refused early. */
 const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text; empty if there is none or too much. */
@@ -58,7 +57,7 @@ export async function pipedText(stdin: Readable): Promise<string> {
   return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
-/** Returns standard input; stops reading after more than `most` bytes. */
+/** Returns standard input. Stops reading after more than `most` bytes. */
 export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -73,7 +72,6 @@ export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer>
 
 /**
  * Asks for confirmation of something irreversible. Only a typed yes confirms.
- *
  * @param lines the planned actions, terminal-safe
  * @throws operation-needs-yes without a terminal or with --json
  */

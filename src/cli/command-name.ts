@@ -1,4 +1,4 @@
-/** Read-only commands, started from a separate bundle: see src/cli/launcher/. */
+/** Read-only commands, which start from a separate bundle: see src/cli/launcher/. */
 export const READING_COMMANDS = [
   'status',
   'search',
@@ -9,10 +9,9 @@ export const READING_COMMANDS = [
 ] as const;
 export type ReadingCommand = (typeof READING_COMMANDS)[number];
 
-/** Global options with a value. */
 const WITH_VALUE = new Set(['--config', '--data']);
 
-/** Returns the command of a line, or undefined: its first word that is neither an option nor an option's value. */
+/** Returns the first word of a command line that is neither an option nor an option's value. */
 export function commandName(args: readonly string[]): string | undefined {
   for (let i = 0; i < args.length; i += 1) {
     const arg = args[i] ?? '';
@@ -22,7 +21,6 @@ export function commandName(args: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Returns the name if it is a reading command, otherwise undefined. */
 export function readingCommand(name: string | undefined): ReadingCommand | undefined {
   return READING_COMMANDS.find((reading) => reading === name);
 }

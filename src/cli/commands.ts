@@ -102,7 +102,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   ),
 ];
 
-/** All commands, including those for programs: `completion` scripts call `complete`, and the build uses `manual`. */
+/** All commands, including those for programs: completion scripts call `complete`, and the build uses `manual`. */
 export const ALL_COMMANDS: readonly CommandEntry[] = [
   ...COMMANDS,
   {

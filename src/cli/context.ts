@@ -14,7 +14,7 @@ export interface Globals {
   readonly quiet: boolean;
 }
 
-/** The context of a command: its only access to the process. */
+/** A command's only access to the process. */
 export interface CommandContext extends EngineContext {
   readonly globals: Globals;
   readonly output: Output;
@@ -27,7 +27,7 @@ export interface CommandContext extends EngineContext {
 export type Ended = ExitCode | void;
 /** Runs a command after its line was parsed. */
 export type Body = (context: CommandContext) => Promise<Ended>;
-/** Declares a command's arguments and options; the action called by Commander passes its body to `chosen`. */
+/** Declares a command's arguments and options. The action called by Commander passes its body to `chosen`. */
 export type Define = (command: Command, chosen: (body: Body) => void) => void;
 
 interface CommandFile {
@@ -36,11 +36,10 @@ interface CommandFile {
   readonly define: Define;
 }
 
-/** A command of the program; its file is loaded only when it is used. */
+/** A command of the program. Its file is loaded only when it is used. */
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
-  /** Not listed in the help. */
   readonly hidden?: true;
   readonly load: () => Promise<CommandFile>;
 }
@@ -50,14 +49,16 @@ export type Flags<Name extends string> = { readonly [Option in Name]?: boolean }
 /** Options of a command line that take a value. */
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
-/** @param problem a sentence; `command` is empty if the line has none */
+/**
+ * @param command empty if the line has none
+ * @param problem a sentence
+ */
 export function invalidUsage(command: string, problem: string): Error {
   return usageError('usage-invalid', { command, problem });
 }
 
 /**
  * Refuses option combinations that are not allowed.
- *
  * @param problems sentences, each with whether it applies
  * @throws usage-invalid with the first that applies
  */

@@ -39,7 +39,6 @@ interface TargetWish {
 
 /**
  * Opens a target's store while `act` runs.
- *
  * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
  */
 export async function withStore<T>(
@@ -97,7 +96,7 @@ export function foundIn<F extends CopyFinding>(findings: readonly F[]) {
   });
 }
 
-/** Runs `act`, and records if a copy was refused because it is damaged as a whole. */
+/** Runs `act`, and records the damage if a copy was refused because of it. */
 export async function notingDamage<T>(
   context: CommandContext,
   dataDir: string,
@@ -123,7 +122,6 @@ const MAX_BYTES = 64 * 1024;
 
 /**
  * Returns the secret that opens a copy: from a file, the environment or a terminal prompt.
- *
  * @throws offsite-no-way without any; copy-recovery-shape, copy-recovery-line, copy-age-identity
  */
 export async function openingKey(context: CommandContext, line: KeyLine): Promise<Way> {
@@ -148,8 +146,7 @@ export async function openingKey(context: CommandContext, line: KeyLine): Promis
 }
 
 /**
- * Returns the secret that opens a copy while its recipients are changed; the other options then specify new secrets.
- *
+ * Returns the secret that opens a copy while its recipients are changed, when the other options specify new secrets.
  * @throws errors of `openingKey`
  */
 export function openingKeyAlongside(context: CommandContext, line: OpenWithLine): Promise<Way> {
@@ -169,7 +166,7 @@ function refuseSeveral({ recoveryKeyFile, passphraseFile, identityFile }: KeyLin
   throw invalidUsage('copy', `name one of ${names}.`);
 }
 
-/** Returns the passphrase from a file's first line or the environment; undefined for none. */
+/** Returns the passphrase from a file's first line or the environment. */
 export function passphraseOf(
   context: CommandContext,
   file: string | undefined,

@@ -158,7 +158,7 @@ export const serviceUnitsError = defineErrors({
 
 export const outputError = defineErrors({
   disk: {
-    /** Standard output could not be written, such as on a full disk. */
+    /** Standard output could not be written, for example because the disk is full. */
     'output-failed': ({ errno }: { errno: string }) => [
       `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
       'Free some space, or write it somewhere else.',

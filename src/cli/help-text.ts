@@ -3,7 +3,7 @@ import { OPERATORS } from '../catalog/query-ast.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { wrapLine } from './output.ts';
 
-/** Meanings of codes for commands without a more specific one. */
+/** For commands without a more specific meaning. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.done]: 'done',
   [EXIT.failures]: 'failed; the reason is printed',
@@ -28,7 +28,7 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
-/** Exit codes of commands that run until stopped: the first signal stops them in order, the second at once. */
+/** Exit codes of commands that run until stopped. The first signal stops them in order, the second at once. */
 const STOPPED: Meanings = {
   0: 'stopped by SIGTERM or SIGINT',
   130: 'ended at once by a second SIGTERM or SIGINT',
@@ -232,7 +232,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   ...{ deleted: 'is:deleted', attachment: 'has:attachment', attachments: 'has:attachment' },
 };
 
-/** Returns what to use instead of an unknown command or option; null if nothing matches. */
+/** Returns what to use instead of an unknown command or option. */
 export function unknownWordHint(typed: string, command: Command, program: Command): string | null {
   if (!typed.startsWith('-')) {
     if (command !== program || !Object.hasOwn(COMMANDS, typed.toLowerCase())) return null;

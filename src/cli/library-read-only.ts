@@ -177,7 +177,7 @@ function concerned(finding: Finding): readonly ConcernedMessage[] {
   return 'message' in finding && finding.message !== null ? [finding.message] : [];
 }
 
-/** Returns an argument after checking its shape: JavaScript callers have no type checker. */
+/** Checks an argument's shape, because JavaScript callers have no type checker. */
 function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
   const parsed = shape.safeParse(given);
   if (parsed.success) return parsed.data;

@@ -4,11 +4,11 @@ import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 /** A folder known to the archive. */
 export interface ArchivedFolder {
   readonly path: string;
-  /** As in RFC 6154, such as `\Sent`; null for none. */
+  /** As in RFC 6154, such as `\Sent`. */
   readonly specialUse: string | null;
   /** Current messages. */
   readonly messages: number;
-  /** True if the service no longer has it; its deleted messages stay in the archive. */
+  /** True if the service no longer has it. Its deleted messages stay in the archive. */
   readonly gone: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface SearchOptions {
   readonly sort?: 'newest' | 'oldest' | 'relevance' | undefined;
   /** The archive's state at this time. */
   readonly asOf?: Date | undefined;
-  /** The last message of the previous page: continue after it. Not with `relevance`. */
+  /** Continue after this message, the last one of the previous page. Not with `relevance`. */
   readonly after?: MessageId | undefined;
 }
 
@@ -58,7 +58,6 @@ export interface Problem {
     | 'state-file'
     | 'commit'
     | 'format';
-  /** Description, on one line. */
   readonly sentence: string;
   /** Ids of the affected messages, as far as known. */
   readonly messages: readonly MessageId[];
@@ -82,7 +81,7 @@ export interface VerifyReport {
     | 'unreadable';
   /** The first 10,000 problems. */
   readonly problems: readonly Problem[];
-  /** Total number of problems. */
+  /** Number of all problems. */
   readonly found: number;
 }
 
@@ -93,40 +92,35 @@ export interface VerifyOptions {
 }
 
 /**
- * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another program
- * writes. Every method throws `MailkeepError` with a sentence as message.
+ * An archive, open for reading. Needs neither configuration nor network, never writes, and works while another
+ * program writes. Every method throws `MailkeepError` with a sentence as message.
  */
 export interface Archive {
   readonly dataDir: string;
-  /** Returns how many commits the catalog is behind the log; lists and searches lack them. 0 in an idle archive. */
+  /** Returns how many commits the catalog is behind the log: lists and searches lack them. 0 in an idle archive. */
   commitsBehind(): number;
   mailboxes(): readonly ArchivedMailbox[];
   /**
    * Lists messages by place, newest first. A read transaction stays open until the iteration ends.
-   *
    * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-folder-gone
    */
   list(options?: ListOptions): IterableIterator<PlaceLine>;
   /**
-   * Finds messages.
-   *
    * @param query in the language of docs/search.md; `@name` and `account:` work only on the command line
-   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and errors of an invalid query
-   * (`search-…`)
+   * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and errors of an invalid
+   *   query (`search-…`)
    */
   search(query: string, options?: SearchOptions): readonly SearchLine[];
   /**
-   * Reads a message's source. Compares its SHA-256 with the id at the end: trust the bytes only after the iteration has
-   * ended.
-   *
+   * Reads a message's source. Compares its SHA-256 with the id at the end, so trust the bytes only after the
+   * iteration has ended.
    * @param id as returned by `list` and `search`, or a prefix
    * @throws MailkeepError: argument-invalid, usage-unknown-message, usage-ambiguous-id, message-purged,
-   * message-damaged, blob-damaged
+   *   message-damaged, blob-damaged
    */
   read(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
   /**
    * Verifies the complete archive. Damage is reported, never thrown.
-   *
    * @throws AbortError if `signal` aborts; MailkeepError archive-format-newer
    */
   verify(options?: VerifyOptions): Promise<VerifyReport>;
@@ -134,12 +128,11 @@ export interface Archive {
 }
 
 /**
- * Opens an archive for reading. Dependencies are loaded here, so that programs using only the clients do not load a
- * database.
- *
+ * Opens an archive for reading. Dependencies are loaded here, so that programs that use only the clients do not load
+ * a database.
  * @param dataDir the archive's folder
  * @throws MailkeepError: argument-invalid, usage-no-archive, archive-unreadable, catalog-missing, catalog-version,
- * catalog-damaged
+ *   catalog-damaged
  */
 export async function openArchive(dataDir: string): Promise<Archive> {
   const { ReadOnlyArchive } = await import('./library-read-only.ts');

@@ -7,14 +7,13 @@ import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
 import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
 
-/** Prefix of a word that must not be parsed as options; it cannot occur in a process's arguments. */
+/** Prefix of a word that must not be parsed as options. It cannot occur in a process's arguments. */
 const MARK = '\0';
 
 /**
  * Marks words that start with a minus, such as `-news`, which a search excludes: the parser would read `-n ews`. A
  * minus with one character stays an option, as does `-n50`.
- *
- * @param options all options of the line: their values stay unchanged
+ * @param options all options of the line, whose values stay unchanged
  */
 export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
   const end = args.indexOf('--');
@@ -35,10 +34,9 @@ export function minusWords(word: string, before: readonly string[] = []): string
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/;
 
 /**
- * Parses a time of the command line: an ISO 8601 time (local without a zone), an age such as `3d`, or a date. A date
- * means its last moment in the user's time zone, as for `asof:` in a query.
- *
- * @returns milliseconds since the epoch
+ * Parses a time from the command line: an ISO 8601 time (local without a zone), an age such as `3d`, or a date. A
+ * date means its last moment in the user's time zone, as for `asof:` in a query. Returns milliseconds since the
+ * epoch.
  * @throws usage-bad-date
  */
 export function moment(option: string, text: string, now: number): number {
@@ -52,10 +50,8 @@ export function moment(option: string, text: string, now: number): number {
 }
 
 /**
- * Parses a time of `--after` or `--before`, as for `after:` and `before:` in a query. A date means its first moment in
- * the user's time zone.
- *
- * @returns milliseconds since the epoch
+ * Parses a time given by `--after` or `--before`, as for `after:` and `before:` in a query. A date means its first
+ * moment in the user's time zone. Returns milliseconds since the epoch.
  * @throws usage-bad-date
  */
 export function beginning(option: string, text: string, now: number): number {
@@ -77,7 +73,7 @@ export function wholeNumber(from: number, to: number): (text: string) => number 
   };
 }
 
-/** Parses a duration to milliseconds. */
+/** Returns milliseconds. */
 export function duration(text: string): number {
   const value = parseDuration(text);
   if (value === undefined) {
@@ -139,7 +135,6 @@ const REPEATABLE: readonly unknown[] = [collected, recipients];
 /**
  * Makes a command and its subcommands refuse empty values and arguments, and repeated options, of which the parser
  * keeps only the last value. Query words may be empty, and switches may be repeated.
- *
  * @param refuse throws an error with the problem
  */
 export function checkValues(command: Command, refuse: (problem: string) => never): void {
@@ -165,7 +160,7 @@ export function checkValues(command: Command, refuse: (problem: string) => never
   for (const sub of command.commands) checkValues(sub, refuse);
 }
 
-/** Returns the given values without absent ones, so that defaults apply. */
+/** Returns the values that are defined, so that defaults apply to the others. */
 export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
   for (const name in values) {
@@ -213,7 +208,7 @@ export function chosenEntries(
     );
 }
 
-/** A command line to be run elsewhere: options by their long names, and the other words. */
+/** A command line to run elsewhere: options by their long names, and the other words. */
 export interface TypedLine {
   readonly command: string;
   readonly options: readonly (readonly [name: string, value: string | null])[];

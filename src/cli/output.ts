@@ -46,7 +46,7 @@ export function wrapLine(line: string, columns: number): string[] {
   return [...pieces, `${lead}${piece}`];
 }
 
-/** Returns the columns of a text, ignoring our own colour codes. */
+/** Ignores our own colour codes. */
 function shownWidth(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what picocolors writes
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
@@ -63,14 +63,13 @@ export function fitNarrow(text: string, columns: number | undefined): string {
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
-/** The reader closed our output (`| head`). Not an error: the command stops. */
+/** The reader closed our output (`| head`). The command stops without an error. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
 
 /**
  * Writes results to a stream with backpressure: each call resolves when the stream accepts more.
- *
  * @throws OutputClosed once the reader has closed it; `output-failed` if writing failed
  */
 export function streamOutput(
@@ -90,7 +89,7 @@ export function streamOutput(
     if (!stream.write(chunk)) await once(stream, 'drain');
   };
   const terminal = stream.isTTY === true;
-  // Read each time: windows may be resized.
+  // Windows may be resized, so the width is read each time.
   const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
   const print = (value: unknown, text: () => string): Promise<void> =>
     write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
@@ -105,10 +104,13 @@ export function streamOutput(
     object: print,
     /** Prints one of many results: a JSON line, or one or more lines of text. */
     line: print,
-    /** Prints text without a JSON form; adds a line break. */
+    /** Prints text without a JSON form, with a line break. */
     text: (text: string): Promise<void> => write(`${fitted(text)}\n`),
     bytes: (chunk: Uint8Array): Promise<void> => write(chunk),
-    /** Resolves once everything is written. @throws the error of a failed write */
+    /**
+     * Resolves once everything is written.
+     * @throws the error of a failed write
+     */
     async written(): Promise<void> {
       // This callback runs after those of all earlier writes and their errors.
       if (failure === undefined) await new Promise((resolve) => stream.write('', resolve));
@@ -139,7 +141,7 @@ export function wantsColour(terminal: boolean, { env, noColour = false }: Colour
 
 /**
  * Returns rows as a table with headings. Cells are made terminal-safe. On a terminal the column at `flexible` shrinks
- * to fit; elsewhere no cell is cut.
+ * to fit. Elsewhere no cell is cut.
  */
 export function tableText(
   headings: readonly string[],
@@ -177,7 +179,6 @@ export function present(parts: readonly (string | false | readonly string[])[]):
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
-/** Help text about formats, shared by both commands. */
 export const FORMAT_HELP = `
 --format ids prints the full id of each message, once, for "mailkeep export --ids -". --format csv prints CSV (RFC
 4180) in UTF-8 with a header line. CSV replaces control characters, and puts an apostrophe before text that a
@@ -213,9 +214,9 @@ const PLACE_COLUMNS: readonly Column<Omit<PlaceLine, 'id'> & { readonly id: stri
   ['endedAt', ({ endedAt }) => endedAt],
 ];
 
-/** The columns of `list`; objects and lists of the JSON become several columns or space-separated values. */
+/** Objects and lists in JSON become several columns or space-separated values. */
 export const LIST_COLUMNS: readonly Column<PlaceLine>[] = PLACE_COLUMNS;
-/** The columns of `search`: `places` is a number. */
+/** `places` is a number. */
 export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
   ...PLACE_COLUMNS,
   ['places', ({ places }) => places.length],
@@ -223,10 +224,8 @@ export const SEARCH_COLUMNS: readonly Column<SearchLine>[] = [
 ];
 
 /**
- * Returns a function that prints lines as ids or CSV, after a header line. With ids, adjacent repetitions are printed
- * once, and incomplete messages, which have no id, are left out.
- *
- * @returns whether the line was printed
+ * Returns a function that prints lines as ids or CSV, after a header line, and returns whether it printed the line.
+ * With ids, adjacent repetitions are printed once, and incomplete messages, which have no id, are left out.
  */
 export async function lineWriter<L extends { readonly id: string | null }>(
   format: Exclude<LineFormat, 'text'>,
@@ -249,7 +248,7 @@ export async function lineWriter<L extends { readonly id: string | null }>(
   };
 }
 
-/** Prints exact bytes: machine-readable lines are not fitted to a terminal. */
+/** Prints exact bytes, because machine-readable lines must not be fitted to a terminal. */
 export async function printCsv(
   output: Output,
   rows: readonly (readonly (string | number | null)[])[],
@@ -261,13 +260,13 @@ export function printId(output: Output, id: MessageId): Promise<void> {
   return output.bytes(Buffer.from(`${id}\n`));
 }
 
-/** Spreadsheets treat text with such a start as a formula, some also after spaces or in full width. */
+/** Spreadsheets treat text that starts like this as a formula, some also after spaces or in full width. */
 const FORMULA = /^\s*[=+\-@\uff1d\uff0b\uff0d\uff20]/;
 /** Characters that a CSV reader may treat as a field's end or strip. */
 const SPECIAL = /[",;]|^\s|\s$/;
 
 /**
- * Returns a CSV field on one line. Mail texts may contain attacks on terminals or spreadsheets: control characters
+ * Returns a CSV field on one line. Mail texts may contain attacks on terminals or spreadsheets, so control characters
  * become symbols or spaces, and an apostrophe precedes anything like a formula.
  */
 export function csvField(value: string | number | null): string {
@@ -280,12 +279,15 @@ export function csvField(value: string | number | null): string {
 
 const MOST = 200;
 
-/** Returns names for a report: terminal-safe, and cut to 200 columns. Names may have any length; JSON has all of it. */
+/** Returns names for a report: terminal-safe, and cut to 200 columns. JSON has the whole name. */
 export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
-/** Returns a command for the user that works on the same archive. @param data the folder of `--data`, if any */
+/**
+ * Returns a command for the user that works on the same archive.
+ * @param data the folder given by `--data`
+ */
 export function commandLine(command: string, data: string | undefined): string {
   if (data === undefined) return `mailkeep ${command}`;
   const word = /^[\w@%+=:,./-]+$/.test(data) ? data : `'${data.replaceAll("'", "'\\''")}'`;
@@ -302,7 +304,6 @@ export function countingTime(now: () => number): () => boolean {
 
 /**
  * Returns the line below a page: the total number, and how to show more.
- *
  * @param noun the counted thing, such as `message`
  * @param more options that print more, such as `-n`
  */
@@ -312,7 +313,7 @@ export function footerText(shown: number, all: HitCount, noun: string, more: str
   return `${count(shown)} of ${many}; more with ${more}`;
 }
 
-/** Displayed characters of an id; enough to be unique within an archive. */
+/** Displayed characters of an id, enough to be unique within an archive. */
 export const SHORT_ID = 8;
 
 export function shortId(id: string | null): string {
@@ -324,7 +325,7 @@ export function senderText(from: PlaceLine['from']): string {
   return from.name === '' ? from.address : from.name;
 }
 
-/** Returns a received date for display, in the user's time zone. */
+/** In the user's time zone. */
 export function dateText(date: string | null): string {
   return date === null ? 'no date'.padEnd(16) : localTime(Date.parse(date));
 }
@@ -332,7 +333,7 @@ export function dateText(date: string | null): string {
 interface Columns {
   readonly sender: number;
   readonly subject: number;
-  /** 0: not shown. */
+  /** 0 if not shown. */
   readonly folder: number;
 }
 
@@ -353,7 +354,7 @@ function columnsOf(output: Output, ended: number): Columns {
   return { sender, subject: Math.max(8, room - sender), folder };
 }
 
-/** Returns a message as a line: fitted to the terminal, otherwise uncut. */
+/** Returns a message as a line, fitted to the terminal, otherwise uncut. */
 export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');

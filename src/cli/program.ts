@@ -49,7 +49,6 @@ ${EXIT_STATUS_HELP}`;
 
 /**
  * Parses a command line (without node and script name). Loads only the file of its command.
- *
  * @param columns width of the help
  * @throws usage-invalid
  */
@@ -62,7 +61,7 @@ export async function parseCommandLine(
   const isHelp = first === 'help';
   const named = isHelp ? commandName(args.slice(args.indexOf('help') + 1)) : first;
   if (isHelp && named === 'help') return parseCommandLine(['--help'], commands, columns);
-  // `mailkeep --help search`: the parser would print the program's help.
+  // For `mailkeep --help search` the parser would print the program's help.
   const before = first === undefined || isHelp ? [] : args.slice(0, args.indexOf(first));
   if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
     return parseCommandLine(['help', first], commands, columns);
@@ -174,7 +173,10 @@ function commandsBelow(command: Command, words: string, above: readonly Command[
 const PATH_OPTION = /<(?:dir|file|path)>$/;
 const FOLDER_OPTION = '--folder';
 
-/** Refuses mail addresses as paths: they would create new folders. @throws usage-invalid */
+/**
+ * Refuses mail addresses as paths, because they would create new folders.
+ * @throws usage-invalid
+ */
 function refuseAddresses(acting: Command): void {
   for (let command: Command | null = acting; command !== null; command = command.parent) {
     const values = command.opts<Record<string, unknown>>();

@@ -55,7 +55,6 @@ export function emptyTally(now: number): Tally {
   };
 }
 
-/** Returns the tally after an event at `now`. */
 export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
   switch (event.event) {
     case 'mailbox-started': {
@@ -121,7 +120,7 @@ function sampled(tally: Tally, now: number): Tally {
   return { ...tally, samples: [...recent, { at: now, messages: sumOf(tally).messages }] };
 }
 
-/** Returns the messages stored per second over the last minute; null before a few seconds. */
+/** Returns the messages stored per second in the last minute; null during the first few seconds. */
 export function speedOf(tally: Tally, now: number): number | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
   if (first === undefined || now - first.at < MIN_MS) return null;
@@ -140,7 +139,7 @@ export function timeLeft(tally: Tally, now: number): number | null {
   return Math.max((Math.max(0, ahead - messages) / speed) * 1000, ...paced);
 }
 
-/** Returns the number of an account's messages still to store. */
+/** Returns how many messages of an account are still to be stored. */
 function aheadOf(tally: Tally, account: string): number {
   const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
   const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
@@ -195,12 +194,12 @@ export function isLong({ hours }: Forecast): boolean {
   return hours * 3_600_000 > LONG_MS;
 }
 
-/** `1,200 of 3,400 messages`. */
+/** Returns `1,200 of 3,400 messages`. */
 function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'>): string {
   return `${count(messages)} of ${counted(ahead, 'message')}`;
 }
 
-/** `1,300 requests, 58 a minute (budget 60)`; the budget is one account's current rate. */
+/** Returns `1,300 requests, 58 a minute (budget 60)`. The budget is one account's current rate. */
 function requestsText(tally: Tally, now: number): string {
   const elapsed = now - tally.startedAt;
   const { requests } = sumOf(tally);
@@ -210,7 +209,6 @@ function requestsText(tally: Tally, now: number): string {
   return `${counted(requests, 'request')}, ${count(rate)} a minute${shown}`;
 }
 
-/** Returns the reason for a wait. */
 export function waitingText({ until, reason }: Waiting, now: number): string {
   const wait = span(Math.max(0, until - now));
   return {
@@ -255,12 +253,12 @@ function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[]
   const address = shownName(mailbox.address);
   return [
     `${address}  ${stored}, ${bytes(mailbox.bytes)}`,
-    // Shorten the address, because the numbers change.
+    // Shortens the address, because the numbers change.
     `${fitColumns(address, Math.max(1, columns - displayWidth(stored) - 2))}  ${stored}`,
   ];
 }
 
-/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+/** Returns `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
 function fetchedText(tally: Tally, now: number): string {
   const sum = sumOf(tally);
   const speed = speedOf(tally, now);
@@ -312,7 +310,7 @@ interface Progress {
   stop(): void;
 }
 
-/** More bars would scroll off the screen; the rest are in the total. */
+/** More bars would scroll off the screen. The others are in the total. */
 const MAX_BARS = 8;
 /** Maximum bar width; a third of this on 80 columns. */
 const BAR_WIDTH = 24;
@@ -325,7 +323,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { texts }) => {
-      // Read each time: windows may be resized. A terminal without a set size reports 0.
+      // Windows may be resized, so the width is read each time. A terminal without a set size reports 0.
       const columns = notices.stream.columns || 80;
       const width = Math.min(BAR_WIDTH, Math.max(MIN_BAR, columns - WORDS));
       const full = Math.round(progress * width);
@@ -363,7 +361,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       }
     }
     all.setTotal(Math.max(1, sumOf(tally).ahead));
-    // Create the text on display: waits and remaining times change without events.
+    // The text is created on display, because waits and remaining times change without events.
     all.update(sumOf(tally).messages, { texts: () => sumTexts(tally, now()) });
   };
 
@@ -384,7 +382,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
   };
 }
 
-/** Returns the most detailed text that fits; cuts the shortest if necessary. */
+/** Returns the most detailed text that fits. Cuts the shortest if necessary. */
 function fitting(texts: unknown, columns: number): string {
   const made: unknown = typeof texts === 'function' ? texts(columns) : [];
   const given = Array.isArray(made) ? made.map(String) : [];
@@ -392,15 +390,14 @@ function fitting(texts: unknown, columns: number): string {
   return fits ?? fitColumns(given.at(-1) ?? '', columns);
 }
 
-/** Progress of a manual sync run. */
+/** Progress of a sync run that the user started. */
 export interface FollowedPass extends EventLog {
-  /** Clears the progress; call it before printing a result. Repeatable. */
+  /** Clears the progress. Call it before printing a result; further calls do nothing. */
   readonly stop: () => void;
 }
 
 /**
  * Returns the progress of a sync run on standard error: bars on a terminal, otherwise lines, or nothing if silent.
- *
  * @param logged use a log of JSON Lines instead
  */
 export async function followPass(
@@ -422,9 +419,8 @@ const ACTIVITY_LINE_EVERY_MS = 5_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
- * Shows that work is running, after a second. On a terminal it redraws a line; otherwise it prints a line every five
+ * Shows that work is running, after a second. On a terminal it redraws a line. Otherwise it prints a line every five
  * seconds if there is news. Silent with `--quiet` and `--json`.
- *
  * @param first initial text
  */
 export function openActivity(
@@ -443,7 +439,7 @@ export function openActivity(
   };
   const timer = notices.live ? setInterval(draw, REDRAW_MS).unref() : undefined;
   return {
-    /** Sets the current work; the text is created only when shown. */
+    /** Sets the current work. The text is created only when shown. */
     show(next: () => string): void {
       text = next;
       if (notices.live) {
@@ -455,7 +451,7 @@ export function openActivity(
       printedAt = now();
       notices.say(text());
     },
-    /** Clears the line; call it before printing anything else. Repeatable. */
+    /** Clears the line. Call it before printing anything else; further calls do nothing. */
     stop(): void {
       clearInterval(timer);
       if (drawnAt !== null) stream.write(CLEAR_LINE);

@@ -1,7 +1,6 @@
 import type { ReadingCommand } from './command-name.ts';
 import type { CommandEntry } from './context.ts';
 
-/** Read-only commands; a command's file is loaded on use. */
 export const READING: {
   readonly [Name in ReadingCommand]: CommandEntry & { readonly name: Name };
 } = {

@@ -12,7 +12,6 @@ import { archiveOf, withReader, withState } from './archive.ts';
 import { confirmed } from './ask.ts';
 import type { CommandContext } from './context.ts';
 
-/** Mail to remove, with its name for messages to the user. */
 export interface MailToRemove {
   /** The command, as named in the prompt. */
   readonly act: 'forget' | 'undo';
@@ -28,10 +27,9 @@ type Choose = (
 
 /**
  * Removes mail by its places. Messages with other places stay there.
- *
  * @param choose called again once the archive is locked
  * @throws errors of `choose`; forget-on-hold, retention-not-indexed, retention-bad-hold, operation-needs-yes,
- * archive-in-use: nothing was changed
+ *   archive-in-use: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
 export async function removeMail(

@@ -27,7 +27,7 @@ export interface Surface {
   readonly only?: EngineContext['only'];
 }
 
-/** Parses and runs a command line; converts every error to a sentence and an exit code. */
+/** Parses and runs a command line. Converts every error to a sentence and an exit code. */
 export async function run(
   args: readonly string[],
   commands: readonly CommandEntry[],
@@ -38,7 +38,7 @@ export async function run(
   const noColour = hasSwitch(args, '--no-color');
   const output = streamOutput(stdout, { json, env, noColour });
   let verbose = false;
-  // The command's result: a later output failure does not undo it.
+  // A later output failure does not undo the command's result.
   let ended: ExitCode = EXIT.done;
   try {
     const columns = helpColumns(stdout, env);
@@ -60,14 +60,14 @@ export async function run(
     const startedAt = now();
     ended = (await request.body(context)) ?? EXIT.done;
     await output.written();
-    // After everything that may fail: with --json an error is the only object on standard error.
+    // Comes after everything that may fail, because with --json an error is the only object on standard error.
     if (ended === EXIT.done) notices.settle();
     notices.detail(`time: ${now() - startedAt} ms`);
     return ended;
   } catch (error) {
     // The reader closed our output.
     if (error instanceof OutputClosed) return ended;
-    // A wait or prompt ended by a signal.
+    // A signal ended a wait or prompt.
     if (error instanceof Error && error.name === 'AbortError') {
       printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
@@ -88,8 +88,7 @@ function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface
 
 /**
  * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` if the line has no `--data` or `--config`.
- *
- * @throws usage-invalid for an empty variable: another archive or configuration would be used silently
+ * @throws usage-invalid for an empty variable, which would silently select another archive or configuration
  */
 function withEnvironment(globals: Globals, env: Surface['env']): Globals {
   const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
@@ -108,8 +107,8 @@ function withEnvironment(globals: Globals, env: Surface['env']): Globals {
 }
 
 /**
- * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG; with
- * `--json`, where standard error contains one object, only with MAILKEEP_DEBUG.
+ * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG.
+ * With `--json`, where standard error contains one object, only MAILKEEP_DEBUG adds it.
  */
 export function reported(
   error: unknown,
@@ -147,14 +146,14 @@ class FileOutput extends Writable {
 
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
   const interruption = new AbortController();
-  // The first signal stops the command at the next safe point; the second one at once.
+  // The first signal stops the command at the next safe point, and the second one at once.
   const interrupt = (): void => {
     if (interruption.signal.aborted) process.exit(EXIT.interrupted);
     interruption.abort();
   };
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
-  // The reader closed standard error: ignore it.
+  // Ignored, because the reader has closed standard error.
   process.stderr.on('error', () => {});
 
   const args = process.argv.slice(2);

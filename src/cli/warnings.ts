@@ -83,7 +83,7 @@ function sumOf(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined
   };
 }
 
-/** Returns the latest end of pending deletions: ISO times sort as text. */
+/** Returns the time at which the last pending deletion ends. ISO times sort as text. */
 function latest(mailboxes: readonly MailboxResult[]): string | null {
   const held = mailboxes.filter((mailbox) => mailbox.held > 0);
   return (
@@ -130,7 +130,10 @@ export interface Warning {
   readonly hint: string;
 }
 
-/** Prints notices on standard error. With `--json` it contains one error, or the warnings of a successful command. */
+/**
+ * Prints notices on standard error. With `--json`, standard error contains one error, or the warnings of a successful
+ * command.
+ */
 export function streamNotices(
   stream: Writable & { isTTY?: boolean; columns?: number },
   options: {
@@ -152,20 +155,20 @@ export function streamNotices(
     live: terminal && !options.quiet && !options.json,
     colours,
     stream,
-    /** Prints a line about the current work; silent with `--quiet` and `--json`. */
+    /** Prints a line about the current work. Silent with `--quiet` and `--json`. */
     say: line,
     /** Prints a diagnostic line with `--verbose`; silent when `say` is. */
     detail(text: string): void {
       if (options.verbose === true) line(colours.dim(text));
     },
-    /** Prints a warning; silent with `--quiet` and `--json`. */
+    /** Silent with `--quiet` and `--json`. */
     warn,
     /** Prints a warning that `--json` includes as an object, written by `settle`. Silent with `--quiet`. */
     alert(warning: Warning): void {
       if (options.json && !options.quiet) waiting.push(warning);
       else warn(`${warning.message} ${warning.hint}`);
     },
-    /** Writes the alerts kept for `--json`, one per line; called after a successful command. */
+    /** Writes the alerts kept for `--json`, one per line. Call it after a successful command. */
     settle(): void {
       for (const { code, message, hint } of waiting.splice(0)) {
         stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
@@ -176,7 +179,7 @@ export function streamNotices(
 
 export type Notices = Readonly<ReturnType<typeof streamNotices>>;
 
-/** Findings shown as text; --json has more. */
+/** Findings shown as text. --json has more. */
 const MAX_SHOWN = 5;
 
 /** Returns the lines about verification for `status`. */
@@ -272,7 +275,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
           `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
         );
       case 'state-put-aside':
-        // The archive is not damaged: the state can be rebuilt, except for known damage and saved searches.
+        // The archive is not damaged. The state can be rebuilt, except for known damage and saved searches.
         return notices.alert({
           code: 'state-put-aside',
           message: `the state could not be read and was moved to ${event.file}. A new one was created; the archive is not affected.`,

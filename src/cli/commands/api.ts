@@ -41,7 +41,6 @@ function bodySchema({ body }: Operation): Schema | null {
   return body === null ? null : z.toJSONSchema(body, { io: 'input' });
 }
 
-/** Returns the body's fields for display, in API order; empty without a body. */
 function bodyFields(operation: Operation) {
   return fieldsOf(bodySchema(operation) ?? {});
 }
@@ -55,7 +54,7 @@ function bodyRules({ body }: Operation): string[] {
 
 type Schema = z.core.JSONSchema.JSONSchema;
 
-/** Returns fields with types such as `string 1..100`, `list of 1..100 integers from 1`, `one of active, paused`. */
+/** Describes types as `string 1..100`, `list of 1..100 integers from 1` or `one of active, paused`. */
 function fieldsOf({ properties = {}, required = [] }: Schema) {
   return Object.entries(properties).map(([name, schema]) => ({
     name,
@@ -89,7 +88,7 @@ function typeText(schema: Schema): string {
   }
 }
 
-/** Returns the bounds, without the largest safe integer, which means no limit. */
+/** Omits the largest safe integer, which means no limit. */
 function bounds(from: number | undefined, to: number | undefined): string {
   const most = to === undefined || to >= Number.MAX_SAFE_INTEGER ? '' : String(to);
   return from === undefined && most === '' ? '' : ` ${from ?? ''}..${most}`;
@@ -118,11 +117,11 @@ function suggestions(name: string): string[] {
   return [...near, ...holding].slice(0, MAX_SUGGESTIONS);
 }
 
-/** Parameters with a mailbox's resource id; the command line also accepts its address. */
+/** Parameters that take a mailbox's resource id. The command line also accepts its address. */
 const MAILBOX_PARAMS: readonly string[] = ['mailboxResourceId', 'mailboxId', 'mailbox_id'];
 /** Common alias of these parameters. */
 const MAILBOX = 'mailbox';
-/** Page sizes are always sent, because the defaults of services differ. */
+/** Page sizes are always sent, because services have different defaults. */
 const PAGE_SIZES: readonly string[] = ['perPage', 'per_page'];
 
 interface GivenParams {
@@ -132,7 +131,6 @@ interface GivenParams {
 
 /**
  * Parses `name=value` pairs according to the operation.
- *
  * @param filled values for missing parameters
  * @throws usage-option, operation-param-unknown, -twice, -invalid, -missing
  */
@@ -192,14 +190,14 @@ function checked(operation: Operation, param: Param, given: string | number): st
   });
 }
 
-/** More than any service accepts per request; refuses wrong input early. */
+/** More than any service accepts per request, so that wrong input is refused early. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Reads a request body: from a file, standard input (`-`), or inline JSON (starting with `{`). Checks all limits of the
- * API before any prompt or request.
- *
- * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object; request-invalid
+ * Reads a request body from a file, standard input (`-`), or inline JSON (starting with `{`). Checks all limits of
+ * the API before any prompt or request.
+ * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object;
+ *   request-invalid
  */
 async function readBody(
   operation: Operation,
@@ -309,7 +307,6 @@ function asJson(operation: Operation) {
   };
 }
 
-/** Returns three or four lines: summary, call and parameters. */
 function listingText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary } = operation;
   const names = (all: readonly { readonly name: string; readonly required: boolean }[]): string =>
@@ -391,9 +388,8 @@ function answerText({ response, surface }: Operation): string {
 }
 
 /**
- * Writes a response to a file with mode 0600, atomically replacing an existing one. Writes directly to a non-regular
- * file (a pipe, /dev/null).
- *
+ * Writes a response to a file with mode 0600, atomically replacing an existing one. Writes directly to a pipe or
+ * device.
  * @throws usage-save-failed
  */
 async function writeAnswerFile(
@@ -408,7 +404,7 @@ async function writeAnswerFile(
     }
   };
   try {
-    // Links count as special: replace their target, not the link.
+    // Links count as special: their target is written, and the link stays.
     const stat = lstatSync(file, { throwIfNoEntry: false });
     if (stat !== undefined && !stat.isFile()) return await fill(await open(file, 'w'));
     const temporary = `${file}.${randomUUID()}.tmp`;
@@ -431,9 +427,7 @@ const ACCEPTED = 202;
 
 /**
  * Shows a response unchanged: JSON as one object, bytes untouched. Also reports 202, 207 and empty responses.
- *
  * @param file the output file; null for standard output
- * @returns 1 for 207
  */
 async function showAnswer(
   context: CommandContext,
@@ -494,7 +488,7 @@ async function showObject(
   if (page !== null) notices.say(page);
 }
 
-/** Returns the body of 200 and 201 unchanged; for other statuses, adds their meaning. */
+/** Returns the body of 200 and 201 unchanged. Adds the meaning of other statuses. */
 function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;
@@ -516,7 +510,7 @@ async function saved(
   );
 }
 
-/** Returns a page's position; null for a single page. */
+/** Returns null if there is only one page. */
 function pageNotice({ response, surface }: Operation, json: unknown): string | null {
   if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
   const pagination =
@@ -534,7 +528,7 @@ function pageNotice({ response, surface }: Operation, json: unknown): string | n
   return `Page ${count(page)} of ${count(pages)}, ${count(total)} in all.${next}`;
 }
 
-/** `param`: `name=value` each. */
+/** Each `param` is `name=value`. */
 type ApiLine = Flags<'yes' | 'list' | 'describe'> &
   Values<'body' | 'account' | 'output'> &
   Values<'param', string[]>;
@@ -598,7 +592,7 @@ async function callOperation(
   if (operation.response.kind === 'bytes' && command.output === undefined && interactive)
     throw operationError('operation-bytes-on-terminal', { operation: operation.name });
   const body = await readBody(operation, command.body, context);
-  // Report the operation's own limit instead of waiting: the user is watching.
+  // The user is watching, so the operation's own limit is reported instead of awaited.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
   return withClients(
     context,
@@ -657,7 +651,6 @@ const RENEWING: readonly string[] = ['regenerateWebhookSecret', 'platform.regene
 /**
  * Calls an operation. If it renews the secret of a stored webhook, stores the new one, because the old one is invalid
  * at once. Prepares the storage before the request.
- *
  * @param webhookId as given to the operation
  * @param onKept called with the file
  * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and errors of `call`
@@ -686,7 +679,7 @@ async function keepingSecret(
 
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
-/** Returns the secret: in `data` of the Mailbox API, bare in the Platform API; null if it comes later (202). */
+/** Finds the secret in `data` (Mailbox API) or in the record itself (Platform API). Null if it comes later (202). */
 function secretIn(answer: RawAnswer): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;

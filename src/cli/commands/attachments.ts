@@ -73,7 +73,7 @@ async function attachmentsOf(
 
 type TextState = Omit<AttachmentTextState, 'number' | 'filename'>;
 
-/** Returns the state of the attachments' texts by number; images and the like have none. */
+/** Returns the state of the attachments' texts by number. Images and the like have none. */
 function textStates({ catalog }: Reader, id: string): ReadonlyMap<number, TextState> {
   const docid = catalog.messages.docidOf(id);
   const states = docid === undefined ? [] : catalog.attachments.ofMessage(docid);
@@ -93,14 +93,13 @@ interface SavedAttachments {
   readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
   /** Announced attachments that were not saved, in order. */
   readonly missing: readonly Omit<ExtractedAttachment, 'size'>[];
-  /** Why reading the message or writing a file failed; null if all attachments are saved. */
+  /** Why reading the message or writing a file failed. */
   readonly failure: unknown;
 }
 
 /**
- * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates a
- * missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed.
- *
+ * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates
+ * a missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed.
  * @throws usage-save-failed for the folder
  */
 async function saveAttachments(
@@ -109,7 +108,7 @@ async function saveAttachments(
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
   try {
-    // Mail is private, regardless of the umask; so is each file.
+    // Mail is private, so the folder and each file are too, regardless of the umask.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   } catch (error) {
@@ -157,12 +156,11 @@ class SavedFile {
   size = 0;
   isComplete = false;
   failure: unknown = null;
-  /** Null while closed. */
   handle: FileHandle | null = null;
 
   constructor(readonly attachment: Omit<ExtractedAttachment, 'size'>) {}
 
-  /** Creates the file under the first free name; never follows links or overwrites. */
+  /** Creates the file under the first free name. Never follows links or overwrites files. */
   async create(folder: string, taken: Set<string>): Promise<void> {
     const { number, filename } = this.attachment;
     while (this.handle === null) {
@@ -178,7 +176,7 @@ class SavedFile {
   }
 
   async append(bytes: Uint8Array): Promise<void> {
-    // Reopened: do not follow a link that replaced the file.
+    // When reopening the file, does not follow a link that has replaced it.
     this.handle ??= await open(this.path, constants.O_WRONLY | constants.O_APPEND | NO_FOLLOW);
     await this.handle.writeFile(bytes);
     this.size += bytes.byteLength;

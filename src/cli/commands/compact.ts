@@ -40,8 +40,6 @@ export const define: Define = (command, chosen) => {
 const REPORT_EVERY_MS = 5_000;
 
 /**
- * Runs `mailkeep compact`: rewrites sealed segments whose codec differs from the configuration.
- *
  * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
  * @throws disk-full and other write errors: rewritten segments stay, and the same command continues
  */
@@ -74,7 +72,7 @@ function report(result: CompactResult, durationMs: number): string {
   const isNothing = segments === 0 && remaining === 0;
   const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
   return present([
-    // A damaged segment has its own line: its codec is unknown.
+    // A damaged segment has its own line, because its codec is unknown.
     isNothing && damaged.length === 0 && `Every sealed segment has ${codec} already.`,
     !isNothing && dryRun && `Would rewrite ${rewritten} with ${codec}.`,
     !isNothing && !dryRun && `Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`,

@@ -8,7 +8,7 @@ import type { Define } from '../context.ts';
 import { minusWords } from '../option-values.ts';
 import { printed, SHELLS } from './completion.ts';
 
-/** An option for completion; `values` if it takes one. */
+/** `values` is set if the option takes one. */
 interface KnownOption {
   readonly name: string;
   readonly short?: string | undefined;
@@ -25,7 +25,7 @@ export interface KnownCommand {
 
 /**
  * Characters without meaning in any shell. Offered names end up on a command line, where a folder name could run a
- * command: names with other characters are not offered.
+ * command, so names with other characters are not offered.
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
@@ -48,7 +48,7 @@ function archiveValues(open: () => Reader): ArchiveValues {
         reader.close();
       }
     } catch {
-      // Ignore all errors: the user only pressed a key.
+      // All errors are ignored, because the user only pressed a key.
       return [];
     }
   };
@@ -74,7 +74,7 @@ function archiveValues(open: () => Reader): ArchiveValues {
   };
 }
 
-/** Handles calls of the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
+/** Handles calls from the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
 export const define: Define = (command, chosen) => {
   // The last word is empty if a value is about to be typed.
   command
@@ -150,7 +150,7 @@ function typedValue(words: readonly string[], option: string): string | undefine
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
 }
 
-/** Returns the completions for the last word, in the scripts' format. */
+/** Returns the completions of the last word, in the scripts' format. */
 export function answer(
   words: readonly string[],
   globals: readonly KnownOption[],

@@ -24,9 +24,9 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * Passes the typed words to the program as text, with expressions such as `$(…)` unevaluated. The library's PowerShell
- * script uses Invoke-Expression, which would run them. Windows PowerShell and PowerShell before 7.3 drop an empty
- * argument unless it is written as two quotation marks.
+ * Passes the typed words to the program as text, with expressions such as `$(…)` unevaluated. The library's
+ * PowerShell script uses Invoke-Expression, which would run them. Windows PowerShell and PowerShell before 7.3 drop
+ * an empty argument unless it is written as two quotation marks.
  */
 const POWERSHELL = `# PowerShell completion for mailkeep
 Register-ArgumentCompleter -Native -CommandName mailkeep -ScriptBlock {
@@ -61,8 +61,8 @@ type Shell = (typeof SHELLS)[number];
 
 /**
  * Passes the typed words to the program without `eval`, unlike the library's bash script: redirections and
- * substitutions must not run before Enter. Bash splits `in:INBOX` into three words and replaces the last, so the prefix
- * must not be repeated.
+ * substitutions must not run before Enter. Bash splits `in:INBOX` into three words and replaces the last, so the
+ * prefix must not be repeated.
  */
 const BASH = `# bash completion for mailkeep
 __mailkeep_words() {
@@ -120,8 +120,7 @@ complete -F __mailkeep_words mailkeep`;
 const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
 
 /**
- * Returns the script that a shell loads at its start.
- *
+ * Returns the script that a shell loads at startup.
  * @throws Error if the library's script differs from the expected version
  */
 function shellScript(shell: Shell): string {

@@ -39,10 +39,9 @@ export const define: Define = (command, chosen) => {
   }
 };
 
-/** How the active configuration was chosen. */
 type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
 
-/** Returns the active configuration. @throws config-not-found, config-unreadable */
+/** @throws config-not-found, config-unreadable */
 function configInForce({ globals, surroundings }: CommandContext): {
   readonly file: string;
   readonly source: ConfigSource;
@@ -55,7 +54,7 @@ function configInForce({ globals, surroundings }: CommandContext): {
   return { file, source: globals.config === undefined ? 'MAILKEEP_CONFIG' : '--config' };
 }
 
-/** `named by --config`, `found in the current folder` */
+/** Returns `named by --config` or `found in the current folder`. */
 function sourceText(
   { file, source }: ReturnType<typeof configInForce>,
   surroundings: CommandContext['surroundings'],
@@ -71,9 +70,8 @@ interface Warning {
 }
 
 /**
- * Runs `mailkeep config check`: loads the configuration like any command, and tries to read its tokens. Accesses
- * neither the service nor the archive.
- *
+ * Loads the configuration like any command, and tries to read its tokens. Accesses neither the service nor the
+ * archive.
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
 async function checkConfig(context: CommandContext): Promise<void> {
@@ -99,7 +97,7 @@ async function checkConfig(context: CommandContext): Promise<void> {
   );
 }
 
-/** Warns of unreadable tokens: only the daemon may be able to read them, so it is not an error. */
+/** An unreadable token is only a warning, because the daemon may still be able to read it. */
 async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
   const warnings: Warning[] = [];
   for (const { name, token, platform } of settings.accounts) {
@@ -118,7 +116,6 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
   return warnings;
 }
 
-/** Likewise for the registry's address. */
 async function unreadAddress(fleet: FleetSettings, env: CommandContext['surroundings']['env']) {
   try {
     await readRegistryAddress(fleet, env);
@@ -129,11 +126,7 @@ async function unreadAddress(fleet: FleetSettings, env: CommandContext['surround
   }
 }
 
-/**
- * Runs `mailkeep config show`: prints the active configuration with defaults and masked secrets.
- *
- * @throws config-not-found, config-unreadable, config-not-json, config-invalid
- */
+/** @throws config-not-found, config-unreadable, config-not-json, config-invalid */
 async function showConfig(context: CommandContext): Promise<void> {
   const { output, globals, surroundings } = context;
   const place = configInForce(context);

@@ -198,7 +198,10 @@ function withKeys(command: Command): Command {
     );
 }
 
-/** Runs `mailkeep copy --to`: a readable archive in a folder, otherwise an encrypted copy. @throws usage-invalid */
+/**
+ * Makes a readable archive in a folder, otherwise an encrypted copy.
+ * @throws usage-invalid
+ */
 function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
   const to = required(options.to, '--to');
   if (isEncrypted(context, archiveOf(context), to)) return copyToStore(context, to, options);
@@ -371,7 +374,10 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
   });
 }
 
-/** Creates an archive from a readable copy. @throws errors of `copyArchive` */
+/**
+ * Creates an archive from a readable copy.
+ * @throws errors of `copyArchive`
+ */
 async function fromFolder(context: CommandContext, from: string, to: string): Promise<void> {
   const { signal, output, now } = context;
   const startedAt = now();
@@ -394,7 +400,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
   );
 }
 
-/** Lists what was restored besides the archive, and the secrets still to be entered. */
+/** Lists what was restored besides the archive, and which secrets the user still has to enter. */
 function settingsLines(settings: RestoredSettings | null): readonly string[] {
   const { config = null, secrets = [], savedSearches = 0 } = settings ?? {};
   return present([
@@ -430,7 +436,7 @@ function report(
 type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
   Values<'to'> &
   Values<'keep' | 'lockDays' | 'limitRate', number>;
-/** Ed25519, 32 bytes: the required signer of the copy. */
+/** The signer that the copy must have: an Ed25519 key, 32 bytes. */
 type Signer = Values<'signer', Buffer>;
 type FromLine = CopyLine &
   KeyLine &
@@ -472,10 +478,9 @@ async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<Exit
 }
 
 /**
- * Runs `mailkeep copy init`: creates a copy's keys, and starts the copy once the user has the recovery key.
- *
+ * Creates a copy's keys, and starts the copy once the user has the recovery key.
  * @throws usage-invalid for invalid option combinations, offsite-no-witness if the recovery key can be neither shown
- * nor written; errors of the engine
+ *   nor written; errors of `beginCopy`
  */
 async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
@@ -517,8 +522,7 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
 }
 
 /**
- * Runs `mailkeep copy drop`: forgets the data about an abandoned copy. Does not access the target, which may be gone.
- *
+ * Forgets the data about an abandoned copy. Does not access the target, which may be gone.
  * @throws offsite-unknown, offsite-planned
  */
 async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<void> {
@@ -581,7 +585,7 @@ function defineKeys(copy: Command, chosen: (body: Body) => void): void {
       const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
       throw invalidUsage('copy key', problem);
     });
-  // The parser assigns options that `copy` has too to that command.
+  // The parser assigns options that `copy` also has to that command.
   withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
     (options: Values<'to'>) =>
       chosen((context) => keyList(context, { ...copy.opts<Values<'to'>>(), ...options })),
@@ -621,7 +625,7 @@ function withTarget(command: Command): Command {
   return command.option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
 }
 
-/** Adds options for write-only machines: the secret that opens the copy, to wrap its keys for others. */
+/** Adds options for write-only machines: the secret that opens the copy, whose keys are then wrapped for others. */
 function withOpening(command: Command): Command {
   return command
     .option('--open-with-recovery-key <file>', 'where this machine can only write: open with this')
@@ -685,7 +689,7 @@ function recipientText({ keys, opens }: ListedRecipient): string {
   return [id, ...columns, label === null ? '' : terminalLine(label)].join('  ').trimEnd();
 }
 
-/** Returns the time as text; null if the number, which is untrusted, is not a valid time. */
+/** Returns null if the number, which is untrusted, is not a valid time. */
 function timeText(created: number): string | null {
   const time = new Date(created);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -705,8 +709,8 @@ function newKeyFile(
 }
 
 /**
- * Refuses a file that exists, or whose folder is not writable, before any work: the file is written last.
- *
+ * Refuses a file that exists, or whose folder is not writable. Called before any work, because the file is written
+ * last.
  * @throws usage-save-failed
  */
 function refuseKeyFile(file: string | undefined): void {
@@ -719,7 +723,7 @@ function refuseKeyFile(file: string | undefined): void {
   }
 }
 
-/** Runs `act`, and on failure removes the recovery key file that it wrote: that key opens nothing. */
+/** Runs `act`. If it fails, removes the recovery key file that it wrote, because that key opens nothing. */
 async function withNewKeyFile<T>(
   file: string | undefined,
   act: (written: () => void) => Promise<T>,
@@ -740,8 +744,8 @@ function unsaved(file: string, reason: string): Error {
 }
 
 /**
- * Gives a new recovery key to the user before it opens anything: in a new file, or on a terminal, typed back.
- *
+ * Gives a new recovery key to the user before it opens anything: writes it to a new file, or shows it on a terminal
+ * and has it typed back.
  * @param to the copy, for display
  * @throws offsite-no-witness if it can be neither shown nor written; usage-save-failed
  */
@@ -782,12 +786,15 @@ function isLine(typed: string, number: number, wanted: string): boolean {
   try {
     return parseRecoveryLine(typed, number).equals(parseRecoveryLine(wanted, number));
   } catch {
-    // Any error means a wrong line; the caller reports it.
+    // Any error means a wrong line, which the caller reports.
     return false;
   }
 }
 
-/** @throws usage-save-failed, also for an existing file, which is never replaced */
+/**
+ * Never replaces an existing file.
+ * @throws usage-save-failed
+ */
 function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): void {
   const text = [
     `# The recovery key of the mailkeep copy at ${to}. Keep it away from the machine and from the copy.`,
@@ -803,10 +810,9 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
 }
 
 /**
- * Runs `mailkeep copy key add`: wraps a copy's keys for another recipient. Without a recipient option or a passphrase
- * in the environment, it creates a recovery key.
- *
- * @throws errors of the engine and `handOver`
+ * Wraps a copy's keys for another recipient. Without a recipient option or a passphrase in the environment, it
+ * creates a recovery key.
+ * @throws errors of `openOwnCopy`, `addRecipients` and `handOver`
  */
 async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   const { signal, output, now } = context;
@@ -816,7 +822,7 @@ async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   refuseKeyFile(file);
   const { age = [], label } = line;
   const isNamed = file !== undefined || age.length > 0;
-  // The environment's passphrase may be the opening secret if another recipient is added.
+  // If another recipient is added, the environment's passphrase may be the opening secret.
   const passphrase =
     line.passphraseFile !== undefined || !isNamed
       ? passphraseOf(context, line.passphraseFile)
@@ -864,22 +870,21 @@ async function keyRemove(
   });
 }
 
-/** Maximum recipients shown, because anyone can add some; JSON has all. */
+/** Maximum recipients shown, because anyone can add some. JSON has all. */
 const OLD_SHOWN = 5;
-/** Keeps all states: the next copy decides how many to keep. */
+/** The next copy decides how many states to keep. */
 const KEEP_ALL = Number.MAX_SAFE_INTEGER;
 
 /**
- * Runs `mailkeep copy key rotate`: creates new keys for future copies; with `--reencrypt`, uploads existing data again.
- *
- * @throws errors of the engine and `handOver`
+ * Creates new keys for future copies. With `--reencrypt`, uploads existing data again.
+ * @throws errors of `openOwnCopy`, `rotateKeys` and `handOver`
  */
 async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
   const { signal, output } = context;
   const target = required(line.to, '--to');
   const order = { dataDir: archiveOf(context), signal };
   const file = newKeyFile(context, line.recoveryKeyFile);
-  // The environment's passphrase may be the opening secret: do not add it as a recipient.
+  // The environment's passphrase may be the opening secret, so it is not added as a recipient.
   const { passphraseFile } = line;
   const passphrase =
     passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);

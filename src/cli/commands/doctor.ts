@@ -45,7 +45,7 @@ import { verifiedText } from '../warnings.ts';
 interface Check {
   /** Stable name for programs: `config`, `token`, `clock`. */
   readonly name: string;
-  /** The account or webhook checked; null for the whole. */
+  /** The account or webhook checked; null for the whole installation. */
   readonly about: string | null;
   /** `warning`: works but should be fixed. `skipped`: could not be checked, or is unused. */
   readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
@@ -80,7 +80,7 @@ class Checks {
     this.all.push({ name, about, ...finding });
   }
 
-  /** Adds the finding or error of `act`. @returns whether it did not throw */
+  /** Adds the finding or error of `act`. Returns false if it threw. */
   async run(
     name: string,
     about: string | null,
@@ -107,7 +107,7 @@ interface ClockReading {
 /** Larger skews affect schedules and "as of". */
 const MAX_SKEW_MS = 60_000;
 
-/** Checks an account: its token, service, clock and webhooks. Sends about five requests, and changes nothing. */
+/** Checks the token, service, clock and webhooks of an account. Sends about five requests, and changes nothing. */
 async function checkAccount(
   checks: Checks,
   given: CommandContext,
@@ -148,8 +148,8 @@ async function checkAccount(
 }
 
 /**
- * Returns the context with the credentials folder. systemd provides it only to the unit; elsewhere, uses the folder
- * from which systemd reads credentials. Null if an account needs an unreadable credential.
+ * Returns the context with the credentials folder, or null if an account needs an unreadable credential. systemd sets
+ * the folder only for the unit. Otherwise the folder is used from which systemd reads credentials.
  */
 function withCredentials(
   context: CommandContext,
@@ -162,7 +162,7 @@ function withCredentials(
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
   const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');
-  // The folders in which "service install" units look for credentials: as root, and as another user.
+  // The folders in which "service install" units look for credentials, as root and as another user.
   const folder = ['/etc/mailkeep', path.join(config, 'mailkeep')].find((one) =>
     names.every((name) => isReadable(path.join(one, name))),
   );
@@ -214,7 +214,7 @@ async function clockOf(
         signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
       })
       .catch(() => null);
-    // The service was reachable a moment ago: a failure here says nothing about clocks.
+    // The service was reachable a moment ago, so a failure here says nothing about clocks.
     if (answer === null) return null;
     await answer.body.dump();
     const theirs = Date.parse(String(answer.headers.date ?? ''));
@@ -224,7 +224,7 @@ async function clockOf(
   }
 }
 
-/** Returns how far our clock is ahead, in milliseconds; the header has whole seconds and was in transit. */
+/** Returns how far our clock is ahead, in milliseconds. The header has whole seconds and was in transit. */
 export function skewOf({ theirs, before, after }: ClockReading): number {
   if (before > theirs + 1_000) return before - theirs - 1_000;
   return after < theirs ? after - theirs : 0;
@@ -272,7 +272,7 @@ async function checkWebhooks(
   });
 }
 
-/** Checks the archive: file system, free space, files, lock and last verification. Leaves nothing behind. */
+/** Checks the file system, free space, files, lock and last verification. Leaves nothing behind. */
 async function checkArchive(
   checks: Checks,
   dataDir: string,
@@ -347,7 +347,7 @@ function logFinding(dataDir: string): Finding {
   for (const name of names) {
     const file = path.join(folder, name);
     const error = refusal(
-      // A sealing may have replaced the file since the listing.
+      // Sealing may have replaced the file since the listing.
       () => existsSync(file) && closeSync(openRegularFile(file)),
       (errno, cause) => archiveError('archive-unreadable', { dir: file, errno }, cause),
     );
@@ -360,7 +360,7 @@ function logFinding(dataDir: string): Finding {
     ...databases.flatMap((file) => [file, `${file}-wal`, `${file}-shm`]),
   ];
   for (const file of written.filter((name) => existsSync(name))) {
-    // Do not open these: closing would release the locks of this process's connections.
+    // These are not opened, because closing one would release the locks of this process's connections.
     const error = refusal(
       () => accessSync(file, constants.R_OK | constants.W_OK),
       (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
@@ -371,7 +371,7 @@ function logFinding(dataDir: string): Finding {
   return well('The log, the catalog and the state can be read and written.');
 }
 
-/** Returns the segment that a writer appends to: the last one, if not sealed. */
+/** Returns the segment that a writer appends to: the last one, unless it is sealed. */
 function appendedTo(names: readonly string[]): string[] {
   const segments = names.map(parseSegmentName).filter((name) => name !== undefined);
   const last = Math.max(...segments.map(({ segment }) => segment));

@@ -4,7 +4,7 @@ import { exportBack } from '../../export/elsewhere/back.ts';
 import type { CommandContext, Define } from '../context.ts';
 import { chosenPlaces } from './export.ts';
 
-/** Milliseconds after which a stalled export ends, to free its place. */
+/** Ends an export that has stalled this long, so that another can start. */
 const IDLE_MS = 600_000;
 
 /** Run by the worker that holds an account, for `mailkeep export --account` on another node. Not for users. */

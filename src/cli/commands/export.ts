@@ -32,12 +32,11 @@ import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.t
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** Maximum characters of a line: more than any id. */
+/** Characters of a line, more than any id has. */
 const LONGEST = 100;
 
 /**
- * Yields message ids or prefixes from a file's lines; skips empty lines.
- *
+ * Yields message ids or prefixes from a file's lines. Skips empty lines.
  * @param from a file, or `-` for standard input
  * @throws usage-ids-unreadable
  */
@@ -59,11 +58,7 @@ async function* idsFrom(
   }
 }
 
-/**
- * Returns the docids of messages.
- *
- * @throws usage-unknown-message, usage-ambiguous-id, message-purged; errors of `ids`
- */
+/** @throws usage-unknown-message, usage-ambiguous-id, message-purged; errors of `ids` */
 async function docidsOf(
   reader: Reader,
   ids: AsyncIterable<string> | Iterable<string>,
@@ -89,7 +84,6 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
 
 /**
  * Returns the selection of an export, and unknown names in its query.
- *
  * @param ids message ids or prefixes, if given
  * @throws usage-unknown-name for a mailbox or folder that never existed; errors of `parseQuery` and `docidsOf`
  */
@@ -126,7 +120,7 @@ function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
   return catalog.explainSearch({ ...asked, ...when, limit: 1, sort: 'newest' }).unknown;
 }
 
-/** Messages listed as text; the manifest and `--json` have all. */
+/** Messages listed as text. The manifest and `--json` have all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
@@ -244,7 +238,7 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
     const which = { account, tenant };
-    // Read all ids before connecting: the worker must not wait for typing.
+    // All ids are read before connecting, because the worker must not wait for typing.
     const named: string[] | undefined = ids && [];
     for await (const id of ids ?? []) named?.push(id);
     return withAccountElsewhere(context, { which, typed, ids: named, to }, (origin) =>

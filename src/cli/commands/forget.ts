@@ -118,10 +118,9 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
 }
 
 /**
- * Runs `mailkeep forget`: removes messages and all their data.
- *
+ * Removes messages and all their data.
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
- * archive-in-use: nothing was changed
+ *   archive-in-use: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
@@ -211,7 +210,7 @@ export interface ForgetCandidate extends Forgetting {
   readonly at: string | null;
   readonly date: string | null;
   readonly subject: string | null;
-  /** An earlier removal; null for none. */
+  /** An earlier removal. */
   readonly purged: 'pruned' | 'forgotten' | null;
   /** Number of places at which the service still has it. */
   readonly atOrigin: number;
@@ -221,7 +220,6 @@ const SHORT = 12;
 
 /**
  * Returns the messages to forget, each once.
- *
  * @throws usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen
  */
 function forgetCandidates(
@@ -241,7 +239,7 @@ function forgetCandidates(
   }
   if (choice.quarantine) {
     for (const entry of chosenEntries(catalog, choice)) {
-      // Its hash is unknown: a random number represents it and reveals nothing.
+      // Its hash is unknown, so a random number represents it and reveals nothing.
       const message = randomBytes(32).toString('hex');
       const { host, mailbox, folder, generation, uid } = entry;
       const place = { host, mailbox, folder, generation, uid };

@@ -27,7 +27,7 @@ import { wholeNumber } from '../option-values.ts';
 import { present, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
-/** A mailbox accessible to a token, with its folders and their message counts. */
+/** A mailbox that a token can access, with its folders and their message counts. */
 interface Reach {
   readonly resourceId: string;
   readonly address: string;
@@ -35,8 +35,7 @@ interface Reach {
 }
 
 /**
- * Requests what the token can access: one request, and one per mailbox.
- *
+ * Asks what the token can access: one request, and one per mailbox.
  * @throws errors of the service, such as auth.refused
  */
 async function reachOf(context: CommandContext, baseUrl: string, secret: Secret): Promise<Reach[]> {
@@ -80,7 +79,7 @@ function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast
   });
 }
 
-/** Prompts for the request rate if the default would make the first sync long; otherwise returns the default. */
+/** Prompts for the request rate if the default would make the first sync long. */
 async function chosenRate(
   { notices }: CommandContext,
   reach: readonly Reach[],
@@ -115,7 +114,7 @@ interface Answers {
   readonly baseUrl: string;
   readonly token: TokenSource;
   readonly secret: Secret;
-  /** The file for a typed or piped token; null if it stays where it is. */
+  /** The file for a typed or piped token; null if the token stays where it is. */
   readonly newTokenFile: string | null;
   readonly reach: readonly Reach[];
   readonly dataDir: string;
@@ -124,9 +123,8 @@ interface Answers {
 
 /**
  * Collects values from the options, prompts for the rest on a terminal, and fails elsewhere. Tests the token at the
- * service first. Repeats a prompt after a typing error; an error in an option is thrown.
- *
- * @param onReach called with the token's mailboxes as soon as known
+ * service first. Repeats a prompt after a typing error. An error in an option is thrown.
+ * @param onReach called with the token's mailboxes as soon as they are known
  * @throws config-exists before any prompt; usage-not-interactive with all missing options; errors of the service
  */
 async function collectAnswers(
@@ -163,7 +161,7 @@ async function collectAnswers(
 
 type Access = Pick<Answers, 'baseUrl' | 'token' | 'secret' | 'reach'>;
 
-/** Returns a working URL and token; repeats prompts until they work. */
+/** Returns a working URL and token. Repeats prompts until they work. */
 async function accessTo(
   context: CommandContext,
   asker: Asker | undefined,
@@ -195,7 +193,7 @@ async function accessTo(
   }
 }
 
-/** Returns the value that an error concerns; undefined for none. */
+/** Returns the value that an error concerns; undefined if it concerns neither. */
 function mistakeIn(error: unknown): 'url' | 'token' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.family === 'auth' || error.code.startsWith('token-')) return 'token';
@@ -254,7 +252,7 @@ function serviceAddress(text: string): string {
   return url.replace(/\/+$/, '');
 }
 
-/** Returns a writable folder: from `--data` or the prompt. */
+/** Returns a writable folder from `--data` or the prompt. */
 async function dataDirectory(
   context: CommandContext,
   file: string,
@@ -280,7 +278,7 @@ async function dataDirectory(
   }
 }
 
-/** Returns a relative folder relative to the configuration, as it will be read. */
+/** Returns a relative folder as the configuration will read it, relative to its own folder. */
 function asWritten(given: string, base: string, configured: string): string {
   if (path.isAbsolute(given)) return given;
   const relative = path.relative(configured, path.resolve(base, given));
@@ -396,7 +394,6 @@ function closingText(
 
 /**
  * Writes a new file with mode 0600, durably.
- *
  * @throws config-exists if it exists; usage-save-failed if it cannot be written
  */
 function writeNewFile(file: string, text: string): void {

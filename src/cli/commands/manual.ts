@@ -23,7 +23,7 @@ type HelpBlock =
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
 interface HelpText {
-  /** After `Usage: `. */
+  /** The text after `Usage: `. */
   readonly usage: string;
   readonly description: string;
   /** Lists by heading: `Arguments`, `Options`, `Global Options`, `Commands`. */
@@ -50,7 +50,7 @@ function firstLine(part: string | undefined): string {
   return part?.split('\n', 1)[0] ?? '';
 }
 
-/** Format: two spaces, the term, two or more spaces, the description; deeper lines continue the row above. */
+/** A row is two spaces, the term, two or more spaces, and the description. Deeper lines continue the row above. */
 function rowsOf(lines: readonly string[]): HelpRow[] {
   const rows: { term: string; description: string }[] = [];
   for (const line of lines) {
@@ -69,7 +69,7 @@ function rowsOf(lines: readonly string[]): HelpRow[] {
   return rows;
 }
 
-/** Keeps consecutive indented lines, fills others; a line in capitals is a heading. */
+/** Keeps consecutive indented lines and fills others. A line in capitals is a heading. */
 function blocksOf(part: string): HelpBlock[] {
   const blocks: HelpBlock[] = [];
   let plain: string[] = [];
@@ -94,7 +94,7 @@ function filled(text: string): string {
   return text.split('\n').join(' ').trim();
 }
 
-/** Escapes text for man(7): it contains no requests or escapes. */
+/** Escapes text for man(7), so that it contains no requests or escapes. */
 export function roffText(text: string): string {
   const escaped = text
     .replaceAll('\\', '\\e')
@@ -120,7 +120,6 @@ function roffRows(rows: readonly HelpRow[]): string[] {
   ]);
 }
 
-/** @param heading the request for headings of this level */
 function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): string[] {
   return blocks.flatMap((block): string[] => {
     if (block.kind === 'lines') {
@@ -132,7 +131,7 @@ function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): stri
   });
 }
 
-/** Returns the man page, with the help of every command. Deterministic. */
+/** Returns the man page, with the help of every command. */
 export async function manualPage(commands: readonly CommandEntry[]): Promise<string> {
   const top = await helpOf([], commands);
   const sections = sectionsOf(top.blocks);
@@ -142,7 +141,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
   );
   const lines = [
     `.TH MAILKEEP 1 "" "mailkeep ${packageJson.version}" "mailkeep"`,
-    // Do not hyphenate or justify, so that commands and options can be found and copied.
+    // Without hyphens or justification, commands and options can be found and copied.
     '.nh',
     '.ad l',
     '.SH NAME',
@@ -212,7 +211,7 @@ function withoutShared(blocks: readonly HelpBlock[], shared: string): HelpBlock[
     .flatMap(([, section]) => section);
 }
 
-/** Groups blocks by heading; empty heading for those before the first. */
+/** Groups blocks by heading. Blocks before the first heading have an empty one. */
 function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
   const sections = new Map<string, HelpBlock[]>();
   let name = '';

@@ -38,7 +38,7 @@ async function serveMcp(context: CommandContext, addresses: readonly string[]): 
   const mailboxes = await mailboxKeys(context, addresses);
   const archive = new ServedArchive(dataDir, only?.segments);
   try {
-    // Report an unreadable catalog before the first request.
+    // Reports an unreadable catalog before the first request.
     archive.hold(mailboxes).release();
     const server = mcpServer(
       (asked, act) =>

@@ -36,7 +36,7 @@ export const define: Define = (command, chosen) => {
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
-/** Returns the plan for `--json`; sizes in bytes of the sources. */
+/** Sizes are bytes of the sources. */
 function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
   return {
     applied: done !== undefined,
@@ -99,8 +99,7 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
 }
 
 /**
- * Runs `mailkeep prune`: shows what may be removed, or removes it.
- *
+ * Shows what may be removed, or removes it.
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
@@ -120,7 +119,7 @@ async function prune(context: CommandContext, apply: boolean): Promise<void> {
   const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
   let writer = await open();
   try {
-    // First finish a purge decided by an earlier run of any command.
+    // First finishes a purge that an earlier run of any command decided on.
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await open();
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);

@@ -41,8 +41,7 @@ export const define: Define = (command, chosen) => {
 };
 
 /**
- * Runs `mailkeep quarantine ack`: records that the user knows of incomplete messages. They stay counted.
- *
+ * Records that the user knows of incomplete messages. They stay counted.
  * @throws usage-invalid for another action, or without a selection
  */
 async function acknowledge(
@@ -97,7 +96,7 @@ async function listQuarantine(context: CommandContext, choice: QuarantineChoice)
   });
 }
 
-/** Returns an entry for `--json`; times in ISO 8601 UTC, `kept` is the hash of the received bytes. */
+/** Times are ISO 8601 UTC; `kept` is the hash of the received bytes. */
 function lineOf(entry: QuarantineEntry) {
   return {
     mailbox: entry.address,

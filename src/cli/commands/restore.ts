@@ -43,9 +43,8 @@ import { openActivity } from '../progress.ts';
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
 
 /**
- * Returns the user's credential; prompts on a terminal if no source is given. It is never a command-line argument,
+ * Returns the user's credential, or prompts on a terminal if no source is given. It is never a command-line argument,
  * which every local user can read.
- *
  * @throws restore-no-password, restore-password-unreadable
  */
 async function credentialFor(
@@ -64,7 +63,7 @@ async function credentialFor(
   };
 }
 
-/** Returns a file's first line: editors add a line break. */
+/** Returns a file's first line, because editors add a line break. */
 function fromFile(file: string): string {
   let text: string;
   try {
@@ -89,7 +88,7 @@ function fromEnvironment(env: Readonly<Record<string, string | undefined>>, name
   return value;
 }
 
-/** Messages listed as text; `--json` has all. */
+/** Messages listed as text. `--json` has all. */
 const MAX_SHOWN = 20;
 
 const WHY: Readonly<Record<RefusalReason, string>> = {
@@ -265,7 +264,7 @@ function progressText(progress: RestoreProgress): string {
   return `appended ${count(sent)} of ${counted(of, 'message')}, ${bytes(written)} of ${bytes(ofBytes)}${rest}`;
 }
 
-/** Servers allow ten connections or more per user; other programs need some. */
+/** Servers allow ten or more connections per user, and other programs need some. */
 const DEFAULT_JOBS = 4;
 const MAX_JOBS = 16;
 
@@ -346,7 +345,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
     const file = line.journal === undefined ? null : path.resolve(surroundings.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
-    // Most memory is short-lived here: without this, the heap grows to keep it.
+    // Most memory is short-lived here. Without this, the heap grows to keep it.
     holdYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
     try {

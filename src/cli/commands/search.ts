@@ -46,7 +46,7 @@ import {
   shortId,
 } from '../output.ts';
 
-/** Returns a hit as text: the message, the matching snippet, and a line per matching attachment. */
+/** Returns the message, the matching snippet, and a line per matching attachment. */
 function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
@@ -118,8 +118,8 @@ function nodeLines(node: SearchNode, indent: string): string[] {
 const PRINTED_PAGE = 2_000;
 
 /**
- * Yields the hits in pages; the first page lists unknown names. An unlimited search thus fits in memory. Sorted by
- * relevance, which cannot be continued, there is one page.
+ * Yields the hits in pages, so that an unlimited search fits in memory. The first page lists unknown names. A search
+ * by relevance has one page, because it cannot be continued.
  */
 function* searchPages(
   { search }: Pick<Catalog, 'search'>,
@@ -140,7 +140,7 @@ function* searchPages(
   }
 }
 
-/** Prints search results. @throws usage-unknown-name, before anything is printed */
+/** @throws usage-unknown-name, before anything is printed */
 async function printFound(
   context: CommandContext,
   reader: Reader,
@@ -206,7 +206,7 @@ async function printHits(
   return { count, last };
 }
 
-/** Returns the line below a page. Only on a terminal, so that scripts do not wait for counting. */
+/** Returns the line below a page. Only used on a terminal, so that scripts do not wait for counting. */
 function footer(
   { now }: Pick<CommandContext, 'now'>,
   { catalog }: Reader,
@@ -282,7 +282,7 @@ export const define: Define = (command, chosen) => {
     .option('--replace', 'with --save: replace a search saved under that name without asking')
     .option('--saved', 'list the saved searches')
     .option('--forget <name>', 'delete a saved search')
-    // A word may start with a minus: it excludes.
+    // A word may start with a minus, which excludes it.
     .allowUnknownOption()
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
@@ -316,7 +316,6 @@ async function unknownOption(command: Command, option: string): Promise<Error> {
   return invalidUsage('search', `unknown option '${option}'. ${hint}`.trim());
 }
 
-/** Lists, saves or deletes saved searches. */
 async function keepSearches(
   context: CommandContext,
   reader: Reader,
@@ -381,8 +380,7 @@ async function search(
 }
 
 /**
- * Returns whether a query may replace the saved one; prompts on a terminal.
- *
+ * Returns whether a query may replace the saved one. Prompts on a terminal.
  * @throws usage-search-exists without a terminal
  */
 async function mayReplace(

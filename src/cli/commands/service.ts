@@ -56,7 +56,10 @@ interface Account {
   readonly gids: readonly number[];
 }
 
-/** Returns the paths a user cannot access, checking permissions along each path; a missing path by its parent. */
+/**
+ * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
+ * parent.
+ */
 function withoutAccess(
   user: string,
   paths: readonly { readonly path: string; readonly need: Need }[],
@@ -135,7 +138,6 @@ function linesOf(file: string): string[] {
 
 /**
  * Quotes a word of a command line for a unit (systemd.syntax(7), systemd.service(5)), with `%` and `$` escaped.
- *
  * @throws service-units-path for a control character: a line break would start a directive
  */
 export function quoted(word: string): string {
@@ -143,8 +145,7 @@ export function quoted(word: string): string {
 }
 
 /**
- * Quotes a path for a directive such as `ReadWritePaths=`: systemd expands `%` there, but not `$`.
- *
+ * Quotes a path for a directive such as `ReadWritePaths=`, in which systemd expands `%`, but not `$`.
  * @throws service-units-path
  */
 export function quotedPath(file: string): string {
@@ -178,13 +179,13 @@ export interface UnitFile {
   readonly content: string;
 }
 
-/** The system worker's folder of copies in a fleet. */
+/** The system worker's folder for copies in a fleet. */
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
-/** The system service's archive: systemd creates the folder for the service's user. */
+/** The system service's archive. systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';
 const USER = 'mailkeep';
 
-/** Returns the daemon's service, and a timer for single syncs; the user enables one of them. */
+/** Returns the daemon's service, and a timer for single syncs. The user enables one of them. */
 export function unitFiles(facts: UnitFacts): UnitFile[] {
   return [
     { path: 'mailkeep.service', content: daemonUnit(facts) },
@@ -193,7 +194,7 @@ export function unitFiles(facts: UnitFacts): UnitFile[] {
   ];
 }
 
-/** Inputs for a worker's unit; other paths are in the configuration. */
+/** Inputs for a worker's unit. Other paths are in the configuration. */
 interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
   /** The folder with local copies of archives: the configuration's `cache`. */
   readonly cache: string;
@@ -206,7 +207,7 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
     section('Unit', [
       'Description=Worker of a mailkeep fleet',
       ...network(facts),
-      // Restart while registry and store are unreachable: other workers have the archives meanwhile.
+      // Keeps restarting while registry and store are unreachable, because other workers can take the archives.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
@@ -214,9 +215,9 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
       `ExecStart=${command}`,
       'Restart=on-failure',
       'RestartSec=10s',
-      // 2: invalid configuration, which needs the user.
+      // 2 means an invalid configuration, which the user must correct.
       'RestartPreventExitStatus=2',
-      // The worker closes and releases its archives; others can take over those it does not.
+      // The worker closes and releases its archives. Other workers can take those that it does not release.
       'TimeoutStopSec=2min',
       'KillMode=mixed',
       // The store's keys and the registry's password. Not a credential, which systemd would copy: the file is read
@@ -255,7 +256,7 @@ function daemonUnit(facts: UnitFacts): string {
     section('Unit', [
       'Description=Mirror of hosted mailboxes',
       ...network(facts),
-      // Temporary problems (a full disk, a running rebuild) may last hours: keep restarting.
+      // Temporary problems (a full disk, a running rebuild) may last hours, so it keeps restarting.
       'StartLimitIntervalSec=0',
     ]),
     section('Service', [
@@ -266,7 +267,7 @@ function daemonUnit(facts: UnitFacts): string {
       'ExecReload=/bin/kill -HUP $MAINPID',
       'Restart=on-failure',
       'RestartSec=30s',
-      // 2: invalid configuration, 3: damage. Both need the user.
+      // 2 means an invalid configuration and 3 damage. The user must act on both.
       'RestartPreventExitStatus=2 3',
       'WatchdogSec=3min',
       // Opening an archive after a crash reads its last segment.
@@ -334,8 +335,8 @@ function common(facts: UnitFacts): string[] {
 }
 
 /**
- * Settings for glibc's malloc. By default each thread has an arena that retains freed memory, and large buffers stay in
- * an arena too. Measurements are in docs/performance.md.
+ * Settings for glibc's malloc. By default each thread has an arena that retains freed memory, and large buffers stay
+ * in an arena too. Measurements are in docs/performance.md.
  */
 export const ALLOCATION: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '1',
@@ -435,7 +436,7 @@ export const define: Define = (command, chosen) => {
     );
 };
 
-/** Replaces a file atomically and durably. Units contain no secrets: everyone may read them. */
+/** Replaces a file atomically and durably. Everyone may read units, because they contain no secrets. */
 function putFile(file: string, content: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'wx', 0o644);
@@ -558,7 +559,7 @@ function configHome(env: CommandContext['surroundings']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** Returns the archive's folder: `./data` next to the system's configuration would be below /etc. */
+/** Returns the archive's folder. For the system's configuration `./data` would be below /etc. */
 function dataDirOf(
   { globals, surroundings }: CommandContext,
   scope: InstallCommand['scope'],

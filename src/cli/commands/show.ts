@@ -12,7 +12,7 @@ import type { CommandContext, Define, Ended, Flags } from '../context.ts';
 import { exclusive } from '../option-values.ts';
 import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
 
-/** Returns the message data for `--json`; shared fields have the same names as in list and search. */
+/** Shared fields have the same names as in list and search. */
 function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);
@@ -28,8 +28,7 @@ const FIELD_CHARS = 1000;
 
 /**
  * Returns a message for a terminal: main headers, text and attachments.
- *
- * @param data the folder of `--data`, for the suggested command
+ * @param data the folder given by `--data`, for the suggested command
  */
 export function messageText(
   id: string,
@@ -71,16 +70,16 @@ export function messageText(
 
 function shortened(value: string): string {
   if (value.length <= FIELD_CHARS) return value;
-  // Cut at a space, to keep characters whole: a list of recipients contains some.
+  // Cuts at a space to keep characters whole. A list of recipients contains some.
   const end = value.lastIndexOf(' ', FIELD_CHARS);
   return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
 }
 
-/** Returns the text with quotes and signature dimmed. */
+/** Dims quotes and the signature. */
 function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
   let signature = false;
   return text.split('\n').flatMap((line) => {
-    // RFC 3676, section 4.3; the space after the dashes is often lost.
+    // RFC 3676, section 4.3. The space after the dashes is often lost.
     if (/^-- ?$/.test(line)) signature = true;
     const quoted = /^[ \t]*>/.test(line);
     if (quoted) signature = false;
@@ -109,13 +108,13 @@ function attachmentLines(
 /** Shows colours, exits if everything fits on the screen, and leaves the text there. */
 const DEFAULT_PAGER = 'less -FRX';
 
-/** Returns the pager: `MAILKEEP_PAGER`, `PAGER`, or less; undefined if disabled. */
+/** Returns `MAILKEEP_PAGER`, `PAGER` or less; undefined if paging is disabled. */
 export function wantedPager(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
-/** Prints a terminal-safe text, through the pager on a terminal; directly if the pager cannot start. */
+/** Prints a terminal-safe text, through the pager on a terminal, or directly if the pager cannot start. */
 export async function printPaged(
   { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
   text: string,
@@ -130,10 +129,10 @@ async function paged(
   env: Readonly<Record<string, string | undefined>>,
   text: string,
 ): Promise<boolean> {
-  // A shell, because these variables may contain options and pipes; the command contains no mail data.
+  // A shell, because these variables may contain options and pipes. The command contains no mail data.
   const child = spawn('/bin/sh', ['-c', pager], {
     stdio: ['pipe', 'inherit', 'inherit'],
-    // Like git: without these options, less would print our colour codes literally.
+    // As git does: without these options, less would print our colour codes literally.
     env: { ...env, LESS: env.LESS ?? 'FRX' },
   });
   const ended = new Promise<number | null>((resolve) => {
@@ -151,7 +150,7 @@ async function paged(
 const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;
 
-/** Shows a thread's messages like `show`, oldest first; on a terminal in one pager. In JSON, one line each. */
+/** Shows a thread's messages like `show`, oldest first: on a terminal in one pager, in JSON as one line each. */
 async function showThread(
   context: CommandContext,
   reader: Reader,

@@ -24,7 +24,7 @@ import {
 
 type TableFormat = 'text' | 'csv';
 
-/** A column: CSV name, heading, value and display text. */
+/** `name` is the CSV name, `text` the displayed value. */
 interface Column<Row> {
   readonly name: string;
   readonly heading: string;
@@ -33,10 +33,8 @@ interface Column<Row> {
 }
 
 /**
- * Prints rows as JSON lines, CSV, or a table.
- *
+ * Prints rows as JSON lines, CSV or a table, and returns their number.
  * @param flexible the column that shrinks on a narrow terminal
- * @returns the number of rows
  */
 async function printTable<Row>(
   rows: readonly Row[],
@@ -178,7 +176,7 @@ EXAMPLES
 
 /** Default rows of lists that may be as long as the archive. */
 const PAGE = 20;
-/** No limit for years and months, which are few, or for programs. */
+/** Programs get all rows. So do years and months, which are few. */
 const EVERYTHING = 1_000_000_000;
 
 export const define: Define = (command, chosen) => {
@@ -215,7 +213,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // Prefix of the rows' queries: the query of `--query`.
+    // The query given by `--query`, which the rows' queries begin with.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);

@@ -43,7 +43,7 @@ import { present, shownName } from '../output.ts';
 import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
 import { damageTrouble, exitOfSync, printError, type Trouble, troublesOf } from '../warnings.ts';
 
-/** Returns a sync's result as text: a line per mailbox, and a final sentence with totals. */
+/** Returns a line per mailbox, and a final sentence with totals. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
@@ -83,7 +83,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
 }
 
-/** Pending deletions wait for the user or a later check; the next sync compares everything else again. */
+/** Pending deletions wait for the user or a later check. The next sync compares everything else again. */
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
@@ -125,7 +125,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
   'newest-page': 'counts agree',
 };
 
-/** Returns a sync's plan as text: each folder with reason and cost, then the total. */
+/** Returns a line per folder with reason and cost, then the total. */
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
@@ -143,8 +143,7 @@ export function planText(plan: SyncPlan): string {
 
 /**
  * Prints a sync's result and problems. Returns exit code 3 if damage is known.
- *
- * @param archive its folder, and the damage found by verifications, or null
+ * @param archive its folder, and the damage found by verifications
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 async function printResult(
@@ -156,7 +155,7 @@ async function printResult(
   refuseUnknownNames(command, result, dataDir);
   const found = damage === null ? [] : [damageTrouble(damage)];
   const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
-  // Cron mails every line: a sync without problems prints nothing.
+  // Cron mails every line, so a sync without problems prints nothing.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   const printed = { ...result, sum: sumOf(result.certificates), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
@@ -166,8 +165,7 @@ async function printResult(
 
 /**
  * Prints a sync's plan. Known damage is printed too and returns 3, as the sync would.
- *
- * @param damage found by verifications; null if none is known
+ * @param damage found by verifications
  */
 async function printPlan(
   context: CommandContext,
@@ -181,10 +179,10 @@ async function printPlan(
   return trouble.exit;
 }
 
-/** Sentences shown; the result has all. */
+/** Sentences shown. The result has all. */
 const MAX_SHOWN = 20;
 
-/** Prints problems on standard error: all as text, with --json only the most severe. */
+/** Prints problems on standard error: all as text, but only the most severe with --json. */
 function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
   for (const trouble of troubles.slice(0, globals.json ? 1 : MAX_SHOWN)) {
     printError(notices.stream, globals.json, trouble);
@@ -279,9 +277,8 @@ async function synchronise(context: CommandContext, command: SyncCommand): Promi
 }
 
 /**
- * Makes a running daemon sync, starting after this call; null if no daemon has the archive. The daemon's own accounts
- * and limits apply. An interruption ends only the wait.
- *
+ * Makes a running daemon start a sync; null if no daemon has the archive. The daemon's own accounts and limits apply.
+ * An interruption ends only the wait.
  * @throws usage-option for excluded names; errors of the daemon
  */
 async function handOver(
@@ -308,7 +305,7 @@ async function handOver(
   return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }
 
-/** A plan without an archive uses an empty temporary one, and leaves nothing behind. */
+/** Without an archive, uses an empty temporary one and leaves nothing behind. */
 function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
   if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
   const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));

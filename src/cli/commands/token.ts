@@ -44,7 +44,7 @@ export const define: Define = (command, chosen) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without a command, the program requests one.
+      // Without a command, the program asks for one.
       if (typed !== undefined) {
         const problem = `unknown command '${typed}'. Use create, list or revoke.`;
         throw invalidUsage('token', problem);
@@ -127,7 +127,7 @@ async function limitOf(
   return mailboxKeysOf(context, { account, tenant }, named);
 }
 
-/** Runs `act` with the archive's tokens. @throws usage-no-archive, token-unwritable */
+/** @throws usage-no-archive, token-unwritable */
 async function withTokens<T>(
   context: CommandContext,
   { account, tenant }: Which,
@@ -150,7 +150,7 @@ async function withTokens<T>(
   }
 }
 
-/** Returns a token for `--json`; times in ISO 8601 UTC. */
+/** Times are ISO 8601 UTC. */
 function lineOf(token: ApiToken, now: number) {
   const { id, name, createdAt, usedAt, expiresAt, mailboxes } = token;
   return {

@@ -23,7 +23,7 @@ import { foundIn, isEncrypted, notingDamage, withStore } from '../copy-target.ts
 import { type Colours, present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** Runs `mailkeep verify --copy`. @throws errors of the engine's `checkTarget` */
+/** @throws errors of `checkTarget` */
 export async function verifyCopy(
   context: CommandContext,
   target: string,

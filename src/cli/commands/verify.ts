@@ -191,7 +191,7 @@ function sampleSize(text: string): SampleSize {
   throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
 }
 
-/** Findings shown as text; --json has more. */
+/** Findings shown as text. --json has more. */
 const MAX_SHOWN = 50;
 
 function verifyReport(
@@ -230,7 +230,7 @@ function sampleReport(
   ]).join('\n');
 }
 
-/** Returns the remedy; if only the catalog is damaged, its own line suggests a rebuild. */
+/** If only the catalog is damaged, its own line suggests a rebuild. */
 function remedy(findings: readonly Finding[]): string | false {
   if (inLog(findings)) {
     return 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.';
@@ -272,7 +272,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   }[state];
 }
 
-/** A checkpoint's commit and signer; `compared` if the key was given by the user. */
+/** A checkpoint's commit and signer. `compared` is true if the user gave the key. */
 interface SignedCommit extends VouchedCommit {
   readonly signedAt: string;
   /** See `fingerprintOf`. */
@@ -282,8 +282,7 @@ interface SignedCommit extends VouchedCommit {
 
 /**
  * Verifies the complete archive, prints the findings and records the time, unless the catalog was not checked.
- *
- * @param checker closed at the end
+ * @param checker closed by the caller
  */
 async function verifyAll(
   context: CommandContext,
@@ -340,8 +339,7 @@ function printUnread(
 }
 
 /**
- * Returns a checkpoint's commit; prints who signed it and when.
- *
+ * Returns a checkpoint's commit. Prints who signed it and when.
  * @param publicKey the required signing key, or a file with it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
@@ -407,9 +405,8 @@ const MAX_NAMED = 10_000;
 const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
 
 /**
- * Runs `mailkeep verify --origin`: compares the archive with the service, and verifies messages matched without
- * download. Only reports differences: a sync decides about them.
- *
+ * Compares the archive with the service, and verifies messages matched without download. Only reports differences,
+ * which a sync resolves.
  * @throws archive-in-use
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
@@ -462,7 +459,7 @@ async function report(
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
-  // Messages matched without download, now fetched: confirmed or corrected.
+  // Messages matched without download that were now fetched, and confirmed or corrected.
   const settled = { verified: sum('verified'), corrected: sum('corrected') };
   const shown = { ...tally, ...settled, findings, requests, durationMs };
   await context.output.object({ ...shown, failures }, () => originText(shown));
@@ -509,7 +506,7 @@ function originText({
   ]).join('\n');
 }
 
-/** Runs `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is not an archive */
+/** @throws archive-in-use; usage-no-archive for a copy that is not an archive */
 async function repairCopied(
   context: CommandContext,
   dataDir: string,
@@ -521,7 +518,7 @@ async function repairCopied(
     .filter((copy) => !isEncrypted(context, dataDir, copy))
     .map((copy) => path.resolve(surroundings.cwd, copy));
   for (const copy of folders) {
-    // An existing but unreadable copy is reported and skipped.
+    // A copy that exists but cannot be read is reported and skipped.
     if (!existsSync(copy) || isAbsent(copy))
       throw usageError('usage-no-archive', { dataDir: copy });
   }
@@ -542,7 +539,7 @@ async function repairCopied(
   }
 }
 
-/** An encrypted copy's segments for the damaged local ones; `label` identifies its store. */
+/** An encrypted copy's segments for the damaged local ones. `label` identifies its store. */
 type Fetched = SegmentsForRepair & { readonly label: string };
 
 /** @param fetched copies in temporary folders */

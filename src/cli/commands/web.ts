@@ -86,10 +86,9 @@ export const define: Define = (command, chosen) => {
 
 /**
  * Opens a sign-in link in the user's browser. Every local user can read command lines, so the browser gets a private
- * file that redirects to the link.
- *
+ * file that redirects to the link. Resolves when the file is removed: after `keptMs`, on interruption, or without a
+ * browser.
  * @param keptMs time for the browser to start and read the file, in milliseconds
- * @returns resolves when the file is removed: after that time, on interruption, or without a browser
  */
 async function openInBrowser(
   url: string,
@@ -136,7 +135,7 @@ function opener(file: string): [string, ...string[]] {
   return ['xdg-open', file];
 }
 
-/** Milliseconds for the browser to start and read the link with `--link --open`. */
+/** Time for the browser to start and read the link with `--link --open`. */
 const READ_MS = 60_000;
 
 interface ServeOptions {
@@ -145,7 +144,7 @@ interface ServeOptions {
   readonly open: boolean;
 }
 
-/** Returns whether a daemon runs for the archive; ignores a socket packed with the archive by someone else. */
+/** Returns whether a daemon runs for the archive. Ignores a socket that someone else packed with the archive. */
 async function hasDaemon(dataDir: string): Promise<boolean> {
   try {
     const control = findControlSocket(dataDir);
@@ -204,11 +203,11 @@ interface Announced {
   readonly open: boolean;
   /** The command that prints another link. */
   readonly asking: string;
-  /** Whether browsers stay signed in across restarts. */
+  /** True if browsers stay signed in across restarts. */
   readonly areKept: boolean;
 }
 
-/** Prints where a server listens and how to sign in; resolves when the command is interrupted. */
+/** Prints where a server listens and how to sign in. Resolves when the command is interrupted. */
 export async function whileServed(
   context: CommandContext,
   { url, apiUrl, mcpUrl, link }: WebServer,
@@ -246,7 +245,7 @@ export function cannotListen({ host, port }: ListenAddress, error: unknown): unk
   return webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
 }
 
-/** Prints a link of the running server: the daemon, otherwise the `mailkeep web` started last. */
+/** Prints a link to the running server: the daemon, otherwise the `mailkeep web` started last. */
 async function askForLink(
   context: CommandContext,
   addresses: readonly string[],
@@ -264,7 +263,10 @@ async function askForLink(
   return printLink(context, { dataDir, sockets, mailboxes, open });
 }
 
-/** Prints a link of the first server that responds. @throws web-not-running */
+/**
+ * Prints a link from the first server that responds.
+ * @throws web-not-running
+ */
 export async function printLink(
   context: CommandContext,
   {

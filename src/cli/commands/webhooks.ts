@@ -99,7 +99,7 @@ export const define: Define = (command, chosen) => {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      // Without a command, the program requests one.
+      // Without a command, the program asks for one.
       if (typed !== undefined) throw unknownCommand(typed);
     });
   const sub = (name: string, summary: string) =>
@@ -235,7 +235,7 @@ async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOu
   return { success, httpStatus, error };
 }
 
-/** Lists webhooks; over the Platform API if available, which lists an order in one request. */
+/** Lists webhooks, if possible over the Platform API, which lists an order in one request. */
 async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
   const { platform, mailbox: client } = clients;
   const options = { ...clients.options, ...given({ status }) };
@@ -320,9 +320,8 @@ interface Chosen {
  * Finds the accounts of the requested mailboxes, before any change. Costs a request per account, or none without
  * requested mailboxes or with one account.
  *
- * If an account does not respond and a name was not found elsewhere, no account is returned, because it may be there.
- * The failure is printed.
- *
+ * If an account does not respond and a name was not found elsewhere, no account is returned, because the mailbox may
+ * be there. The failure is printed.
  * @throws operation-mailbox-nowhere if all responded and none has a name
  */
 async function accountsWith(
@@ -356,22 +355,24 @@ async function accountsWith(
   });
 }
 
-/** A listed webhook; `delivery` is null if its deliveries are unknown. */
+/** `delivery` is null if the deliveries are unknown. */
 type JudgedHook = Hook & {
   readonly delivery: {
-    /** As determined by the daemon; `off`: paused or disabled. */
+    /** As the daemon determines it; `off` means paused or disabled. */
     readonly state: 'well' | 'off' | 'failing';
     /** Consecutive failed deliveries, up to the newest. */
     readonly failures: number;
-    /** ISO 8601: the last successful delivery within a day; null if unknown. */
+    /** The last successful delivery within a day (ISO 8601); null if unknown. */
     readonly lastSuccessAt: string | null;
   } | null;
 };
 
-/** Returns the daemon's recorded deliveries of an account. An unreadable state is reported once and counts as empty. */
+/**
+ * Returns the deliveries that the daemon recorded for an account. An unreadable state is reported once and counts as
+ * empty.
+ */
 type KeptLog = (account: string) => readonly LoggedDelivery[];
 
-/** Returns a reader of the deliveries in an archive's state. */
 function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
   let hasWarned = false;
   const warn = (why: string, hint: string): readonly LoggedDelivery[] => {
@@ -476,7 +477,7 @@ async function knownDeliveries(
   return kept.length === 0 ? null : kept;
 }
 
-/** Returns a default and warns on failure: the list is useful without these details. */
+/** Returns a default and warns on failure, because the list is useful without these details. */
 async function orWarning<T>(
   { notices, signal }: CommandContext,
   what: string,
@@ -492,7 +493,7 @@ async function orWarning<T>(
   }
 }
 
-/** Warnings printed; the table shows the state of every webhook. */
+/** Warnings printed. The table shows the state of every webhook. */
 const MAX_WARNED = 5;
 
 async function listWebhooks(
@@ -614,14 +615,10 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
   return tableText(headings, rows, 5, output);
 }
 
-/** Minimum characters of an id prefix: shorter ones, or an unset variable, are likely mistakes. */
+/** Minimum characters of an id prefix. A shorter one is probably a mistake or an unset variable. */
 const MIN_BEGINNING = 4;
 
-/**
- * Runs `mailkeep webhooks test|pause|resume|delete`.
- *
- * @param ids ids or prefixes; empty for all webhooks of the mailbox
- */
+/** @param ids ids or prefixes; empty for all webhooks of the mailbox */
 async function actOnWebhooks(
   context: CommandContext,
   act: (typeof ACTS)[number][0],
@@ -716,7 +713,7 @@ async function actOn(
   return EXIT.done;
 }
 
-/** Returns a test delivery's result; `error` may be the receiver's own text. */
+/** `error` may be the receiver's own text. */
 function testText(outcome: TestOutcome | 'accepted'): string {
   if (outcome === 'accepted') return 'the test will be sent';
   const { success, httpStatus, error } = outcome;
@@ -747,7 +744,7 @@ interface NewWebhook {
   readonly secretFile: string;
 }
 
-/** Options for creating a webhook. `url` defaults to the configuration's webhook.publicUrl. */
+/** `url` defaults to the configuration's webhook.publicUrl. */
 type NewCommand = Values<'url' | 'account'> & {
   readonly name: string;
   readonly test: boolean;
@@ -769,9 +766,8 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
 }
 
 /**
- * Creates a webhook and stores its secret, which the service shows only once. The result does not contain the secret. A
- * webhook whose secret cannot be stored is deleted.
- *
+ * Creates a webhook and stores its secret, which the service shows only once. The result does not contain the secret.
+ * A webhook whose secret cannot be stored is deleted.
  * @throws webhook-secrets-unwritable, webhook-secret-lost, and errors of the service
  */
 async function register(
@@ -804,7 +800,7 @@ async function register(
   }
 }
 
-/** Ignores the signal: even after an interruption, no webhook without a stored secret may stay. */
+/** Ignores the signal, because no webhook without a stored secret may stay, even after an interruption. */
 async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
@@ -817,10 +813,8 @@ async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean
 }
 
 /**
- * Runs `mailkeep webhooks create`: creates a webhook, stores its secret, which the service shows only once, and tests
- * it. No output contains the secret. Shows an equivalent webhook instead of creating a second one.
- *
- * @returns 1 if the test delivery failed; the webhook still exists
+ * Creates and tests a webhook. Shows an equivalent webhook instead of creating a second one. Returns 1 if the test
+ * delivery failed; the webhook still exists.
  */
 async function createWebhook(
   context: CommandContext,
@@ -862,7 +856,7 @@ async function sameHook(
   return same;
 }
 
-/** Shows the existing webhook: a second one would deliver everything twice. */
+/** Shows the existing webhook, because a second one would deliver everything twice. */
 async function printExisting(
   { output }: CommandContext,
   dataDir: string,
@@ -923,10 +917,8 @@ type Step = WebhookStep<Hook>;
 type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
 
 /**
- * Runs `mailkeep webhooks ensure` and `create --all`: one webhook per mailbox. Keeps existing ones, so it can be
- * repeated.
- *
- * @returns 1 if a mailbox or the test delivery failed; the others are still done
+ * Makes sure that each mailbox has one webhook. Keeps existing ones, so it can be repeated. Returns 1 if a mailbox or
+ * the test delivery failed; the others are still done.
  * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
@@ -960,7 +952,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
       const { action, code } = await take(taken, step);
       tally[action] += 1;
       results.push(code);
-      // All deliver to the same URL: one test is sufficient.
+      // One test is enough, because all webhooks deliver to the same URL.
       if (action === 'created') test = false;
     }
     for (const hook of others) {
@@ -1005,7 +997,6 @@ async function wantedMailboxes(
 
 /**
  * Returns the webhooks of these mailboxes: in one list over the Platform API, otherwise per mailbox.
- *
  * @param named whether only some mailboxes are selected
  * @param refuse called for mailboxes whose webhooks the service does not list
  */
@@ -1029,9 +1020,8 @@ async function listedHooks(
 }
 
 /**
- * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id: the list may be
- * wrong, and a forgotten secret cannot be recovered. Adds those found to the list.
- *
+ * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id, because the list
+ * may be wrong and a forgotten secret cannot be recovered. Adds those found to the list.
  * @param refuse called for mailboxes whose webhook may or may not exist: a second one would deliver everything twice
  */
 async function ownHooks(
@@ -1069,7 +1059,7 @@ async function ownHooks(
       own.push(hook);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-      // Only a 404 proves that it is gone; otherwise keep its secret.
+      // Only a 404 proves that it is gone; otherwise its secret is kept.
       if (error.facts.status === 404) own.push(hook);
       else await refuse(mailboxOf, error);
     }
@@ -1151,7 +1141,7 @@ async function forgetMissing(dataDir: string, { missing }: Step): Promise<void> 
   for (const id of missing) await forgetSecret(dataDir, id);
 }
 
-/** Returns the test result; the webhook exists even if the test fails. */
+/** Returns the test result. The webhook exists even if the test fails. */
 async function testedWebhook(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
   try {
     return await testDelivery(clients, hook);

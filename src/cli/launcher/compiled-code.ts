@@ -20,17 +20,16 @@ const OURS = /^reading-.*\.(code|tmp)$/;
 /** Two checksums of 4 bytes: source, and source with code. V8 copies code that is not aligned to 8 bytes. */
 const CHECKSUM_BYTES = 8;
 
-/** Returns a script's CRC-32: compiled code belongs to exactly one source. */
+/** Returns a script's CRC-32. Compiled code belongs to exactly one source. */
 export function sumOfSource(source: Buffer): number {
   return crc32(source, 0);
 }
 
 /**
- * Returns the compiled code in a file, or undefined if it is damaged or for another source. V8 checks little more than
- * lengths and crashes on a flipped bit.
- *
- * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the build
- * (src/bootstrap/build.mjs) and `keepCode`
+ * Returns the compiled code in a file, or undefined if it is damaged or for another source. V8 checks little more
+ * than lengths and crashes on a flipped bit.
+ * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the
+ *   build (src/bootstrap/build.mjs) and `keepCode`
  */
 export function checkedCode(content: Buffer, sourceSum: number): Buffer | undefined {
   const code = content.subarray(CHECKSUM_BYTES);
@@ -45,14 +44,17 @@ function checksum(code: Buffer, sourceSum: number): Buffer {
   return sums;
 }
 
-/** Loaded on demand, and not by an old Node.js. Loading `crypto` takes a tenth of a search; `zlib` is needed anyway. */
+/**
+ * Loaded on demand, because an old Node.js lacks it. Loading `crypto` takes a tenth of a search; `zlib` is needed
+ * anyway.
+ */
 function crc32(data: Buffer, before: number): number {
   return process.getBuiltinModule('zlib').crc32(data, before);
 }
 
 /**
- * Returns a compiled-code file in the user's cache, or undefined without a cache folder. Only the Node.js version that
- * built the program accepts the code shipped with it.
+ * Returns a compiled-code file in the user's cache, or undefined without a cache folder. Only the Node.js version
+ * that built the program accepts the code shipped with it.
  */
 export function cachedCodeFile(name: string): string | undefined {
   const home = process.env.HOME;
@@ -67,13 +69,13 @@ export function cachedCodeFile(name: string): string | undefined {
 }
 
 /**
- * Returns a source's compiled code from the cache, or undefined. It is executable code: only this user may have write
- * access. With `sudo -E`, for example, the cache belongs to another user.
+ * Returns a source's compiled code from the cache, or undefined. It is executable code, so only this user may have
+ * write access. With `sudo -E`, for example, the cache belongs to another user.
  */
 export function cachedCode(file: string, sourceSum: number): Buffer | undefined {
   return attempt(() => {
     if (!isOurFolder(path.dirname(file))) return undefined;
-    // O_NONBLOCK: opening a pipe would otherwise wait for a writer. On Windows both flags are undefined, so 0.
+    // Without O_NONBLOCK, opening a pipe would wait for a writer. Both flags are undefined, so 0, on Windows.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
     const descriptor = openSync(file, flags);
     try {
@@ -87,9 +89,8 @@ export function cachedCode(file: string, sourceSum: number): Buffer | undefined 
 }
 
 /**
- * Writes compiled code to a cache file. Does nothing if the cache or its parent belongs to another user, or if the file
- * system fails.
- *
+ * Writes compiled code to a cache file. Does nothing if the cache or its parent belongs to another user, or if the
+ * file system fails.
  * @param makeCode creates the code; called only if it can be written
  */
 export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
@@ -117,7 +118,7 @@ export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer
 
 /**
  * Creates a missing folder and its parent. Returns false on failure, or if the nearest existing folder belongs to
- * another user: that user could not remove what we create there.
+ * another user, who could not remove what we create there.
  */
 function makeFolders(folder: string): boolean {
   const missing: string[] = [];
@@ -136,12 +137,12 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, 0o700);
   } catch (error) {
-    // Another command has created it meanwhile.
+    // Another command has created it in the meantime.
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   }
 }
 
-/** Returns whether only this user can write to the folder. Links are refused: their target may change. */
+/** Returns whether only this user can write to the folder. Links are refused, because their target may change. */
 function isOurFolder(folder: string): boolean {
   const stats = lstatSync(folder);
   return stats.isDirectory() && onlyWeWrite(stats);
@@ -151,12 +152,11 @@ function onlyWeWrite(stats: Stats): boolean {
   return isOurs(stats) && (stats.mode & 0o022) === 0;
 }
 
-/** Returns whether it belongs to this process's user; true on systems without user ids. */
+/** True on systems without user ids. */
 function isOurs(stats: Stats): boolean {
   return process.geteuid === undefined || stats.uid === process.geteuid();
 }
 
-/** Removes the code of unused versions. */
 function dropUnused(folder: string): void {
   for (const name of readdirSync(folder)) {
     const file = path.join(folder, name);
@@ -166,7 +166,7 @@ function dropUnused(folder: string): void {
   }
 }
 
-/** Returns the result, or undefined if the file system fails: a cache failure is not an error. */
+/** Returns undefined if the file system fails: a cache failure is not an error. */
 function attempt<T>(work: () => T | undefined): T | undefined {
   try {
     return work();

@@ -8,7 +8,7 @@ const GROUP = 2;
 const TERMINAL = 4;
 const FOREGROUND_GROUP = 5;
 
-/** Returns whether this process has a controlling terminal; true if unknown. */
+/** True if unknown. */
 function hasTerminal(): boolean {
   const fields = stat();
   return fields === undefined || fields[TERMINAL] !== '0';
@@ -41,8 +41,8 @@ const OTHERS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGU
 
 /**
  * Runs the program with the Node.js in .runtime/. The npm scripts of a clone install it if the one on the PATH is too
- * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits like its child. Without such a
- * Node.js it reports the required version.
+ * old (src/bootstrap/runtime.cjs). This process then waits, forwards signals, and exits like its child. Without such
+ * a Node.js it reports the required version.
  */
 function handOver(): void {
   const folder = path.join(__dirname, '..', '.runtime');

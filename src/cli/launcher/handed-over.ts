@@ -15,7 +15,7 @@ new Socket({ fd: 3 }).on('error', die).on('close', die).resume();
 `;
 
 /**
- * The script that hand-over.ts starts with the Node.js of .runtime/: the program, and a thread that kills it when the
+ * Runs in the script that hand-over.ts starts with the Node.js of .runtime/: a thread that kills the program when the
  * launcher's pipe closes. It is a thread because the main one may compute for seconds. It starts first because a
  * rebuild blocks at once.
  */

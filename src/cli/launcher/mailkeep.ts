@@ -15,12 +15,12 @@ declare const LOAD: string;
 declare const BUILT_BY: string;
 
 /**
- * Starts the program in this process. Interactive reading commands run from one script with compiled code, without the
- * module loader, which makes a search a fifth faster. All other commands, and all if that script is missing, run from
- * modules.
+ * Starts the program in this process. Interactive reading commands run from one script with compiled code, without
+ * the module loader, which makes a search a fifth faster. All other commands run from modules, and so do all commands
+ * if that script is missing.
  *
- * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per command,
- * because it contains what has run. The cache also replaces damaged code.
+ * Other Node.js versions refuse the build's compiled code. Theirs is stored in the user's cache, one file per
+ * command, because it contains what has run. The cache also replaces damaged code.
  */
 function launch(): void {
   const args = process.argv.slice(2);
@@ -53,7 +53,6 @@ function launch(): void {
   start(require, __filename);
 }
 
-/** Returns the build's compiled code; undefined if missing or damaged. */
 function builtCode(sourceSum: number): Buffer | undefined {
   const content = contentOf(READING_CODE);
   return content === undefined ? undefined : checkedCode(content, sourceSum);
