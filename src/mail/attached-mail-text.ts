@@ -11,8 +11,8 @@ interface Inner {
 }
 
 /**
- * Adds the text of an attached message: subject, people and text, including messages attached to it, then the text of
- * its attachments. Skips attachments of deeper messages.
+ * Adds the text of an attached message: its subject, people and body, the messages attached to it, and its other
+ * attachments. Attachments of deeper messages are skipped.
  *
  * @param read adds the text of an attachment
  * @throws Unreadable `malformed`
@@ -38,7 +38,6 @@ export async function mailText(
       await read(bytes, form);
       into.add('\n');
     } catch (error) {
-      // An unreadable attachment does not affect the others.
       if (!(error instanceof Unreadable)) throw error;
     }
   }

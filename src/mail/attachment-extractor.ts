@@ -10,26 +10,29 @@ export interface AttachmentWorkerData {
   readonly limits: AttachmentLimits;
 }
 
-/** To the worker: a job, then requested pieces of its source, then the source's end. */
 export type ToWorker =
   | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
   | PieceMessage;
 
 export type FromWorker =
-  /** Requests the next piece of the source; the first time, once the code for its form is loaded. */
+  /**
+   * Asks for the next piece of the source. The worker sends the first request once it has loaded the code for the form.
+   */
   | { readonly kind: 'next' }
-  /** `worn`: replace the worker, for its memory or because its parser may still be running. */
+  /** `worn` asks for a new worker, because of its memory or because its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
 /** Milliseconds between memory checks while an attachment is read. */
 const WATCH_MS = 10;
 
-/** Reads attachments in one worker thread, started on demand and replaced after a forced end. */
+/**
+ * Opens an extractor that reads attachments in one worker thread. The thread starts on demand, and again if it was
+ * ended by force.
+ */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;
-    /** The built worker, unless in its default location. */
+    /** Default: the worker of the installed build. */
     readonly workerFile?: URL;
-    /** Returns the process's memory in bytes. */
     readonly memory?: () => number;
   } = {},
 ): AttachmentExtractor {
@@ -73,7 +76,6 @@ interface Running {
   isFed: boolean;
 }
 
-/** One worker thread, its current attachment, and the memory guard. */
 class AttachmentThread {
   readonly #thread: WorkerThread<ToWorker, FromWorker>;
   #running: Running | null = null;
@@ -86,10 +88,10 @@ class AttachmentThread {
   ) {
     const data: AttachmentWorkerData = { limits };
     this.#thread = new WorkerThread(
-      // Parser output must not reach the terminal.
+      // Warnings that a parser prints must not reach the terminal.
       { name: 'mailkeep-attachments', file, data, heap: limits, silent: true },
       {
-        // Ending a loading thread would look like a failed start.
+        // Limits apply only now: ending a thread while it loads would look like a failed start.
         started: () => this.#guard(),
         message: (message) => this.#receive(message),
         ended: (end) => this.#ended(end),
@@ -97,7 +99,6 @@ class AttachmentThread {
     );
   }
 
-  /** True if it accepts no more attachments. */
   get ended(): boolean {
     return this.#thread.ending;
   }
@@ -139,7 +140,7 @@ class AttachmentThread {
     if (piece !== undefined && this.#running === running) postPiece(this.#thread, piece);
   }
 
-  /** The source failed: the worker cannot finish its job. */
+  /** The source failed, so the worker cannot finish its job. */
   #abandon(error: unknown): void {
     this.#settle(({ reject }) => reject(error));
     void this.end();
@@ -151,7 +152,7 @@ class AttachmentThread {
     this.#running = null;
     const worked = this.#unguard();
     running.worked?.(worked);
-    // An idle thread does not keep the process alive.
+    // Lets the process exit while the thread is idle.
     this.#thread.unref();
     void running.feed.close().catch(() => undefined);
     act(running);
@@ -179,7 +180,7 @@ class AttachmentThread {
     }, WATCH_MS);
   }
 
-  /** Returns the milliseconds of work so far. */
+  /** Returns how long the thread has worked, in milliseconds. */
   #unguard(): number {
     if (this.#watch !== null) clearInterval(this.#watch);
     this.#watch = null;

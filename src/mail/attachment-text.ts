@@ -1,4 +1,4 @@
-/** Increased whenever the same bytes would give different text, so that the catalog knows what to read again. */
+/** Increase this whenever the same bytes would give different text, so that the catalog reads attachments again. */
 export const ATTACHMENT_VERSION = 2;
 
 /** UTF-16 units of text kept per attachment, and per message for all its attachments. */
@@ -6,8 +6,8 @@ export const CHARS_PER_ATTACHMENT = 256 * 1024;
 export const CHARS_PER_MESSAGE = 512 * 1024;
 
 /**
- * Why an attachment has no text: too slow, too much memory, too large, unpacks beyond its limit (a zip bomb), needs a
- * password, is not in its claimed format, has an unsupported format, or is damaged in the archive.
+ * Why an attachment has no text. `bomb` means that it unpacks beyond its limit, `malformed` that it is not in the
+ * format it claims, and `damaged` that its bytes are damaged in the archive.
  */
 export type AttachmentFailure =
   | 'timeout'
@@ -19,59 +19,62 @@ export type AttachmentFailure =
   | 'unsupported'
   | 'damaged';
 
-/** Result of reading one attachment. The text contains no NUL and may be empty, as for a scan. */
+/** The text contains no NUL, and is empty for a scan. */
 export type AttachmentOutcome =
   | { readonly status: 'done'; readonly text: string; readonly truncated: boolean }
   | { readonly status: 'failed'; readonly reason: AttachmentFailure };
 
 export interface AttachmentJob {
-  /** See `AttachmentForm` in extract-message.ts. */
   readonly form: string;
   /** The attachment's bytes, or the raw source of its message. */
   readonly source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
-  /** The attachment's number in the message `source`; null if `source` is the attachment itself. */
+  /** The attachment's number if `source` is a whole message, or null if `source` is the attachment itself. */
   readonly number: number | null;
-  /** Milliseconds of work, if below the general limit. */
+  /** Time limit in milliseconds, if lower than `ATTACHMENT_LIMITS`. */
   readonly limitMs?: number;
-  /** Called with the milliseconds of work, before the outcome is known. */
+  /** Receives the milliseconds of work just before `extract` settles. */
   readonly worked?: (ms: number) => void;
 }
 
 export interface AttachmentExtractor {
-  /** Reads one attachment at a time. Rejects only with errors of `source`, `mime-worker-failed`, `extractor-closed`. */
+  /**
+   * Reads one attachment at a time. Rejects only with `mime-worker-failed`, `extractor-closed`, or an error from
+   * `source`.
+   */
   extract(job: AttachmentJob): Promise<AttachmentOutcome>;
-  /** Ends the worker after its pending jobs; the next attachment starts it again. */
+  /** Ends the worker once its pending jobs are done. The next attachment starts a new one. */
   rest(): Promise<void>;
   close(): Promise<void>;
 }
 
 const MiB = 1024 * 1024;
 
-/** Limits for one attachment. Exceeding one fails only that attachment. */
+/** Limits for one attachment. An attachment that exceeds one has no text, or less. */
 export const ATTACHMENT_LIMITS = {
-  /** Processor time for one attachment, milliseconds. Then its worker is ended. */
+  /** Processor time in milliseconds. A worker that exceeds it is ended. */
   attachmentMs: 20_000,
-  /** Decoded bytes of an attachment; larger ones are skipped. */
+  /** Decoded bytes. Larger attachments are skipped. */
   bytes: 24 * MiB,
-  /** Total unpacked bytes of all zip entries that are read. */
+  /** Total unpacked bytes of the zip entries that are read. */
   inflatedBytes: 64 * MiB,
-  /** Entries of a zip. */
   entries: 10_000,
-  /** Pages of a PDF that are read. */
   pages: 2000,
   /** Total unpacked bytes of the streams of one PDF page. */
   pageBytes: 16 * MiB,
-  /** Form XObjects drawn by one PDF page: they can draw each other. */
+  /** Form XObjects drawn by one PDF page. They can draw each other. */
   pageForms: 20_000,
-  /** Calls of `String.fromCharCode` for one PDF page: a few bytes can map millions of codes to characters. */
+  /** Calls of `String.fromCharCode` for one PDF page. A few bytes can map millions of codes to characters. */
   pageCodes: 500_000,
   /** UTF-16 units of text kept. */
   chars: CHARS_PER_ATTACHMENT,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
-  /** Bytes of heap and buffers above which the worker is replaced after its attachment. */
+  /** The worker is replaced once its heap and buffers exceed this many bytes. */
   wornBytes: 64 * MiB,
-  /** Growth of the process while reading, in bytes: buffers, as of a PDF's streams, are outside V8's heap limits. */
+  /**
+   * Bytes by which the process may grow while reading. V8's heap limits do not cover buffers, such as the streams of a
+   * PDF.
+   */
   growthBytes: 160 * MiB,
 };
 export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

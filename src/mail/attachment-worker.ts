@@ -1,4 +1,4 @@
-/** Entry of the attachment worker thread; its counterpart is attachment-extractor.ts. */
+/** The attachment worker thread, started by attachment-extractor.ts. */
 
 import { workerData } from 'node:worker_threads';
 import { isWorn, openThreadPort, PieceIntake, strayErrors } from '../core/in-thread.ts';
@@ -16,12 +16,11 @@ const port = openThreadPort<ToWorker, FromWorker>((message) => {
   if (message.kind !== 'job') intake.take(message);
   else
     void read(message, intake.pieces())
-      // Parsers can fail without reporting an error; the details are useless to users.
       .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
       .then((outcome) => port.send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
 });
 
-/** Returns whether this thread must not read another attachment; see `pdfText` for bombs. */
+/** True if this thread must not read another attachment. `pdfText` explains why for bombs. */
 function isSpent(outcome: AttachmentOutcome): boolean {
   const bomb = outcome.status === 'failed' && outcome.reason === 'bomb';
   return bomb || isWorn(limits.wornBytes);
@@ -50,7 +49,6 @@ async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
   return kept.bytes();
 }
 
-/** Returns the bytes of the attachment with that number in a message. */
 async function leafOf(source: AsyncIterable<Buffer>, number: number): Promise<Buffer> {
   const kept = new Kept();
   let listed = 0;
@@ -60,7 +58,7 @@ async function leafOf(source: AsyncIterable<Buffer>, number: number): Promise<Bu
     return {
       content: null,
       sink: (chunk) => {
-        // A decoder's chunk may be a view of a buffer that it reuses.
+        // The decoder may reuse the buffer that this chunk is a view of.
         kept.offer(Buffer.from(chunk));
         return undefined;
       },
@@ -85,7 +83,6 @@ class Kept {
     return this.#bytes > limits.bytes;
   }
 
-  /** @throws Unreadable `too-large` */
   add(chunk: Buffer): void {
     this.offer(chunk);
     if (this.tooLarge) throw new Unreadable('too-large');

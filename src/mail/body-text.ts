@@ -9,14 +9,14 @@ import {
   type Part,
 } from './part-tree.ts';
 
-/** UTF-16 units of each text to compare. */
+/** UTF-16 units of each text that are compared. */
 const COMPARED_CHARS = 256 * 1024;
 /** Consecutive punctuation characters allowed within a word, as in `48.20`, `77-9921` and addresses. */
 const SIGNS_INSIDE = 3;
 
 /**
- * Returns the words of a text that the others lack, ignoring case, spacing and line breaks, in order and each with its
- * neighbours, so that phrases of them are found; and whether they are more than half. Takes linear time.
+ * Returns the words of a text that the other texts lack, each with its neighbours so that phrases are found. `isMost`
+ * tells whether they are more than half. Ignores case, spacing and line breaks. Linear.
  */
 function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();
@@ -53,15 +53,15 @@ function newWords(text: string, others: readonly string[]) {
 type TakeUnit = (hash: number, start: number, end: number) => void;
 
 /**
- * Finds the words of a text; in scripts without spaces, all pairs of adjacent characters.
+ * Finds the words of a text. In scripts without spaces, finds each pair of adjacent characters instead.
  *
- * @param isWrapped lines may end between any two characters of such a script
+ * @param isWrapped true if lines may break between any two characters of such a script
  */
 function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   let start = -1;
   let end = 0;
   let hash = 0;
-  /** Position of the last character of a script without spaces, if a pair may start with it. */
+  /** The last character of a script without spaces, if a pair may start there. */
   let before = -1;
   const close = () => {
     if (start >= 0) take(hash, start, end);
@@ -95,7 +95,7 @@ function mixed(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
-/** Letters, digits and marks, approximately: beyond ASCII, all except common signs. */
+/** Letters, digits and marks, approximately: everything beyond ASCII but common punctuation. */
 function isWordUnit(code: number): boolean {
   if (code < 0x80)
     return (
@@ -106,7 +106,7 @@ function isWordUnit(code: number): boolean {
   return code >= 0xc0 && (code < 0x2000 || code > 0x2bff) && (code < 0xfe00 || code > 0xff0f);
 }
 
-/** Scripts without spaces or with agglutinated words: see `UNSPACED` in normalise.ts. */
+/** Scripts without spaces or with agglutinated words. See `UNSPACED` in normalise.ts. */
 function isUnspaced(code: number): boolean {
   if (code < 0x0e00) return false;
   return (
@@ -119,7 +119,6 @@ function isUnspaced(code: number): boolean {
   );
 }
 
-/** A body as sent, before HTML becomes text. */
 interface Piece {
   readonly kind: BodyKind;
   readonly leaf: Leaf<LeafContent>;
@@ -129,9 +128,9 @@ interface Piece {
 const RAW_HTML = 4;
 
 /**
- * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first; a form with far more
- * words follows ("Your program cannot show this message", with a newsletter). For the index (`short` links), words that
- * only the other form has always follow, since readers of other programs saw them.
+ * Returns the text of all bodies under a part. In a multipart/alternative, plain text comes first. The HTML follows if
+ * it has far more words, as in a newsletter whose plain text is "Your program cannot show this message". For the index
+ * (`short` links), the words that only the HTML has are always added, since readers of other programs saw them.
  */
 export function bodyText(
   root: Part<LeafContent>,
@@ -157,7 +156,7 @@ export function bodyText(
   const textOf = ({ kind, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
     const isMarkup = kind === 'html' || /html/.test(leaf.info.contentType);
-    // One character above the limit shows that there was more.
+    // One more character shows that there was more.
     const raw = leafText(leaf.info, leaf.content, (isMarkup ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!isMarkup)
       return kind === 'plain' ? raw : (formattedText(raw, leaf.info.contentType) ?? raw);
@@ -181,14 +180,13 @@ export function bodyText(
   return { text: texts.join('\n\n'), cut, tags };
 }
 
-/** Returns the HTML of each HTML body, up to `maxChars` each. */
 export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: number): string[] {
   return leaves
     .filter(({ info }) => bodyKind(info) === 'html')
     .map(({ info, content }) => leafText(info, content, maxChars));
 }
 
-/** Bytes; an empty part still has its line end. */
+/** Bytes of the line end that even an empty part has. */
 const LINE_END = 2;
 
 export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
@@ -200,7 +198,7 @@ function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
   return kind === null ? null : { kind, leaf };
 }
 
-/** Returns the text of a multipart/alternative, without fallback forms that a better form replaces. */
+/** Returns the text of a multipart/alternative, leaving out forms that a better one replaces. */
 function alternative(
   part: Part<LeafContent>,
   textOf: (piece: Piece) => string,
@@ -227,12 +225,15 @@ function piecesUnder(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/** Returns the extra text of another form: all of it if it has far more words; else, for the index, its new words. */
+/**
+ * Returns what another form adds: all of it if it has far more words, otherwise only its new words, and only for the
+ * index.
+ */
 function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];
   return isForIndex ? [text] : [];
 }
 
-/** The URL after a link's text. */
+/** The URL that follows the text of a link. */
 const LINK = /\[(?:https?|ftp|mailto|tel|sms):[^\]\s]{1,2000}\]/gi;

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import iconv from 'iconv-lite';
 
-/** Decodes bytes of one charset; invalid bytes become U+FFFD. */
+/** Invalid bytes become U+FFFD. */
 type Decode = (bytes: Buffer) => string;
 
 /** Charsets that iconv-lite lacks, by lower-case name without separators. */
@@ -15,7 +15,7 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 };
 const made = new Map<string, Decode>();
 
-/** Returns the decoder of a charset that iconv-lite lacks; null for any other name. */
+/** Returns the decoder of a charset that iconv-lite lacks, or null. */
 function rareDecoder(key: string): Decode | null {
   if (Object.hasOwn(DECODERS, key)) return DECODERS[key] ?? null;
   if (!Object.hasOwn(TABLES, key)) return null;
@@ -40,10 +40,9 @@ function decodeTable(characters: string): Decode {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for
 const SHIFTS = /\x1b(?:\$[@AB]|\$[()*+][@-Z]|[(.][@-Z]|N[\s\S])|[\x0e\x0f\n]/g;
 
-/** A character set of ISO 2022: how to map its 7-bit codes to a charset of iconv-lite. */
+/** How the 7-bit codes of an ISO 2022 character set map to a charset of iconv-lite. */
 interface CodedSet {
   readonly charset: string;
-  /** Bytes per character. */
   readonly width: 1 | 2;
   /** Byte before each character. */
   readonly prefix?: number;
@@ -53,7 +52,7 @@ const JIS: CodedSet = { charset: 'euc-jp', width: 2 };
 const KATAKANA: CodedSet = { charset: 'shift_jis', width: 1 };
 const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
-/** By the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
+/** Sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
   '(B': null,
   '(J': null,
@@ -76,13 +75,13 @@ const SETS: Readonly<Record<string, CodedSet | null>> = {
 };
 
 /**
- * Decodes all profiles of ISO 2022 used in mail: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
- * cp50222, ISO-2022-KR (RFC 1557), ISO-2022-CN without CNS 11643 (RFC 1922).
+ * Decodes every profile of ISO 2022 that mail uses: ISO-2022-JP and its extensions (RFC 1468, 1554, 2237), cp50220 to
+ * cp50222, ISO-2022-KR (RFC 1557), and ISO-2022-CN without CNS 11643 (RFC 1922).
  */
 function decodeIso2022(bytes: Buffer): string {
   const source = bytes.toString('latin1');
   let plain: CodedSet | null = null;
-  // Before any designation, only the Japanese profiles shift: to katakana.
+  // Until a set is designated, only the Japanese profiles shift, to katakana.
   let shifted: CodedSet | null = KATAKANA;
   let single: CodedSet | null = null;
   let isShifted = false;
@@ -112,7 +111,7 @@ function decodeIso2022(bytes: Buffer): string {
   return text;
 }
 
-/** Decodes 7-bit codes of a set. Within a set, 8-bit codes count as 7-bit; outside, they are stray Japanese. */
+/** Decodes 7-bit codes of a set, ignoring the eighth bit. Without a set, 8-bit codes are stray Japanese. */
 function codedText(codes: string, set: CodedSet | null): string {
   if (set === null)
     return codes.replace(/[\x80-\xff]+/g, (stray) =>
@@ -143,13 +142,12 @@ function decodeHz(bytes: Buffer): string {
     );
 }
 
-/** Standalone letters of a Korean syllable's parts. */
 const INITIALS = 'ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ';
 const FINALS = 'ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ';
 const FIRST_VOWEL = 0x314f;
 const FIRST_SYLLABLE = 0xac00;
 
-/** Decodes Korean of KS X 1001, annex 3: each part of a syllable has five bits. */
+/** Decodes Korean in the code of KS X 1001, annex 3, which has five bits for each part of a syllable. */
 function decodeJohab(bytes: Buffer): string {
   let text = '';
   for (let i = 0; i < bytes.length; i++) {
@@ -181,7 +179,7 @@ function syllable(code: number): string | undefined {
   return final === 0 ? '\u3000' : FINALS[final - 1];
 }
 
-/** Returns a symbol or Chinese character, in the order of KS X 1001. */
+/** Returns a symbol or a Chinese character. They follow the order of KS X 1001. */
 function otherJohab(lead: number, trail: number): string | undefined {
   const row = lead < 0xe0 ? 2 * (lead - 0xd9) : 2 * lead - 0x197;
   const cell = trail < 0x91 ? trail - 0x31 : trail - 0x43;
@@ -191,21 +189,19 @@ function otherJohab(lead: number, trail: number): string | undefined {
   return iconv.decode(Buffer.from([row + second + 0xa1, cell - 0x5e * second + 0xa1]), 'euc-kr');
 }
 
-/** The first 64 characters of every EBCDIC charset: controls, in IBM's order. */
+/** The controls that take the first 64 codes of every EBCDIC charset. */
 const EBCDIC_CONTROLS =
   '\u0000\u0001\u0002\u0003\u009c\u0009\u0086\u007f\u0097\u008d\u008e\u000b\u000c\u000d\u000e\u000f\u0010\u0011\u0012\u0013\u009d\u0085\u0008\u0087\u0018\u0019\u0092\u008f\u001c\u001d\u001e\u001f\u0080\u0081\u0082\u0083\u0084\u000a\u0017\u001b\u0088\u0089\u008a\u008b\u008c\u0005\u0006\u0007\u0090\u0091\u0016\u0093\u0094\u0095\u0096\u0004\u0098\u0099\u009a\u009b\u0014\u0015\u009e\u001a';
 
-/** Returns the 256 characters of an EBCDIC charset, given those between the controls and the last one. */
 function ebcdic(characters: string): string {
   return `${EBCDIC_CONTROLS}${characters}\u009f`;
 }
 
-/** Returns the 256 characters of an ASCII-based charset, given the upper 128. */
 function ascii(characters: string): string {
   return String.fromCharCode(...Array.from({ length: 128 }, (_, byte) => byte)) + characters;
 }
 
-/** Characters of single-byte charsets that iconv-lite lacks, by name without separators. */
+/** Single-byte charsets that iconv-lite lacks, by name without separators. */
 const TABLES: Readonly<Record<string, () => string>> = {
   cp037: () =>
     ebcdic(
@@ -249,35 +245,36 @@ const TABLES: Readonly<Record<string, () => string>> = {
     ),
 };
 
-/** Characters of a charset label to read; real names have at most 45. */
+/** Longest label to read. Real names have at most 45 characters. */
 const MAX_LABEL = 100;
-/** A C1 control in text labelled ISO 8859-1 is really a windows-1252 character. */
 const C1 = /[\u0080-\u009f]/;
 
 /**
- * Decodes bytes in the charset that the mail declares. Nothing is dropped: invalid bytes become U+FFFD. With an unknown
- * or missing charset, valid UTF-8 is read as such, anything else as windows-1252. NULs are removed, since the text goes
- * to SQLite and terminals.
+ * Decodes bytes in the charset that the mail declares. Drops nothing: invalid bytes become U+FFFD. If the charset is
+ * unknown or missing, valid UTF-8 is decoded as such and anything else as windows-1252. Removes NULs, since the text
+ * goes to SQLite and terminals.
  *
- * @param charset label in the mail, or null
+ * @param charset the label in the mail
  */
 export function decodeText(bytes: Buffer, charset: string | null): string {
   return withoutNul(decodeNamed(bytes, charsetKey(charset), 'windows-1252'));
 }
 
-/** Like `decodeText`, for HTML and XML: without a label, bytes that are not UTF-8 use the document's declaration. */
+/**
+ * Like `decodeText`, for HTML and XML. Bytes that have no label and are not UTF-8 use the document's own declaration.
+ */
 export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
   const own = charsetKey(documentCharset(bytes));
-  // A UTF-16 document would not have been readable up to here.
+  // The declaration could not have been read in a UTF-16 document.
   const isUsable = own !== UNTOLD && !own.startsWith('utf');
   return isUsable && !isUtf8(bytes)
     ? withoutNul(decodeNamed(bytes, key, own))
     : decodeText(bytes, charset);
 }
 
-/** Bytes of a document to search for its charset; browsers search the first 1024. */
+/** Bytes at the start of a document where its charset is looked for. Browsers look at 1,024. */
 const HEAD_BYTES = 4096;
 
 function documentCharset(bytes: Buffer): string | null {
@@ -288,12 +285,12 @@ function documentCharset(bytes: Buffer): string | null {
   return named?.[1] ?? null;
 }
 
-/** Key of uninformative names: such bytes are UTF-8, or the Western charset of old mail. */
+/** The key of labels that say nothing: such bytes are UTF-8, or the Western charset of old mail. */
 const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
 
-/** Names in mail of charsets that iconv-lite lists under other names. */
+/** Other names that mail uses for charsets of iconv-lite. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ...each('iso88591', 'iso8859 latin 8859 latin1 l1 isolatin1 csisolatin1 isoir100 cp819 ibm819'),
   ...each('iso885913', 'latin7 l7'),
@@ -346,11 +343,10 @@ function each(name: string, aliases: string): [string, string][] {
   return aliases.split(' ').map((alias) => [alias, name]);
 }
 
-/** Cached keys of recent labels: mail has few distinct ones. */
+/** Cached keys of recent labels. Mail has few distinct ones. */
 const recent = new Map<string, string>();
 const RECENT_LABELS = 500;
 
-/** Returns the key of a label: a charset of iconv-lite or a rare one, or `UNTOLD`. */
 function charsetKey(label: string | null): string {
   if (label === null) return UNTOLD;
   const cut = label.slice(0, MAX_LABEL);
@@ -362,14 +358,14 @@ function charsetKey(label: string | null): string {
   return key;
 }
 
-/** Labels come with comments, quotes, odd spelling, the parameter's name, or more names after them. */
+/** Labels come with comments, quotes, odd spelling, the parameter's name, or further names. */
 function keyOf(label: string): string {
   const named = label
     .replace(/\([^()]*\)?/g, ' ')
     .replace(/["'<>\s]{0,9}charset["'\s]{0,9}[=:]/gi, ' ');
   const first = /[^\s"'<>;,=]+/.exec(named)?.[0] ?? '';
   for (const text of [named, first]) {
-    // Without the language of an encoded word, then without a standard's year.
+    // Drop the language of an encoded word, then the year of a standard.
     const spelled = (text.split('*', 1)[0] ?? '').trim();
     for (const name of [spelled, spelled.replace(/[:_-](?:19|20)\d\d$/, '')]) {
       const key = name.toLowerCase().replace(/[^a-z0-9]/g, '');
@@ -381,7 +377,7 @@ function keyOf(label: string): string {
   return UNTOLD;
 }
 
-/** Returns the names of a numbered code page, or of a part of ISO 8859, in any vendor's spelling. */
+/** Returns the keys of a numbered code page, or of a part of ISO 8859, in any vendor's spelling. */
 function numberedKeys(key: string): string[] {
   const page =
     /^x?(?:cs)?(?:ms|microsoft)?(?:windows|win|cp|ibm|ms|dos|pc|oem|codepage|ansi)(?:cp)?0*(\d{3,5})/.exec(
@@ -398,17 +394,17 @@ function canonicalKey(key: string): string | null {
   return rareDecoder(name) !== null || iconv.encodingExists(name) ? name : null;
 }
 
-/** @param fallback charset of unlabelled bytes that are not UTF-8 */
+/** @param fallback charset of bytes that have no label and are not UTF-8 */
 function decodeNamed(bytes: Buffer, key: string, fallback: string): string {
   const marked = bomCharset(bytes);
   if (marked !== null) return iconv.decode(bytes, marked);
   if (key.startsWith('utf')) return iconv.decode(bytes, key);
   if (announcesIso2022(bytes, key)) return decodeAs(bytes, 'iso2022');
-  // 8-bit text labelled with a 7-bit charset.
+  // 8-bit text cannot be in the 7-bit charset of its label.
   const isOther = (key === 'iso2022' || key === 'hz') && !isAscii(bytes);
   if (key === UNTOLD || isOther) return decodeUntold(bytes, fallback);
   const text = decodeAs(bytes, key);
-  // A wrong label on UTF-8.
+  // UTF-8 with the wrong label.
   return text.includes('\ufffd') && isUtf8(bytes) ? bytes.toString('utf8') : text;
 }
 
@@ -418,17 +414,16 @@ function decodeAs(bytes: Buffer, key: string): string {
 }
 
 const ESCAPE = 0x1b;
-/** Designates a set of two-byte characters, or katakana. */
+/** Designations of two-byte characters or katakana. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is searched for
 const DESIGNATION = /\x1b(?:\$(?:[@AB]|[()][@-Z])|\(I)/;
 
-/** ISO 2022 text announces each character set, so no label is needed or trusted. */
+/** ISO 2022 text announces each character set, so it needs no label and overrides a wrong one. */
 function announcesIso2022(bytes: Buffer, key: string): boolean {
   if (!bytes.includes(ESCAPE) || (key !== 'iso2022' && !isAscii(bytes))) return false;
   return DESIGNATION.test(bytes.toString('latin1'));
 }
 
-/** A byte order mark overrides any label. */
 function bomCharset(bytes: Buffer): string | null {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return 'utf-8';
   // Two bytes alone may be the ÿþ of a wrong label, so a UTF-16 mark needs a plausible first letter.
@@ -441,7 +436,7 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   const text = bytes.toString('utf8');
   if (isUtf8(bytes)) return text;
-  // Damaged UTF-8 keeps its good characters; mostly invalid text was never UTF-8.
+  // If good characters prevail, this is damaged UTF-8. Otherwise it never was UTF-8.
   let bad = 0;
   let good = 0;
   for (let i = 0; i < text.length; i++) {
@@ -453,13 +448,13 @@ function decodeUntold(bytes: Buffer, fallback: string): string {
   return JAPANESE.map((key) => decodeAs(bytes, key)).find(isJapanese) ?? decodeAs(bytes, fallback);
 }
 
-/** 8-bit charsets of Japanese mail, which is often unlabelled. */
+/** 8-bit charsets of Japanese mail, which often has no label. */
 const JAPANESE = ['shiftjis', 'eucjp'];
-/** Minimum kana in Japanese text: their number, and share of the non-ASCII characters. */
+/** Minimum number of kana in Japanese text, and their minimum share of its non-ASCII characters. */
 const MIN_KANA = 3;
 const MIN_KANA_SHARE = 0.3;
 
-/** Returns whether text is Japanese: valid, with enough kana. Other charsets give Chinese or half-width katakana. */
+/** True for valid text with enough kana. Decoded as Japanese, other charsets give Chinese or half-width katakana. */
 function isJapanese(text: string): boolean {
   let kana = 0;
   let others = 0;
@@ -481,7 +476,7 @@ export function withoutNul(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '') : text;
 }
 
-/** Cuts a text to `max` UTF-16 units, without splitting a surrogate pair. */
+/** Cuts a text to `max` UTF-16 units without splitting a surrogate pair. */
 export function cutText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);

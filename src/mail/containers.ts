@@ -2,7 +2,7 @@ import { inflateSync } from 'node:zlib';
 import { decodeText } from './charsets.ts';
 import type { LeafInfo } from './part-tree.ts';
 
-/** Groups without text of the document. */
+/** Groups whose text is not part of the document. */
 const DESTINATIONS =
   /^(?:fonttbl|colortbl|stylesheet|info|pict|object|objdata|fldinst|filetbl|listtable|listoverridetable|rsidtbl|generator|themedata|datastore|latentstyles|xmlnstbl|revtbl|nonshppict)$/;
 
@@ -30,7 +30,6 @@ const SIGNS: Readonly<Record<string, string>> = {
   '\r': '\n',
 };
 
-/** Code pages by font charset. */
 const FONT_PAGES: Readonly<Record<number, number>> = {
   77: 10000,
   128: 932,
@@ -53,16 +52,16 @@ interface Group {
   hidden: boolean;
   isFontTable: boolean;
   font: number;
-  /** Fallback characters after a Unicode one, for old programs. */
+  /** How many fallback characters for old programs follow a Unicode character. */
   substitutes: number;
 }
 
-/** Nesting levels of groups with separate settings. */
+/** Deeper groups share their settings. */
 const MAX_DEPTH = 500;
 const TOKEN =
   /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
 
-/** Returns the text of Rich Text Format 1.9, without field instructions and images. Takes linear time. */
+/** Returns the text of Rich Text Format 1.9, without field instructions and images. Linear. */
 export function rtfText(source: string): string {
   const reader = new RtfReader();
   TOKEN.lastIndex = 0;
@@ -90,9 +89,9 @@ class RtfReader {
   #depth = 0;
   #page = 1252;
   #bytes: number[] = [];
-  /** Characters to skip: fallbacks for one that was added. */
+  /** Fallback characters still to skip. */
   #skipped = 0;
-  /** Within the RTF equivalent of HTML that Outlook adds for RTF-only programs. */
+  /** True within the RTF copy of HTML text, which Outlook adds for programs that read only RTF. */
   #isRepeated = false;
 
   open(): void {
@@ -168,7 +167,7 @@ class RtfReader {
   }
 }
 
-/** A part within a container file; `info` is null if `bytes` have a part header. */
+/** A part found in a container. `info` is null if `bytes` start with a part header. */
 interface ContainedPart {
   readonly info: Pick<LeafInfo, 'contentType' | 'filename' | 'contentId'> | null;
   readonly bytes: Buffer;
@@ -204,7 +203,7 @@ const FIXED: Readonly<Record<number, number>> = {
   ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
 };
 
-/** Limits: attachments per container, and nested containers. */
+/** Maximum attachments per container, and maximum nesting of containers. */
 const MAX_ATTACHMENTS = 1000;
 const MAX_LEVELS = 8;
 
@@ -219,7 +218,7 @@ interface Attachment {
   properties: ReadonlyMap<number, Property>;
 }
 
-/** Returns the parts of a TNEF message (`winmail.dat`) up to a defect; null for other bytes. Reads each byte once. */
+/** Returns the parts of a TNEF message (`winmail.dat`) up to the first defect, or null for other bytes. */
 function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
   if (bytes.length < 6 || bytes.readUInt32LE(0) !== SIGNATURE) return null;
   let body: Buffer | null = null;
@@ -246,7 +245,7 @@ function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
 }
 
 function* attributesOf(bytes: Buffer): Generator<{ readonly id: number; readonly value: Buffer }> {
-  // Signature and key; then attributes: level, id with type, length, value, checksum.
+  // After the signature and a key come attributes: level, id with type, length, value, checksum.
   for (let at = 6; at + 9 <= bytes.length; ) {
     const id = bytes.readUInt16LE(at + 1);
     const from = at + 9;
@@ -266,7 +265,7 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
       const isMultiple = (bytes.readUInt16LE(at) & MULTIPLE) !== 0;
       const id = bytes.readUInt16LE(at + 2);
       at += 4;
-      // A name: a set, and a number or a text.
+      // A named property starts with a set, and a number or a text.
       if (id >= 0x8000) {
         const isText = bytes.readUInt32LE(at + 16) === 1;
         at += 24 + (isText ? filled(bytes.readUInt32LE(at + 20)) : 0);
@@ -287,7 +286,7 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
       }
     }
   } catch (error) {
-    // Truncated.
+    // The properties are truncated.
     if (!(error instanceof RangeError)) throw error;
   }
   return found;
@@ -308,7 +307,6 @@ function untilNul(text: string): string {
   return text.split('\0', 1)[0] ?? '';
 }
 
-/** Returns the text of the message, or of its HTML or RTF. */
 function textOf(
   body: Buffer | null,
   properties: ReadonlyMap<number, Property>,
@@ -324,7 +322,7 @@ function textOf(
   return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
 }
 
-/** Returns the HTML as bytes: only bytes may declare a charset in a `meta` element. */
+/** Bytes, because only they may declare a charset in a `meta` element. */
 function htmlBytes({ type, value }: Property): Buffer {
   return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
 }
@@ -369,7 +367,7 @@ const DICTIONARY = Buffer.from(
 const COMPRESSED_RTF = 0x75465a4c;
 const MAX_RTF_BYTES = 8 * 1024 * 1024;
 
-/** Decompresses RTF in TNEF (MS-OXRTFCP), up to the first defect. */
+/** Decompresses RTF in TNEF (MS-OXRTFCP) up to the first defect. */
 function uncompressedRtf(bytes: Buffer): Buffer {
   if (bytes.length < 16) return Buffer.alloc(0);
   if (bytes.readUInt32LE(8) !== COMPRESSED_RTF) return bytes.subarray(16);
@@ -406,10 +404,10 @@ const CMS_NAME = /\.p7[mz]$/i;
 const TNEF = /^application\/(?:x-|vnd\.)?ms-tnef$/i;
 const TNEF_NAME = /^(?:winmail[^/]*|win)\.dat$/i;
 
-/** Limit in bytes of a container, and of its decompressed content. */
+/** Maximum bytes of a container, before and after decompression. */
 export const MAX_CONTAINER_BYTES = 24 * 1024 * 1024;
 
-/** Returns whether a leaf may contain the actual message parts: signed mail, or Exchange mail. */
+/** True for a leaf that may contain the actual parts of the message, as in signed mail and mail from Exchange. */
 export function isContainer({ contentType, filename }: LeafInfo): boolean {
   const name = filename ?? '';
   return (
@@ -417,13 +415,16 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
   );
 }
 
-/** Returns the parts of a container up to a defect, ignoring signatures; none if it is encrypted or not a container. */
+/**
+ * Returns the parts of a container up to the first defect. Ignores signatures. Empty if the bytes are encrypted or no
+ * container.
+ */
 export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;
   const content = cmsContent(unarmoured(bytes));
   if (content === null || content.length === 0) return [];
-  // A signed file, not a signed message: `bill.xml.p7m`.
+  // A signed file such as `bill.xml.p7m`, not a signed message.
   const inner = /^(.+\.\w{1,5})\.p7m$/i.exec(filename ?? '')?.[1];
   if (inner === undefined) return [{ info: null, bytes: content }];
   return [
@@ -440,25 +441,25 @@ const SIGNED = `${PKCS7}02`;
 const COMPRESSED = '2a864886f70d0109100109';
 const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d0109100117'];
 
-/** Returns whether a file starts like an encrypted one: S/MIME, or armoured OpenPGP. */
+/** True for the start of S/MIME encryption or of armoured OpenPGP. */
 export function isEncrypted(head: Buffer): boolean {
   if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
   const cms = contentInfo(unarmoured(head));
   return cms !== null && ENCRYPTED.includes(cms.type);
 }
 
-/** Undoes double encoding or PEM, which some programs write. */
+/** Undoes PEM or a second base64 encoding, which some programs write. */
 function unarmoured(bytes: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, 64);
   if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
   return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
 }
 
-/** Position of a BER element's content (ITU-T X.690); `to` is the end of the bytes if truncated. */
+/** A BER element (ITU-T X.690). The content of a truncated one ends with the bytes. */
 interface Element {
   readonly tag: number;
   readonly from: number;
-  /** Null for an indefinite length: the content ends with a zero element. */
+  /** Null for an indefinite length: a zero element ends the content. */
   readonly to: number | null;
 }
 
@@ -469,7 +470,7 @@ const OCTETS_IN_PIECES = 0x24;
 const EXPLICIT = 0xa0;
 const END_OF_CONTENTS = 0x00;
 
-/** Reads an element's header; undefined if there is none or its tag is unsupported. */
+/** Reads the header of an element. Undefined without one, or for an unsupported tag. */
 function elementAt(bytes: Buffer, at: number): Element | undefined {
   const tag = bytes[at];
   const first = bytes[at + 1];
@@ -486,7 +487,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
   };
 }
 
-/** Returns the position after an element. Not recursive: hostile input may nest as deep as it is long. */
+/** Returns the position after an element. A loop, because hostile input may nest as deep as it is long. */
 function behind(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;
@@ -510,7 +511,7 @@ function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
   }
 }
 
-/** Returns a type and its explicitly tagged content: ContentInfo and EncapsulatedContentInfo. */
+/** Reads a ContentInfo or EncapsulatedContentInfo: a type and explicitly tagged content. */
 function typed(bytes: Buffer, outer: Element | undefined) {
   if (outer?.tag !== SEQUENCE) return null;
   const [name, tagged] = [...firstOf(elementsIn(bytes, outer), 2)];
@@ -532,12 +533,12 @@ function contentInfo(bytes: Buffer) {
   return typed(bytes, elementAt(bytes, 0));
 }
 
-/** Returns the content of signed or compressed data; null for anything else, and for detached signatures. */
+/** Returns the content of signed or compressed data, or null for anything else and for detached signatures. */
 function cmsContent(bytes: Buffer): Buffer | null {
   const cms = contentInfo(bytes);
   if (cms === null || cms.content === undefined) return null;
   if (cms.type !== SIGNED && cms.type !== COMPRESSED) return null;
-  // Version, algorithms, content; then certificates and signatures.
+  // A version and algorithms come before the content, certificates and signatures after it.
   for (const element of firstOf(elementsIn(bytes, cms.content), 3)) {
     const content = element.tag === SEQUENCE ? typed(bytes, element)?.content : undefined;
     if (content === undefined) continue;
@@ -551,7 +552,7 @@ function octetsOf(bytes: Buffer, outer: Element): Buffer {
   if (outer.tag === OCTETS) return bytes.subarray(outer.from, outer.to ?? bytes.length);
   const pieces: Buffer[] = [];
   const end = behind(bytes, outer);
-  // Pieces may be nested: skip their headers.
+  // Pieces may be nested, so skip their headers.
   for (let at = outer.from; outer.tag === OCTETS_IN_PIECES && at < end; ) {
     const element = elementAt(bytes, at);
     if (element === undefined) break;

@@ -5,7 +5,6 @@ import { cutText, decodeMarkup, withoutNul } from './charsets.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
 import { formattedText, htmlText } from './html-text.ts';
 
-/** Thrown when an attachment turns out to be unreadable. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';
 
@@ -14,7 +13,6 @@ export class Unreadable extends Error {
   }
 }
 
-/** Collects text up to a limit. */
 export class TextSink {
   readonly #pieces: string[] = [];
   #length = 0;
@@ -36,11 +34,10 @@ export class TextSink {
     if (this.full) return;
     const kept = cutText(text, this.room);
     this.#pieces.push(kept);
-    // A split surrogate pair would leave room for half of it, which must count as full.
+    // If a surrogate pair did not fit, the sink is full although one unit is left.
     this.#length = kept.length < text.length ? this.max : this.#length + kept.length;
   }
 
-  /** Marks the text as truncated. */
   cut(): void {
     this.#overflowed = true;
   }
@@ -56,24 +53,24 @@ export class TextSink {
   }
 }
 
-/** Trims a line's trailing blanks without a regular expression, which would take quadratic time. */
+/** A regular expression would take quadratic time. */
 function withoutTrailingBlanks(line: string): string {
   let end = line.length;
   while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
   return line.slice(0, end);
 }
 
-/** Compound File Binary: old office formats, and new ones with a password. */
+/** Compound File Binary: old office formats, and new ones that need a password. */
 const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
 const RICH_TEXT = Buffer.from('{\\rtf');
 const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
-/** Controls in text: tab, line feed, form feed, carriage return. */
+/** Tab, line feed, form feed and carriage return. */
 const WHITE: ReadonlySet<number> = new Set([9, 10, 12, 13]);
-/** Input bytes per character kept: no charset needs more, but markup may. */
+/** Bytes to read per character kept. No charset needs more, but markup may. */
 const BYTES_PER_CHAR = 8;
 
 /**
- * Returns the text of an attachment. Its bytes take precedence over the mail's label.
+ * Returns the text of an attachment. Its bytes override the label in the mail.
  *
  * @param form see `AttachmentForm` in extract-message.ts
  */
@@ -104,7 +101,7 @@ async function readInto(
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
     if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);
-    // Reports are often HTML or tab-separated tables named as workbooks.
+    // Reports are often HTML or tab-separated tables with the name of a workbook.
     const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
       bytes.toString('latin1', 0, 200),
     );
@@ -120,7 +117,6 @@ async function readInto(
   const most = limits.chars * BYTES_PER_CHAR;
   const text = decodeMarkup(bytes.subarray(0, most), charset === '' ? null : charset);
   if (bytes.length > most) sink.cut();
-  // Binary data named as text.
   if (looksBinary(bytes)) throw new Unreadable('unsupported');
   if (kind === 'html') {
     const most = { chars: limits.chars * 2, tags: DEFAULT_LIMITS.htmlTags };
@@ -130,7 +126,7 @@ async function readInto(
   } else sink.add(formattedText(text) ?? text.replace(/\r\n?/g, '\n'));
 }
 
-/** Loads the PDF reader, which takes longer than reading a PDF. */
+/** Loading the PDF reader takes longer than reading a PDF. */
 export async function loadPdfReader() {
   const { pdfText, loadPdfJs } = await import('./pdf-text.ts');
   await loadPdfJs();
@@ -152,14 +148,13 @@ async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimit
   throw new Unreadable('malformed');
 }
 
-/** Returns whether bytes may be plain text. */
 function hasTextOnly(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   const isTagged = isPdf(bytes) || head.subarray(0, RICH_TEXT.length).equals(RICH_TEXT);
   return !isTagged && head.every((byte) => byte > 0x1f || WHITE.has(byte));
 }
 
-/** Readers accept a header within the first kilobyte. */
+/** PDF readers accept a header anywhere in the first kilobyte. */
 function isPdf(bytes: Buffer): boolean {
   return bytes.subarray(0, 1024).includes('%PDF-');
 }
@@ -168,7 +163,7 @@ function isZip(bytes: Buffer): boolean {
   return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
 }
 
-/** Returns whether bytes have NULs other than those of UTF-16. */
+/** True for more NULs than text has, unless it is UTF-16. */
 function looksBinary(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   if (head[0] === 0xff || head[0] === 0xfe) return false;
@@ -177,40 +172,36 @@ function looksBinary(bytes: Buffer): boolean {
   return nuls > head.length / 10;
 }
 
-/** Element nesting; office programs reach dozens. The parser shifts an array of open elements at every tag. */
+/**
+ * Maximum nesting of elements; office programs reach dozens. The parser shifts an array of open elements at every tag.
+ */
 const MAX_DEPTH = 1000;
 
-/** Elements of an XML format that contain text; names without namespace prefix. */
+/** Where the text of an XML format is. Element names have no namespace prefix. */
 export interface MarkupRules {
-  /** Reads only below this element. */
+  /** The element that contains all text. */
   readonly within?: string;
-  /** Elements with text, at any depth. */
   readonly text: ReadonlySet<string>;
-  /** Elements to skip. */
   readonly skip: ReadonlySet<string>;
   readonly skipWhen?: (name: string, attributes: Readonly<Record<string, string>>) => boolean;
-  /** Elements that end a line. */
   readonly lineEnds: ReadonlySet<string>;
-  /** Elements that represent a character. */
+  /** Characters that some elements stand for. */
   readonly signs?: Readonly<Record<string, string>>;
-  /** Elements that end a word. */
   readonly blanks: ReadonlySet<string>;
-  /** An attribute with text. */
   readonly attribute?: { readonly element: string; readonly name: string };
 }
 
 /**
- * Extracts text from streamed XML, without a tree. The parser ignores document types: it resolves only XML's own
- * entities and opens nothing external. Nesting is counted, not recursed. `write` throws `Unreadable` (`malformed`) for
- * XML deeper than 1,000 levels.
+ * Extracts text from streamed XML without building a tree. Document types are ignored, so only XML's own entities are
+ * resolved and nothing external is opened. `write` throws `Unreadable` (`malformed`) for XML deeper than 1,000 levels.
  */
 export class MarkupText {
   readonly #parser: Parser;
   readonly #decoder = new StringDecoder('utf8');
-  /** Number of open elements of each deciding kind. */
+  /** How many elements of each kind are open. */
   #within = 0;
   #text = 0;
-  /** Depth at which skipping started; 0 if nothing is skipped. */
+  /** Depth of the element that is skipped, or 0. */
   #skipFrom = 0;
   #depth = 0;
 

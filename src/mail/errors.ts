@@ -2,13 +2,11 @@ import { defineErrors } from '../core/errors.ts';
 
 export const mailError = defineErrors({
   mail: {
-    /** An extractor or reader was used after it was closed. */
     'extractor-closed': () => 'The message reader is already closed.',
     'mime-worker-failed': ({ worker, detail }: { worker: string; detail: string }) => [
       `The thread that reads messages cannot start (${worker}): ${detail}.`,
       'The installation is broken: reinstall mailkeep.',
     ],
-    /** A message took too long or too much memory, or the parser failed. */
     'mail-unreadable': ({ reason }: { reason: string }) => [
       `The message cannot be read as mail (${reason}).`,
       'Its exact source is safe: "mailkeep show --raw ID".',
@@ -16,7 +14,7 @@ export const mailError = defineErrors({
   },
 });
 
-/** Returns the error for a worker that cannot start: the installation is broken, not the mail. */
+/** A worker that cannot start means a broken installation, not broken mail. */
 export function mimeWorkerFailed(workerFile: string, cause: unknown) {
   const detail = cause instanceof Error ? cause.message : String(cause);
   return mailError('mime-worker-failed', { worker: workerFile, detail }, cause);

@@ -27,7 +27,7 @@ import {
 
 const MAX_FILENAME_CHARS = 1000;
 
-/** Yields all leaves under a part in source order, each with its depth (`depth` for the part itself). */
+/** Yields the leaves under a part in source order. `depth` is the depth of the part. */
 function* leavesOf<T>(
   part: Part<T>,
   depth: number,
@@ -36,7 +36,6 @@ function* leavesOf<T>(
   else for (const child of part.children) yield* leavesOf(child, depth + 1);
 }
 
-/** Returns all leaves of a message in source order; none without a root. */
 export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
   return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
 }
@@ -55,28 +54,29 @@ export function attachmentOf(
   };
 }
 
-/** Returns the file name as sent, but not endless. */
 function nameOf({ filename }: LeafInfo): string | null {
   return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
 }
 
 /**
- * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (only other formats under such a
- * name), `encrypted` (not read), `mail`, or `text`, `html` or `calendar` followed by a colon and the declared charset,
- * if any. Form and bytes determine the text, so that an attachment of ten messages is read once.
+ * How to read an attachment as text: `pdf`, `office` (OOXML or ODF), `old-office` (a new format with the name of an old
+ * one), `encrypted` (never read), `mail`, or `text`, `html` or `calendar`, followed by a colon and the declared
+ * charset. Form and bytes alone determine the text, so that an attachment of ten messages is read once.
  */
 type AttachmentForm = string;
 
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
-/** Types of old office formats, also used for new formats and text tables. The old formats themselves are not read. */
+/**
+ * Types of old office formats. New formats and text tables often have them too; the old formats themselves are not
+ * read.
+ */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
-/** For these types, only a document's extension is significant. */
+/** For these types, only the extension of a document counts. */
 const MEDIA = /^(?:image|audio|video|font)\//;
 const MAIL = /^message\/(?:rfc822|global|news)$/;
-/** Text types outside text/. */
 const TEXT =
   /^(?:application\/(?:json|xml|csv|x-csv|x-sh|x-patch|x-ruby|x-python|x-tex|sql|yaml|x-yaml))$/;
 const CALENDAR = /^(?:text|application)\/(?:calendar|ics|x-vcalendar)$/;
@@ -95,11 +95,11 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
 };
 
-/** Bytes at the start of a file that identify its format. */
+/** Bytes at the start of a file that are enough to recognise its format. */
 const MAGIC_BYTES = 1024;
 
 /**
- * Returns the form of a searchable leaf, or null. A specific type takes precedence over the file name, and that over
+ * Returns the form of a leaf, or null if it is not searchable. A specific type overrides the file name, which overrides
  * the first bytes: programs label documents as `application/octet-stream`, `application/zip` or an old format.
  *
  * @param head the first 1,024 bytes
@@ -132,7 +132,7 @@ function byEnding(filename: string | null): string | null {
   return ending === undefined ? null : (BY_ENDING[ending] ?? null);
 }
 
-/** Names of the first entries of OOXML and ODF packages, after the 30 bytes of a local header. */
+/** Names that the first entry of an OOXML or ODF package has, after the 30 bytes of its local header. */
 const PACKAGE =
   /^(?:\[Content_Types\]\.xml|_rels\/|docProps\/|(?:word|xl|ppt)\/|mimetypeapplication\/vnd\.oasis\.opendocument)/;
 
@@ -147,15 +147,13 @@ function each(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
 
-/** Further attachments of a message are found by name only. */
+/** Further attachments of a message are found only by name. */
 const MAX_DOCUMENTS = 200;
 
-/** Lists the attachments of a message, and hashes their streamed bytes. */
 class AttachmentHashes {
   readonly #hashes = new Map<LeafContent, Hash>();
   readonly #heads = new Map<LeafContent, Buffer>();
 
-  /** Wraps `take`, hashing listed leaves. */
   passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
     return (info) => {
       const { content, sink } = take(info);
@@ -176,10 +174,10 @@ class AttachmentHashes {
   }
 
   /**
-   * Returns the attachments, numbered from 1. Call it once.
+   * Call it once.
    *
    * @param leaves all leaves of the message, in order
-   * @param cut true if the source continues after the last of them
+   * @param cut true if the source continues after the last leaf
    */
   attachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
     const last = leaves.at(-1);
@@ -187,7 +185,6 @@ class AttachmentHashes {
     return leaves
       .filter(({ info }) => isListed(info))
       .map((leaf, i) => {
-        // A body is already searchable as such.
         const head = this.#heads.get(leaf.content) ?? Buffer.alloc(0);
         const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info, head);
         if (form !== null) documents += 1;
@@ -202,8 +199,8 @@ class AttachmentHashes {
 }
 
 /**
- * Returns all searchable content of a message. Never rejects because of the message: if it exceeds a limit or fails to
- * parse, it is `unparsed`, with its headers and any text found before.
+ * Returns all searchable content of a message. Never rejects because of the message: one that exceeds a limit or fails
+ * to parse is `unparsed`, with its headers and the text found before that.
  *
  * @param cut true if `source` is only the start of the message
  */
@@ -228,7 +225,7 @@ export async function extractMessage(
   return extraction(facts, found.breach, found);
 }
 
-/** Returns headers only, for a message that ended its worker. */
+/** Returns only the headers, for a message that ended its worker. */
 export function extractHeaders(
   source: Buffer,
   cut: boolean,
@@ -245,7 +242,6 @@ export function extractHeaders(
 
 interface Findings {
   breach: Breach | null;
-  /** The source continues beyond the part read. */
   readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];
@@ -270,7 +266,7 @@ function extraction(
   };
 }
 
-/** Collects from a message, then from its attached messages. `level` counts messages, `depth` parts. */
+/** Reads a message, then the messages attached to it. `level` counts messages and `depth` counts parts. */
 async function look(
   source: Buffer,
   level: number,

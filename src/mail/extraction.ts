@@ -18,10 +18,10 @@ import {
 } from './normalise.ts';
 import type { RemotePictures } from './safe-page.ts';
 
-/** Increased whenever the same source would give different text, so that indexes know what to extract again. */
+/** Increase this whenever the same source would give different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
 
-/** Why a message is unparsed: a limit, a parser failure (`malformed`), or damaged bytes in the archive. */
+/** Why a message is unparsed: it exceeded a limit, failed to parse (`malformed`), or is `damaged` in the archive. */
 export type UnparsedReason =
   | 'timeout'
   | 'memory'
@@ -31,7 +31,6 @@ export type UnparsedReason =
   | 'malformed'
   | 'damaged';
 
-/** Returns why an item is unreadable after its thread ended: a limit, or else a parser failure. */
 export function reasonOfEnd({
   facts: { reason },
 }: ThreadEnded): 'timeout' | 'memory' | 'malformed' {
@@ -42,28 +41,29 @@ export interface ExtractedAttachment extends AttachmentLine {
   readonly contentId: string | null;
 }
 
-/** An attachment with its content's identity. */
 export interface HashedAttachment extends ExtractedAttachment {
-  /** See `AttachmentForm` in extract-message.ts; null without text, which is read separately (attachment-text.ts). */
+  /**
+   * See `AttachmentForm` in extract-message.ts. Null if the attachment has no text; otherwise attachment-text.ts reads
+   * it.
+   */
   readonly form: string | null;
-  /** SHA-256 of its bytes; null if the message was cut before their end. */
+  /** SHA-256 of the bytes, or null if the message was cut before their end. */
   readonly hash: string | null;
 }
 
 /**
- * Searchable content of a message. All text is decoded Unicode without NULs, cut at this module's limits (see
- * `truncated`). An unparsable message has status `unparsed`, a reason, and its readable headers.
+ * Searchable content of a message: Unicode without NULs, cut at the limits below (`truncated`). A message that cannot
+ * be parsed has status `unparsed`, a reason, and the headers that can be read.
  */
 export interface Extraction extends HeaderFacts {
   readonly status: 'parsed' | 'unparsed';
   readonly reason: UnparsedReason | null;
-  /** Plain text, extra words of its other forms (see body-text.ts), and subject, people and text of attached mail. */
+  /** The plain text, words that only other forms have (see body-text.ts), and the text of attached messages. */
   readonly body: string;
   readonly attachments: readonly HashedAttachment[];
   readonly truncated: boolean;
 }
 
-/** Returns the result for a message with unreadable headers. */
 export function emptyExtraction(reason: UnparsedReason): Extraction {
   return {
     ...{ status: 'unparsed', reason, subject: '', from: '', to: '', cc: '', bcc: '' },
@@ -74,24 +74,23 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
 
 export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
-/** Returns the index entry of an extraction, with text as in `indexText`. Needs no database: workers can build it. */
+/** Returns the index entry of an extraction. Needs no database, so workers can build it. */
 export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {
-    /** Why the message is unparsed; null if it was parsed. */
     unparsed: status === 'unparsed' ? (reason ?? 'malformed') : null,
-    /** Null if missing: the listed value is used instead. The same applies to `from`. */
+    /** Null if the header is missing: the listed value is used instead. The same applies to `from`. */
     subject: extraction.subject === '' ? null : indexText(extraction.subject),
     from: extraction.from === '' ? null : indexText(extraction.from),
     to: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
     deliveredTo: indexText(extraction.deliveredTo),
-    /** The longest text: a worker sends it as UTF-8, which avoids a string. */
+    /** A worker sends this text, the longest one, as UTF-8. */
     body: indexText(body) as string | Buffer,
-    /** Names of the attachments, one per line. */
+    /** Joined by line feeds. */
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
-    /** Words of the `meta` column except those of mailboxes, in order. */
+    /** Words of the `meta` column, without those of mailboxes. */
     tokens: tokensOf(extraction),
     packedText: packText(body),
     attachments,
@@ -110,15 +109,15 @@ function tokensOf({ attachments, listId, senders, recipients }: Extraction): str
     ...withDomains(senders).map(senderToken),
     ...recipients.map(recipientToken),
   ];
-  // The List-Id's words stay adjacent and in order: searches use phrases.
+  // Searches for a List-Id use phrases, so its words stay adjacent and in order.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];
 }
 
-/** Fields sent as bytes, in the order of the bytes. */
+/** Fields that are sent as bytes, in this order. */
 const AS_BYTES = ['body', 'packedText'] as const;
 type AsBytes = (typeof AS_BYTES)[number];
 
-/** An entry in transit to another thread: numbers are byte lengths within the group's buffer, null stays null. */
+/** An entry on its way to another thread. Numbers are the byte lengths of fields in the group's buffer. */
 export type SentEntry = Omit<IndexEntry, AsBytes> & {
   readonly [field in AsBytes]: number | null;
 };
@@ -129,8 +128,8 @@ interface Numbered<Entry> {
 }
 
 /**
- * Collects the long fields of a group's entries in one buffer, to be transferred. Strings and many small buffers would
- * be copied on both sides, and stay in the receiver's heap until written.
+ * Collects the long fields of a group's entries in one buffer, which is transferred. Strings and many small buffers
+ * would be copied on both sides, and stay in the receiver's heap until written.
  */
 export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   readonly results: readonly Numbered<SentEntry>[];
@@ -161,7 +160,7 @@ export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   return { results, bytes };
 }
 
-/** Returns the entries of `sendEntries`; their bytes are views of the buffer. */
+/** Returns the entries of `sendEntries`. Their bytes are views of the buffer. */
 export function receiveEntries(
   results: readonly Numbered<SentEntry>[],
   bytes: ArrayBuffer,
@@ -188,17 +187,17 @@ export function receiveEntries(
 
 export interface ExtractionJob {
   readonly id: MessageId;
-  /** The raw source, or its first bytes if it exceeds the limit. The buffer is transferred. */
+  /** The raw source, cut at the limit. The buffer is transferred. */
   readonly source: Uint8Array;
   readonly cut: boolean;
 }
 
 export interface Extractor {
-  /** Returns the index entry of a message; unparsable ones are `unparsed`. Rejects only after `close`. */
+  /** Returns the index entry of a message, `unparsed` if it cannot be parsed. Rejects only after `close`. */
   extract(job: ExtractionJob): Promise<IndexEntry>;
-  /** Useful number of jobs in flight. */
+  /** How many jobs are worth having in flight. */
   readonly width: number;
-  /** Frees the memory of idle threads; the next job may start more slowly. */
+  /** Frees the memory of idle threads. The next job may start more slowly. */
   rest(): Promise<void>;
   close(): Promise<void>;
 }
@@ -206,31 +205,31 @@ export interface Extractor {
 const MiB = 1024 * 1024;
 
 /**
- * Limits for one message, so that two workers together stay below 300 MB of memory. Mail is untrusted, so every
- * dimension has a limit. Content beyond it is cut and marked as such, never a program error.
+ * Limits for one message, chosen so that two workers stay below 300 MB together. Mail is untrusted, so every dimension
+ * has a limit. Content that exceeds one is cut and marked as cut.
  */
 export const DEFAULT_LIMITS = {
-  /** Processor time for one message, milliseconds. Then its worker is ended. */
+  /** Processor time in milliseconds. A worker that exceeds it is ended. */
   messageMs: 20_000,
-  /** Source bytes to extract from; the rest is cut (`truncated`). */
+  /** Bytes of the source to read. The rest is cut (`truncated`). */
   sourceBytes: 16 * MiB,
-  /** Bytes of one header block; a longer one makes the message `unparsed` (`header`). */
+  /** Bytes of one header block. A message with a longer one is `unparsed` (`header`). */
   headerBytes: MiB,
-  /** Nesting levels of parts, attached messages included. */
+  /** Levels of nested parts, including attached messages. */
   depth: 100,
-  /** Total parts of a message, attached messages included. */
+  /** Parts, including those of attached messages. */
   parts: 2000,
-  /** Nested messages whose text is read; deeper ones are only listed. */
+  /** Levels of nested messages whose text is read. Deeper ones are only listed. */
   embedded: 8,
-  /** Bytes to read of one attached message. */
+  /** Bytes of one attached message to read. */
   embeddedBytes: 4 * MiB,
-  /** Total UTF-16 units of body text kept. */
+  /** Total UTF-16 units of body text to keep. */
   bodyChars: 2 * MiB,
-  /** Decoded bytes to read of one text part. */
+  /** Decoded bytes of one text part to read. */
   textPartBytes: 4 * MiB,
-  /** UTF-16 units of one HTML part converted to text. */
+  /** UTF-16 units of one HTML part to convert to text. */
   htmlChars: 2 * MiB,
-  /** Total HTML tags of a message, attached messages included, parsed as a tree; further HTML is flattened. */
+  /** HTML tags to lay out, including those of attached messages. Further HTML is flattened. */
   htmlTags: 240_000,
   /** UTF-16 units of one header field's value. */
   fieldChars: 64 * 1024,
@@ -238,29 +237,29 @@ export const DEFAULT_LIMITS = {
   addressChars: 256 * 1024,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
-  /** Bytes of heap and buffers above which a worker is replaced after its messages. */
+  /** A worker is replaced once its heap and buffers exceed this many bytes. */
   wornBytes: 64 * MiB,
 };
 export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** A message for people to read. Its text is untrusted: print it through core/terminal-safe.ts. */
+/** A message to display. Its text is untrusted: print it through core/terminal-safe.ts. */
 export interface MessageReading
   extends Pick<HeaderFacts, 'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'messageId'> {
-  /** Why the message was not read to its end, or null. */
+  /** Why the message was not read to its end. */
   readonly reason: UnparsedReason | null;
-  /** All header fields in order, names as spelled, values decoded and unfolded. */
+  /** All header fields in order, with names as spelled, and values decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
-  /** How the text, or a part of the message, is encrypted, which we cannot read; null if not. */
+  /** How the message, or a part of it, is encrypted. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
-  /** All bodies as text, links in brackets. */
+  /** All bodies as text, with links in brackets. */
   readonly text: string;
-  /** The HTML bodies as sent, decoded and joined; not sanitised. Null without HTML. */
+  /** The HTML bodies, decoded and joined but not sanitised. Null without HTML. */
   readonly html: string | null;
-  /** Remote images in it; null if not requested, or without HTML. */
+  /** Remote images in the HTML. Null without HTML, or if not requested. */
   readonly remote: RemotePictures | null;
-  /** True if a body is plain text; otherwise `text` comes from the HTML. */
+  /** True if a body is plain text. Otherwise `text` comes from the HTML. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];
-  /** True if texts exceeded the limits. */
+  /** True if a text exceeded its limit. */
   readonly truncated: boolean;
 }

@@ -4,13 +4,13 @@ import { terminalLine } from '../core/terminal-safe.ts';
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
-/** Code units of a name to read: more than any system accepts, yet cheap to process. */
+/** UTF-16 units of a name to read: more than any system accepts, but cheap to process. */
 const NAME_LENGTH = 1_024;
 
 /**
- * Returns a path component that any system accepts: one line in NFC, without separators, controls, characters that
- * Windows refuses or bidi controls. It is not hidden, not a device, and has no trailing blanks or dots. Only the first
- * 1,024 code units are read. Empty if nothing remains.
+ * Returns a path component that any system accepts: one line in NFC without separators, controls or bidi controls. It
+ * is not hidden, not a device name, and has no trailing blanks or dots. Only the first 1,024 UTF-16 units are read.
+ * Empty if nothing is left.
  */
 export function harmlessName(text: string): string {
   const line = withoutBareEnd(
@@ -21,14 +21,14 @@ export function harmlessName(text: string): string {
         .normalize('NFC'),
     )
       .replace(/[<>:"|?*/\\]/g, '_')
-      // Hidden files and names that look like options would surprise the user.
+      // A hidden file, or a name that looks like an option, would surprise the user.
       .replace(/^[.\-~\s]+/, '_'),
   );
   if (/^_*$/.test(line)) return '';
   return RESERVED.test(line) ? `_${line}` : line;
 }
 
-/** Cuts a name to at most `bytes` bytes of UTF-8, without splitting a character or leaving a trailing blank or dot. */
+/** Cuts a name to at most `bytes` bytes of UTF-8. Does not split a character, or leave a trailing blank or dot. */
 export function cutName(name: string, bytes: number): string {
   if (Buffer.byteLength(name) <= bytes) return name;
   let used = 0;
@@ -41,29 +41,27 @@ export function cutName(name: string, bytes: number): string {
   return withoutBareEnd(kept);
 }
 
-/** Trims trailing blanks and dots without a regular expression, which would take quadratic time. */
+/** A regular expression would take quadratic time. */
 function withoutBareEnd(name: string): string {
   let end = name.length;
   while (end > 0 && /[.\s]/.test(name.charAt(end - 1))) end -= 1;
   return name.slice(0, end);
 }
 
-/** Returns the same text for all names that a case-insensitive or normalising file system considers equal. */
+/** Returns equal text for names that a case-insensitive or normalising file system treats as equal. */
 export function foldedName(name: string): string {
   return name.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** Bytes of UTF-8; file systems allow 255, and a number may be appended. */
+/** Bytes of UTF-8. File systems allow 255, and a number may be added. */
 const MAX_NAME_BYTES = 200;
-/** A longer extension is part of the name. */
+/** Anything longer belongs to the name. */
 const MAX_EXTENSION_BYTES = 20;
 /**
- * Returns a safe name for a file from mail on any system: no path, separators, controls or bidi controls; not hidden,
- * not a device, and at most 200 bytes (extension kept). It differs from every name in `taken`, ignoring case, and is
- * added to `taken`.
+ * Returns a file name that is safe on any system: no path, no controls or bidi controls, not hidden, not a device name,
+ * and at most 200 bytes with its extension. It differs from every name in `taken`, ignoring case, and is added there.
  *
- * @param name as in the mail, or null
- * @param options.fallback a safe name, used if nothing of `name` remains
+ * @param options.fallback a safe name, used if nothing of `name` is left
  * @param options.taken names in use, folded by this function
  */
 export function safeFileName(
@@ -83,13 +81,13 @@ export function safeFileName(
 }
 
 function harmless(name: string): string {
-  // Use only a path's last component; its directories are the sender's.
+  // The directories of a path are the sender's.
   const last =
     name
       .split(/[/\\]/)
       .filter((part) => !/^[\s.]*$/.test(part))
       .at(-1) ?? '';
-  // Cut the middle of a long name: the extension stays.
+  // Cut the middle of a long name, to keep the extension.
   const half = NAME_LENGTH / 2;
   return harmlessName(
     last.length <= NAME_LENGTH ? last : `${last.slice(0, half)}${last.slice(-half)}`,

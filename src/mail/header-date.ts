@@ -1,6 +1,6 @@
 /**
- * Prefixes of month names, in lower case without accents: in English, German, Dutch, French, Spanish, Italian,
- * Portuguese, Danish, Swedish, Polish and Russian.
+ * Starts of month names in English, German, Dutch, French, Spanish, Italian, Portuguese, Danish, Swedish, Polish and
+ * Russian, in lower case without accents.
  */
 const MONTHS: readonly RegExp[] = [
   /^(?:jan|gen|ene|sty|янв)/,
@@ -17,10 +17,12 @@ const MONTHS: readonly RegExp[] = [
   /^(?:dec|dez|dic|gru|дек)/,
 ];
 
-/** Words for Tuesday that start like a month. */
+/** Words for Tuesday that start like March. */
 const WEEKDAY = /^(?:martedi|martes|mardi|mar)$/;
 
-/** Unambiguous zone names in minutes east of UTC (RFC 5322, 4.3, and others); others count as UTC, as in the RFC. */
+/**
+ * Minutes east of UTC of unambiguous zone names (RFC 5322, 4.3, and others). As in the RFC, any other name means UTC.
+ */
 const ZONES: Readonly<Record<string, number>> = {
   ...{ est: -300, edt: -240, cst: -360, cdt: -300, mst: -420, mdt: -360, pst: -480, pdt: -420 },
   ...{ akst: -540, akdt: -480, hst: -600, cet: 60, cest: 120, met: 60, mest: 120, mez: 60 },
@@ -29,7 +31,7 @@ const ZONES: Readonly<Record<string, number>> = {
   ...{ nzdt: 780 },
 };
 
-/** Longer than any date: a header may have any length. */
+/** Characters of a header to read, more than any date has. */
 const MAX_CHARS = 256;
 
 const ISO = /(?<!\d)(\d{4})(?:[-/.]|年 ?)(\d{1,2})(?:[-/.]|月 ?)(\d{1,2})(?!\d)日?/;
@@ -39,7 +41,7 @@ const TIME =
   /(?<!\d)(\d{1,2})(?:[:.h](\d\d)(?:[:.](\d\d)(?:[.,]\d{1,9})?)?|(?= ?[ap]\.?m))(?![\d:]) ?(?:([ap])\.?m\b\.?)?/;
 const OFFSET = /(?:\b(?:gmt|utc|ut)|[ z]|(?<=\d)(?=[-+]))([-+])(\d\d?)(?::?(\d\d))?(?!\d)/;
 
-/** 1971-01-01 to 2200-01-01: other dates come from unset clocks or are garbage. */
+/** 1971-01-01 to 2200-01-01. Other dates come from clocks that were not set, or are garbage. */
 const EARLIEST = 31_536_000_000;
 const LATEST = 7_258_118_400_000;
 
@@ -50,11 +52,11 @@ interface Day {
 }
 
 /**
- * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch: in the forms of RFC 5322,
- * ctime, ISO 8601, and other unambiguous forms in use. Never depends on the machine's zone (unlike Date.parse): no zone
- * means UTC, no time means the start of the day.
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Reads the forms of RFC 5322,
+ * ctime and ISO 8601, and other unambiguous forms. Unlike `Date.parse`, never depends on the machine's time zone: a
+ * date without a zone is in UTC, a date without a time starts the day.
  *
- * @returns null without a plausible time
+ * @returns null if there is no plausible time
  */
 export function parseHeaderDate(text: string): number | null {
   const plain = withoutComments(text.slice(0, MAX_CHARS))
@@ -71,7 +73,7 @@ export function parseHeaderDate(text: string): number | null {
     const zone = zoneOf(` ${plain.slice(compact.index + whole.length)}`);
     return instant({ year, month, day }, [hour, minute, second], zone);
   }
-  // Remove the digits of a date before searching for a time, which may also contain dots.
+  // Remove a numeric date before looking for the time, which may also contain dots.
   const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
   const rest =
     numeric === null
@@ -87,7 +89,7 @@ export function parseHeaderDate(text: string): number | null {
   return instant(day, [hours, Number(minute), Number(second)], zoneOf(` ${after}`));
 }
 
-/** Removes comments, which may be nested (RFC 5322, 3.2.2); an unclosed one extends to the end. */
+/** Removes comments, which may be nested (RFC 5322, 3.2.2). An unclosed one extends to the end. */
 function withoutComments(text: string): string {
   let depth = 0;
   let kept = '';
@@ -106,14 +108,16 @@ function twelveHours(hour: number, half: string): number {
   return (hour % 12) + (half === 'p' ? 12 : 0);
 }
 
-/** Parses a date with a month name: `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with a final year. */
+/**
+ * Parses a date with a month name, such as `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year last.
+ */
 function namedDay(before: string, after: string): Day | null {
   const words = [...before.matchAll(/\p{L}{3,}|\d+/gu)].map(([word]) => word);
   const names = words.flatMap((word, at) => {
     const month = MONTHS.findIndex((name) => name.test(word));
     return month < 0 ? [] : [{ word, at, month: month + 1 }];
   });
-  // `mar 3 mar 2020` (Tuesday in Italian): the month is next to a number.
+  // In `mar 3 mar 2020`, the first `mar` is Tuesday in Italian. The month is next to a number.
   const found =
     names.length > 1
       ? (names.findLast(({ word }) => !WEEKDAY.test(word)) ?? names.at(-1))
@@ -123,7 +127,7 @@ function namedDay(before: string, after: string): Day | null {
   const later = [...after.matchAll(/(?<![-+\d:])\d{4}(?!\d)/g)].map(([year]) => year);
   const [first, second] = numbers.slice(-2);
   const lone = second === undefined;
-  // The year is first in `2020 march 3`, and after the time in ctime.
+  // The year comes first in `2020 march 3`, and after the time in ctime.
   const isYearFirst = !lone && (first?.word.length ?? 0) >= 3;
   const dayText = isYearFirst ? second?.word : first?.word;
   const yearText = lone ? later[0] : isYearFirst ? first?.word : second.word;
@@ -131,7 +135,7 @@ function namedDay(before: string, after: string): Day | null {
   return { year: fullYear(yearText), month: found.month, day: Number(dayText) };
 }
 
-/** Parses a numeric date; null if day and month are ambiguous. */
+/** Parses a numeric date, or returns null if day and month are ambiguous. */
 function numberedDay(found: RegExpExecArray, half: string | undefined): Day | null {
   const [whole, first = '', second = '', third = '', fourth = ''] = found;
   if (/^\d{4}/.test(whole)) {
@@ -139,12 +143,12 @@ function numberedDay(found: RegExpExecArray, half: string | undefined): Day | nu
   }
   const [a, b] = [Number(first), Number(third)];
   const year = fullYear(fourth);
-  // Dots always separate day before month; only Americans combine AM and PM with slashes.
+  // Dots always separate day before month. Only Americans combine slashes with AM and PM.
   if (second === '.' || a > 12 || a === b) return { year, month: b, day: a };
   return b > 12 || (second === '/' && half !== undefined) ? { year, month: a, day: b } : null;
 }
 
-/** Returns the zone after a time, in minutes east of UTC. */
+/** Returns minutes east of UTC. */
 function zoneOf(text: string): number {
   const [, sign, hours, minutes = '0'] = OFFSET.exec(text) ?? [];
   if (sign !== undefined && Number(hours) <= 15 && Number(minutes) < 60) {

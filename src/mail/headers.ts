@@ -7,12 +7,11 @@ import type { MimeLimits } from './extraction.ts';
 import { usableId } from './identity.ts';
 import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
 
-/** Decodes the encoded words of a text, with the charset rules of bodies. */
 function decodeWords(text: string): string {
   return decodeWordsBy(text, decodeText);
 }
 
-/** libmime with our decoders, which it uses for header parameters (RFC 2231). */
+/** libmime decodes header parameters (RFC 2231) with these methods. */
 class Parameters extends libmime.Libmime {
   override decodeWords(text: string): string {
     return decodeWords(text);
@@ -26,18 +25,18 @@ class Parameters extends libmime.Libmime {
 
 const parameters = new Parameters();
 
-/** A quoted parameter, with any excess text before the next parameter or semicolon. */
+/** A quoted parameter, and any stray text up to the next parameter or semicolon. */
 const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
 
-/** Returns a decoded parameter of a header value such as Content-Disposition, or null. */
+/** Returns a decoded parameter of a header such as Content-Disposition. */
 export function headerParameter(value: string, name: string): string | null {
   const found = parameters.parseHeaderValue(value.replace(QUOTED, '$1;')).params[name];
   return found === undefined || found === '' ? null : decodeWords(found);
 }
 
-/** One header field: its value is unfolded but still encoded, one char per byte. */
+/** A header field. Its value is unfolded but still encoded, one character per byte. */
 export interface RawField {
-  /** In lower case. */
+  /** The label in lower case. */
   readonly name: string;
   readonly label: string;
   readonly value: string;
@@ -45,9 +44,9 @@ export interface RawField {
 
 export interface HeaderBlock {
   readonly fields: readonly RawField[];
-  /** Offset of the body in the source; the source's length if the block does not end. */
+  /** Offset of the body, or the length of a source whose header block does not end. */
   readonly end: number;
-  /** True if the limit was reached before the block's end. */
+  /** True if the block exceeds the limit. */
   readonly cut: boolean;
 }
 
@@ -57,7 +56,7 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const fields: RawField[] = [];
   const isWhole = source.length <= maxBytes;
   const start = messageStart(source);
-  // A damaged line is shown if it has a name and a value.
+  // Even a damaged line is shown if it has a name and a value.
   const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
     const field = fieldOf(unfolded(lines.toString('latin1')));
     if (field !== null) fields.push(field);
@@ -65,11 +64,11 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   return { fields, end: end ?? limit, cut: end === null };
 }
 
-/** Names that start a header even after an empty line. */
+/** Fields that start a header even after an empty line. */
 const KNOWN =
   /^(?:>?From |(?:from|to|cc|bcc|date|subject|sender|reply-to|return-path|received|message-id|mime-version|delivered-to|(?:content|x|list|dkim|arc|resent|authentication)-[\w-]+)[ \t]*:)/i;
 
-/** Returns where a message's header starts: after a byte order mark and empty lines. */
+/** Returns where a message's header starts, after a byte order mark and empty lines. */
 export function messageStart(source: Buffer): number {
   const marked = source[0] === 0xef && source[1] === 0xbb && source[2] === 0xbf ? 3 : 0;
   let at = marked;
@@ -85,14 +84,14 @@ const DASH = 0x2d;
 const COLON = 0x3a;
 
 /**
- * Walks through the header block of a message or part. It ends at an empty line, or at a line that is neither field nor
- * continuation, such as a delimiter, with which the body starts. Exceptions: an mbox "From " line is skipped. So are
- * damaged lines and stray delimiters (at the start, or closing) before fields that describe the body.
+ * Walks through the header block of a message or part. The body starts after an empty line, or at a line that is
+ * neither a field nor a continuation, such as a delimiter. Exceptions: an mbox "From " line is skipped, and so are
+ * damaged lines and stray delimiters (at the start, or closing) if fields that describe the body follow.
  *
- * @param isRoot true for the header of a message: before its Content-Type, no delimiter ends it
+ * @param isRoot true for the header of a message, which no delimiter ends before its Content-Type
  * @param isWhole false if the source continues
  * @param onField receives the lines of a field, or of a damaged one, with line ends
- * @returns where the body starts; null if that depends on further bytes
+ * @returns where the body starts, or null if that depends on further bytes
  */
 export function walkHeader(
   source: Buffer,
@@ -102,9 +101,8 @@ export function walkHeader(
   onField: (lines: Buffer, isDamaged: boolean) => void,
 ): number | null {
   const lines = new Lines(source, from);
-  /** Start of the open field. */
   let field = -1;
-  /** Up to here, lines that are not fields do not end the block. */
+  /** Until here, a line that is not a field does not end the block. */
   let certain = from;
   let isDamaged = false;
   let mayEnd = !isRoot;
@@ -150,8 +148,8 @@ const TYPE_FIELD = /^content-type[ \t]*:/i;
 const MIME_FIELD = /^(?:mime-version|content-(?:type|transfer-encoding|disposition))[ \t]*:/i;
 
 /**
- * Returns where a field starts after an invalid line: right after a "From " line, else where the body is described. The
- * line itself if there is none; null if the source ends before that is known.
+ * Returns where the fields continue after an invalid line: right after a "From " line, otherwise at a field that
+ * describes the body. Returns the line itself if they do not, and null if the source ends first.
  */
 function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): number | null {
   const isStart = isPostmark(source, line);
@@ -162,7 +160,7 @@ function fieldAhead(source: Buffer, { next, isMac }: Lines, line: number): numbe
     if (isStart) return isField(source, at, lines.end) ? at : line;
     if (MIME_FIELD.test(source.toString('latin1', at, Math.min(lines.end, at + 40)))) return at;
     if (source[at] === SPACE || source[at] === TAB) continue;
-    // Two in a row are text.
+    // Two odd lines in a row are text.
     const isOdd = !isField(source, at, lines.end);
     if (isOdd && wasOdd) return line;
     wasOdd = isOdd;
@@ -174,19 +172,19 @@ function isPostmark(source: Buffer, line: number): boolean {
   return /^>?From /.test(source.toString('latin1', line, line + 6));
 }
 
-/** Returns whether a line may be a delimiter; field names do not start like that. */
+/** True for a line that may be a delimiter. No field name starts with two dashes. */
 function isDelimiter(source: Buffer, line: number): boolean {
   return source[line] === DASH && source[line + 1] === DASH;
 }
 
-/** Returns whether a delimiter is a closing one, after which no part can start, or only two dashes. */
+/** True for a closing delimiter, after which no part starts, and for a line of only two dashes. */
 function isClosing(source: Buffer, line: number, end: number): boolean {
   let last = end;
   while (source[last - 1] === SPACE || source[last - 1] === TAB) last--;
   return last >= line + 2 && source[last - 1] === DASH && source[last - 2] === DASH;
 }
 
-/** Returns whether a line starts with a name and a colon, with optional blanks between them. */
+/** True for a line with a name and a colon, and optional blanks between them. */
 function isField(source: Buffer, start: number, end: number): boolean {
   let at = start;
   for (; at < end; at++) {
@@ -199,16 +197,15 @@ function isField(source: Buffer, start: number, end: number): boolean {
 }
 
 /**
- * Finds the lines of a header block. A line ends with LF, CR LF, or the CR CR LF of files from other systems' text
- * modes. A lone CR ends lines if the first line ends with one; otherwise only an empty line, or before a field or a
+ * Finds the lines of a header block. A line ends with LF, CR LF, or CR CR LF (from text modes of other systems). A lone
+ * CR ends every line if it ends the first one. Otherwise it ends only an empty line, or a line before a field or a
  * delimiter.
  */
 class Lines {
-  /** End of the line's text, and start of the next line. */
   end = 0;
   next = 0;
   #lf: number;
-  /** The next run of carriage returns. */
+  /** The next run of carriage returns starts at `#cr` and ends at `#run`. */
   #cr = -1;
   #run = -1;
   readonly isMac: boolean;
@@ -281,34 +278,33 @@ function fieldOf(line: string): RawField | null {
 }
 
 /**
- * Decodes the bytes of a raw value, but not encoded words, because the syntax around them matters. Raw 8-bit text that
- * is not UTF-8 uses the body's charset `hint`, as old programs did.
+ * Decodes the bytes of a raw value, but not its encoded words: the syntax around them matters. Bytes that are not UTF-8
+ * are in the charset of the body (`hint`), as old programs wrote them.
  */
 export function rawText(value: string, hint: string | null): string {
-  // Fast path: most headers are plain ASCII, which needs no decoding.
+  // Most headers are plain ASCII, which needs no decoding.
   if (!/[\0\x80-\xff]/.test(value) && !value.includes('\x1b')) return value;
   const bytes = Buffer.from(value, 'latin1');
   return decodeText(bytes, isUtf8(bytes) ? null : hint);
 }
 
-/** Returns the charset in the Content-Type of a header block, or null. */
 export function charsetHint(fields: readonly RawField[]): string | null {
   return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
 }
 
-/** Returns the charset in a Content-Type with any parameter syntax, or null. */
+/** Returns the charset in a Content-Type, whatever its syntax. */
 export function charsetNamed(contentType: string): string | null {
   return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
 
-/** Returns a header's text for readers: decodes raw 8-bit bytes, then encoded words (RFC 2047). */
+/** Returns a header as readable text: decodes raw 8-bit bytes, then encoded words (RFC 2047). */
 export function fieldText(value: string, maxChars: number, hint: string | null): string {
   return decodeWords(rawText(cutText(value, maxChars), hint));
 }
 
 /**
- * Returns the people of all fields with these names as one searchable line: `Name <address>, …`, ordered by name list,
- * then by position. Raw 8-bit text uses the charset `hint`. An internationalized domain appears in both spellings.
+ * Returns the people in all fields with these names as one searchable line, `Name <address>, …`, in the order of
+ * `names`. Internationalized domains appear in both spellings.
  */
 function addressText(
   fields: readonly RawField[],
@@ -334,11 +330,11 @@ function addressText(
 interface AddressEntry {
   /** `Name <address>`, or only one of them. */
   readonly text: string;
-  /** In lower case; null without a usable address. */
+  /** In lower case, or null if it is not usable. */
   readonly address: string | null;
 }
 
-/** Cached recent address fields: a mailbox has few correspondents, and its owner is in most messages. */
+/** Cached recent address fields. A mailbox has few correspondents, and its owner is in most messages. */
 const recent = new Map<string, readonly AddressEntry[]>();
 const RECENT_FIELDS = 1000;
 const RECENT_CHARS = 256;
@@ -369,7 +365,7 @@ function parseAddresses(text: string): AddressEntry[] {
     .filter((entry) => entry.text !== '');
 }
 
-/** Maximum length of an address (RFC 5321 section 4.5.3.1). */
+/** Longest address (RFC 5321 section 4.5.3.1). */
 const ADDRESS_CHARS = 320;
 
 function usable(address: string): string | null {
@@ -377,7 +373,7 @@ function usable(address: string): string | null {
   return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
 }
 
-/** Only the first people of a message count: recipient lists may be endless. */
+/** Further people are ignored. Recipient lists may be endless. */
 const MAX_PEOPLE = 200;
 
 function peopleIn(
@@ -404,10 +400,10 @@ function withUnicodeDomain(address: string): string {
 
 export type HeaderFacts = Readonly<ReturnType<typeof headerFacts>>;
 
-/** Beyond this, only the newest references of a very long thread count. */
+/** Only the newest references of a very long thread are kept. */
 const MAX_REFERENCES = 200;
 
-/** Reads the searchable fields of a header block; missing ones are empty or null. Never throws. */
+/** Reads the searchable fields of a header block. Missing ones are empty or null. Never throws. */
 export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   const hint = charsetHint(fields);
   const first = (name: string): string => {
@@ -418,27 +414,28 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
-    /** Names and addresses. To, Cc and Bcc are separate, for search operators. */
+    /** Names and addresses. To, Cc and Bcc are separate because of the search operators. */
     from: addresses('from', 'sender', 'reply-to'),
     to: addresses('to'),
     cc: addresses('cc'),
     bcc: addresses('bcc'),
-    /** Actual recipients, independent of To. */
+    /** Actual recipients, whatever To says. */
     deliveredTo: addresses('delivered-to', 'x-original-to'),
-    /** The id in List-Id without angle brackets (RFC 2919), or its text without one. */
+    /** The id in angle brackets (RFC 2919), or the text without one. */
     listId: listIdOf(first('list-id')),
-    /** Without angle brackets, like `references`: ancestors from References and In-Reply-To, oldest first. */
+    /**
+     * Message ids have no angle brackets. `references` has the ancestors from References and In-Reply-To, oldest first.
+     */
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: references(first('references'), first('in-reply-to'), (id) =>
       people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
     ),
-    /** Addresses of From, and of To, Cc and Bcc: in lower case, without duplicates. */
+    /** Addresses in lower case, without duplicates. */
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),
   };
 }
 
-/** Returns `friends.example.org` for `Friends <friends.example.org>` (RFC 2919), else the text. */
 function listIdOf(value: string): string | null {
   const text = value.replace(/\s+/g, ' ').trim();
   if (text === '') return null;
@@ -446,7 +443,7 @@ function listIdOf(value: string): string | null {
   return id === undefined || id === '' ? cutText(text, 1000) : id;
 }
 
-/** Returns thread ancestors, oldest first: References, plus In-Reply-To (RFC 5322 section 3.6.4). */
+/** Returns the ancestors in a thread, oldest first (RFC 5322 section 3.6.4). */
 function references(
   field: string,
   inReplyTo: string,
@@ -458,7 +455,7 @@ function references(
 }
 
 /**
- * Returns the ids in In-Reply-To. Old programs wrote prose around an id, with the original's name, address and date:
+ * Returns the ids in In-Reply-To. Old programs put an id into prose with the original's name, address and date, as in
  * `<id@host> from Carol <carol@example.org> at "10:00"`. In prose, only the first id that is not an address counts (RFC
  * 5256 section 3).
  */
@@ -476,7 +473,7 @@ function repliedTo(value: string, isAddress: (id: string) => boolean): string[] 
   return [];
 }
 
-/** Words that end with a person's name, which an address follows. */
+/** The words before a person's address. */
 const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
 const BRACKETED = /<([^<>]{1,998})>/g;
 
@@ -488,7 +485,7 @@ function bracketed(value: string): string[] {
   return [...value.matchAll(BRACKETED)].map((match) => withoutSpaces(match[1] ?? ''));
 }
 
-/** Returns the message ids in a field, without angle brackets; plain words count only if no id has brackets. */
+/** Returns the message ids in a field. Words without angle brackets count only if nothing has brackets. */
 function messageIds(value: string): string[] {
   const ids = bracketed(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
