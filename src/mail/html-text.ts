@@ -5,20 +5,19 @@ import { cutText, decodeText } from './charsets.ts';
 import { rtfText } from './containers.ts';
 import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
-/** A part of the text with separate lines. Finished lines are in `text`, the current ones in `lines`. */
+/** Text with lines of its own. Finished lines are in `text`, the current ones in `lines`. */
 class Block {
   text = '';
   lines = '';
-  /** The last of `lines` has a word. */
+  /** True if the last of `lines` has a word. */
   hasWords = false;
-  /** White space followed the last word. */
+  /** True if white space followed the last word. */
   hasSpace = false;
   /** Line breaks before the next content. */
   breaks = 0;
 
   constructor(
     readonly outer: Block | null,
-    /** Line breaks before this block. */
     public leading: number,
     readonly isPre: boolean,
   ) {}
@@ -32,7 +31,6 @@ class Block {
     this.hasWords = false;
   }
 
-  /** Adds the finished text of an inner block. */
   addBlock(text: string, leading: number, trailing: number): void {
     const before = this.all();
     const breaks = Math.max(this.breaks, leading);
@@ -53,15 +51,14 @@ interface ListItem {
   readonly trailing: number;
 }
 
-/** A link whose text is being read. */
 interface OpenLink {
   readonly href: string;
-  /** Matching prefix of `href` and the text so far, in UTF-16 units; -1 if they differ. */
+  /** UTF-16 units of `href` that the text so far equals, or -1 if they differ. */
   same: number;
   hasWords: boolean;
 }
 
-/** Lays out HTML as plain text, with blocks, lists and quotes: a faster html-to-text (without word wrap). */
+/** Lays out HTML as plain text with blocks, lists and quotes, like html-to-text without word wrap but faster. */
 class TextLayout {
   #block = new Block(null, 1, false);
   readonly #links: OpenLink[] = [];
@@ -84,7 +81,6 @@ class TextLayout {
     this.#block = new Block(outer, leading, isPre || outer.isPre);
   }
 
-  /** @param change transforms the block's text for the enclosing block */
   closeBlock(trailing: number, change?: (text: string) => string): void {
     const block = this.#block;
     const text = change === undefined ? block.all() : change(block.all());
@@ -102,7 +98,7 @@ class TextLayout {
     return { prefix, text: block.all(), leading, trailing: Math.max(breaks, 1) };
   }
 
-  /** Adds a list, its texts indented by the longest prefix. */
+  /** Adds a list. Texts are indented by the longest prefix. */
   addList(items: readonly ListItem[], leading: number, trailing: number): void {
     const width = items.reduce((most, { prefix }) => Math.max(most, prefix.length), 0);
     const indent = `\n${' '.repeat(width)}`;
@@ -119,14 +115,13 @@ class TextLayout {
     this.#links.push({ href, same: 0, hasWords: false });
   }
 
-  /** Adds the link's address unless its text is the address. */
+  /** Adds the address of the link, unless its text is the address. */
   closeLink(): void {
     const link = this.#links.pop();
     if (link === undefined || link.same === link.href.length) return;
     this.#add(link.hasWords ? ` [${link.href}]` : link.href, NONE);
   }
 
-  /** Returns the text. Call it when all blocks are closed. */
   text(): string {
     return this.#block.all();
   }
@@ -199,7 +194,6 @@ function withSingleSpaces(words: string): string {
   return words.replace(SPACES, ' ');
 }
 
-/** Returns where the first word starts; the length of a text without words. */
 function wordsStart(text: string): number {
   let at = 0;
   while (isSpace(text.charCodeAt(at))) at++;
@@ -223,7 +217,7 @@ function isSpace(unit: number): boolean {
   );
 }
 
-/** Effect of an element on the text of a page. */
+/** What an element does to the text of a page. */
 type Format =
   | { readonly kind: 'inline' | 'apart' | 'link' | 'skip' | 'break' | 'rule' | 'image' }
   | {
@@ -239,7 +233,7 @@ const FORMATS = new Map<string, Format>([
   ...each('article aside div footer form header main nav section', block(1, 1)),
   ...each('tr caption dl dt dd center address option optgroup body figure figcaption', block(1, 1)),
   ...each('details summary fieldset legend hgroup noframes', block(1, 1)),
-  // Outside a list; list items have their own blocks.
+  // For items outside a list. A list gives its items blocks.
   ...each('li', block(1, 1)),
   ...each('p h4 h5 h6 table', block(2, 2)),
   ...each('h1 h2 h3', block(3, 2)),
@@ -247,7 +241,7 @@ const FORMATS = new Map<string, Format>([
   ...each('blockquote', { kind: 'quote', leading: 2, trailing: 2 }),
   ...each('ul menu dir', { kind: 'list', isOrdered: false }),
   ...each('ol', { kind: 'list', isOrdered: true }),
-  // Inline elements whose words must be separated.
+  // Inline elements that separate words.
   ...each('td th button label textarea select iframe text', { kind: 'apart' }),
   ...each('title wbr script style', { kind: 'skip' }),
   ...each('br', { kind: 'break' }),
@@ -268,11 +262,7 @@ function each(names: string, format: Format): [string, Format][] {
   return names.split(' ').map((name) => [name, format]);
 }
 
-/**
- * Returns the number of an item as its list shows it.
- *
- * @param type the list's attribute: `a` and `A` for letters, `i` and `I` for Roman numerals
- */
+/** @param type the list's attribute: `a` and `A` for letters, `i` and `I` for Roman numerals */
 function listNumber(number: number, type: string | undefined): string {
   switch (type) {
     case 'a':
@@ -288,7 +278,7 @@ function listNumber(number: number, type: string | undefined): string {
   }
 }
 
-/** Returns a to z, aa, ab and so on; digits out of range. */
+/** Returns a to z, aa, ab and so on, or digits for a number that is not positive. */
 function letters(number: number): string {
   if (!Number.isSafeInteger(number) || number < 1) return String(number);
   let text = '';
@@ -317,7 +307,7 @@ const ROMAN = [
   ] as const),
 ] as const;
 
-/** Returns a Roman numeral; digits out of range. */
+/** Returns digits for a number that has no Roman numeral. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';
@@ -331,22 +321,21 @@ function roman(number: number): string {
 }
 
 interface WalkLimits {
-  /** Levels of elements; a list item counts as two. */
+  /** Levels of elements. A list item counts as two. */
   readonly depth: number;
   /** Elements, texts and comments within one element other than a list. */
   readonly children: number;
 }
 
-/** Returns the address shown after a link's text, or an empty text for none. */
+/** Returns the address to show after the text of a link, or an empty text. */
 type ShownAddress = (href: string) => string;
 
 class Frame {
   children = 0;
-  /** Prefix of the list item that this element is; null if it is not one. */
+  /** The bullet or number of a list item, or null for other elements. */
   prefix: string | null = null;
-  /** For a link with a shown address. */
   hasAddress = false;
-  /** For a list, like the next item's number and numbering type. */
+  /** Only for lists, as are the number and numbering type of the next item. */
   readonly items: ListItem[] | null;
   number = 1;
   type: string | undefined;
@@ -355,7 +344,7 @@ class Frame {
     readonly outer: Frame | null,
     readonly name: string,
     readonly format: Format,
-    /** Levels of elements allowed below its children. */
+    /** Levels that may follow below this element. */
     readonly level: number,
   ) {
     this.items = format.kind === 'list' ? [] : null;
@@ -363,26 +352,23 @@ class Frame {
 }
 
 const WITH_ATTRIBUTES = new Set(['a', 'img', 'ol']);
-/** Shown elements without tags or entities in their text. */
+/** Shown elements whose text has no tags and entities. */
 const RAW = new Set(['textarea', 'xmp']);
 const RULE = '-'.repeat(40);
 
-/** Passes elements and texts from the parser to the layout. */
 class Walk {
-  /** The HTML exceeds the limits. */
+  /** True once the HTML exceeds the limits. */
   isOver = false;
-  /** The current tag has relevant attributes. */
   wantsAttributes = false;
-  /** The text of the top element is literal. */
+  /** True if the text of the top element is literal. */
   isRaw = false;
   #top: Frame;
-  /** The current tag, and its relevant attributes. */
+  /** The tag being read, and the attributes that matter. */
   #tag: string | null = null;
   #href: string | undefined;
   #alt: string | undefined;
   #start: string | undefined;
   #type: string | undefined;
-  /** The current text. */
   #text = '';
 
   constructor(
@@ -393,7 +379,6 @@ class Walk {
     this.#top = new Frame(null, '', formatOf(''), limits.depth);
   }
 
-  /** Starts a tag; its attributes follow. */
   readTag(name: string): void {
     this.#tag = name;
     this.wantsAttributes = WITH_ATTRIBUTES.has(name);
@@ -404,7 +389,7 @@ class Walk {
     this.#type = undefined;
   }
 
-  /** Adds an attribute of the current tag. The first of several with one name counts. */
+  /** If an attribute is repeated, the first one counts. */
   addAttribute(name: string, value: string): void {
     if (name === 'href') this.#href ??= value;
     else if (name === 'alt') this.#alt ??= value;
@@ -426,7 +411,7 @@ class Walk {
     this.#text += text;
   }
 
-  /** Handles a comment or a processing instruction. */
+  /** Handles comments and processing instructions. */
   addNote(): void {
     this.settle();
     const { items } = this.#top;
@@ -434,12 +419,12 @@ class Walk {
   }
 
   close(): void {
-    // A self-closing element, or one implied by its end tag.
+    // A self-closing element, or one that only its end tag implies.
     this.open();
     this.settle();
     this.isRaw = false;
     const frame = this.#top;
-    // The parser also closes an unfinished tag, which was not opened here.
+    // The parser also closes a tag that was never finished, and so never opened here.
     if (frame.outer === null) return;
     this.#top = frame.outer;
     if (this.isOver) return;
@@ -447,13 +432,13 @@ class Walk {
     if (frame.prefix !== null) frame.outer.items?.push(this.layout.closeItem(frame.prefix));
   }
 
-  /** Drops an unfinished tag. The remaining text was parsed as a tag, so it has no entities. */
+  /** Drops an unfinished tag. The remaining text was parsed as part of it, so it has no entities. */
   stopReading(): void {
     this.#tag = null;
     this.isRaw = true;
   }
 
-  /** Adds the current text when something else starts. */
+  /** Adds the pending text. */
   settle(): void {
     const text = this.#text;
     if (text === '') return;
@@ -461,11 +446,11 @@ class Walk {
     const { items } = this.#top;
     if (!this.#takesChild()) return;
     if (items === null) this.layout.add(text);
-    // A list ignores text that is only blanks of any kind.
+    // A list ignores blank text.
     else if (text.trim() !== '') this.#item(items, text);
   }
 
-  /** Counts a child of the top element; returns false if it is ignored. */
+  /** Counts a child of the top element. Returns false if the child is ignored. */
   #takesChild(): boolean {
     const frame = this.#top;
     if (this.isOver || frame.format.kind === 'skip') return false;
@@ -474,7 +459,7 @@ class Walk {
     return !this.isOver;
   }
 
-  /** Adds a non-element to a list. */
+  /** Adds text between the items of a list. */
   #item(items: ListItem[], text: string): void {
     this.#openItem(this.#top);
     this.layout.add(text);
@@ -503,7 +488,7 @@ class Walk {
         layout.lineBreak();
         return;
       case 'image':
-        // An image's alternative text is useful to a reader; its address is not.
+        // A reader needs an image's alternative text, but not its address.
         if (this.#alt !== undefined && this.#alt.trim() !== '') layout.add(this.#alt);
         return;
       case 'rule':
@@ -568,11 +553,10 @@ class Walk {
   }
 }
 
-/** Returns the bullet or number before the next item of a list. */
 function prefixOf(list: Frame): string {
   const isOrdered = list.format.kind === 'list' && list.format.isOrdered;
   const prefix = isOrdered ? ` ${listNumber(list.number++, list.type)}. ` : ' * ';
-  // A nested list follows the indentation of its item.
+  // A nested list has the indentation of its item.
   return list.outer?.name === 'li' ? prefix.trimStart() : prefix;
 }
 
@@ -585,8 +569,9 @@ function quoted(text: string): string {
 }
 
 /**
- * Returns the text of HTML, or null beyond the limits. Converts parser events directly, without a tree. The result
- * matches html-to-text, whose parser version this uses: versions differ in which elements they close.
+ * Returns the text of HTML, or null if it exceeds the limits. Needs no tree: parser events go straight to the layout.
+ * The result equals that of html-to-text, hence the same version of the parser; versions differ in which elements they
+ * close.
  */
 export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits): string | null {
   const walk = new Walk(address, limits, new TextLayout(false));
@@ -594,7 +579,7 @@ export function walkHtml(html: string, address: ShownAddress, limits: WalkLimits
   return walk.isOver ? null : walk.layout.text();
 }
 
-/** Returns the text of HTML of any depth whose line feeds end its lines. */
+/** Returns the text of HTML of any depth. Its line feeds end lines. */
 export function walkFlatHtml(html: string, address: ShownAddress): string {
   const walk = new Walk(address, NO_LIMITS, new TextLayout(true));
   run(walk, html);
@@ -614,7 +599,7 @@ function run(walk: Walk, html: string): void {
   walk.settle();
 }
 
-/** The parser without unneeded work: no object of attributes per tag, and no text of ignored attributes. */
+/** Spares the parser an object of attributes per tag, and the text of attributes that do not matter. */
 class WalkParser extends Parser {
   #isSelfClosing = false;
 
@@ -641,7 +626,7 @@ class WalkParser extends Parser {
 
   override onopentagend(end: number): void {
     this.walk.open();
-    // Only after a tag that is not self-closing does the parser read tags and entities as text.
+    // The parser reads tags and entities as text only after a tag that is not self-closing.
     if (this.#isSelfClosing) this.walk.isRaw = false;
     super.onopentagend(end);
   }
@@ -673,26 +658,23 @@ function decodedAttribute(value: string): string {
   return value.includes('&') ? decodeHTMLAttribute(value) : value;
 }
 
-/** HTML per parser write: within one piece, the depth may exceed the limit. */
+/** HTML per parser write. Only between writes is the depth checked. */
 const PIECE = 16 * 1024;
 
-/** Elements whose text is not shown. */
 const UNREAD = new Set(['script', 'style', 'title']);
-/** Significant elements without an end tag. */
+/** Elements without an end tag that matter. */
 const EMPTY = new Set(['br', 'hr', 'img', 'wbr']);
-/** Elements whose content parsers treat differently, depending on their version. In all others, parsers agree. */
+/** Elements whose content different versions of the parser treat differently. */
 const AMBIGUOUS = new Set(['iframe', 'noembed', 'noframes', 'plaintext', 'textarea', 'xmp']);
 const FOREIGN = new Set(['svg', 'math']);
-/** Attributes that the text of a page needs. */
 const READ_ATTRIBUTES = ['href', 'alt', 'start', 'type'];
 
 /**
- * Rewrites HTML so that every parser sees the same tree, at most `most.depth` levels deep. Closes every opened element
- * in order, escapes text, and drops unseen content. Null for HTML that is deeper, or has more than `most.elements`
- * elements.
+ * Rewrites HTML so that every parser sees the same tree: closes each element in order, escapes text, and drops what is
+ * not shown. Null if the HTML exceeds the limits.
  *
- * The parser that converts HTML to text is older and implicitly closes fewer elements, so the depth found here does not
- * apply to its view of the original. Its time per tag grows with the depth.
+ * The parser that lays out the text is older and closes fewer elements by itself, so it may see a deeper tree in the
+ * original. Its time per tag grows with the depth.
  */
 export function plainMarkup(
   html: string,
@@ -718,7 +700,7 @@ export function plainMarkup(
       depth--;
       if (UNREAD.has(name)) unread--;
       else if (unread === 0 && !EMPTY.has(name)) out.push(`</${shownName(name)}>`);
-      // Another link closed this one: separate the address shown after it from the next word.
+      // Another link closed this one. Its address needs a blank before the next word.
       if (name === 'a' && implied) out.push(' ');
     },
   });
@@ -744,20 +726,20 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-/** How links appear in the text: `short` drops everything after the path (trackers), `full` keeps the whole address. */
+/** How links appear in the text. `short` drops the query and fragment (trackers), `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
 
 const MAX_LINK_CHARS = 200;
-/** Deeper and wider than any mail composed by a program. */
+/** Deeper and wider than any mail that a program composes. */
 const WALK = { depth: 200, children: 100_000 };
-/** With fewer tags, the worst nesting is too cheap to check. */
+/** With fewer tags, even the worst nesting is cheap. */
 const FEW_TAGS = 5000;
-/** Limits for HTML with more tags; the depth also counts elements without text. */
+/** Limits for HTML with more tags. The depth also counts elements without text. */
 const MARKUP = { depth: 2 * WALK.depth, elements: 60_000 };
 
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
-/** Returns an address that a reader could visit, else empty: `javascript:`, `data:` and `cid:` are excluded. */
+/** Returns an address that a reader could visit, otherwise an empty text (`javascript:`, `data:`, `cid:`). */
 function fullLink(href: string): string {
   const link = href.trim();
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
@@ -773,18 +755,18 @@ function shortLink(href: string): string {
 }
 
 /**
- * Converts HTML mail to plain text, links in brackets after their text. Keeps all text at any nesting: HTML beyond the
- * converter's limits is flattened first (losing links and lists, not words).
+ * Converts HTML mail to plain text, with links in brackets after their text. No words are lost: HTML that exceeds the
+ * limits of the layout is flattened first, which loses only links and lists.
  *
- * @returns the text, whether the HTML was cut, and the number of tags parsed as a tree (0 if flattened)
+ * @returns the text, whether the HTML was cut, and the number of tags laid out (0 if flattened)
  */
 export function htmlText(
   html: string,
   links: LinkStyle,
   limits: {
-    /** UTF-16 units of HTML; the rest is cut. */
+    /** UTF-16 units of HTML to read. */
     readonly chars: number;
-    /** Start and end tags; HTML with more is flattened. */
+    /** HTML with more tags is flattened. */
     readonly tags: number;
   },
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
@@ -799,14 +781,14 @@ export function htmlText(
   return { text: tidy(flat), cut, tags: markup === null ? 0 : tags };
 }
 
-/** Counts start and end tags, and other `<` characters. */
+/** Counts start tags, end tags and any other `<`. */
 function tagsIn(html: string): number {
   let tags = 0;
   for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
   return tags;
 }
 
-/** Removes inline images (`data:` URIs), which often dominate the length and are not text. */
+/** Removes inline images, which are no text but often most of the HTML. */
 function withoutInlineData(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
@@ -817,7 +799,7 @@ const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const IN_LINE = /^(?:inline|link|image|skip)$/;
 
-/** Removes all nesting but keeps the words: block tags become line breaks, others vanish. Takes linear time. */
+/** Removes all nesting but keeps the words: block tags become line breaks, other tags vanish. Linear. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
   const flat = piecesOf(unfolded)
@@ -826,7 +808,7 @@ function flatten(html: string): string {
   return flat.replace(/\n[\n ]*\n/g, '\n\n');
 }
 
-/** Returns the replacement of a tag. A lone `<` must not start a tag once the tag after it is gone. */
+/** A lone `<` must not start a tag once the tag after it is gone. */
 function flatTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
   if (RAW_TEXT.test(name)) return tag;
@@ -835,10 +817,7 @@ function flatTag(tag: string, name: string | undefined): string {
   return IN_LINE.test(kind) ? '' : '\n';
 }
 
-/**
- * Splits HTML into pieces that start with `<` (except the first), so that no tag is split. V8 collects all matches
- * before replacing the first: some 200 bytes for each of several hundred thousand tags.
- */
+/** Splits HTML before tags. V8 collects every match before it replaces the first, and each takes about 200 bytes. */
 function piecesOf(html: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < html.length; ) {
@@ -850,7 +829,7 @@ function piecesOf(html: string): string[] {
   return pieces;
 }
 
-/** Tidies layout tables: collapses blank lines, trims trailing blanks, and replaces no-break spaces. */
+/** Collapses the blank lines of layout tables, trims line ends, and replaces no-break spaces. */
 function tidy(text: string): string {
   return text
     .replaceAll('\u00a0', ' ')
@@ -861,7 +840,7 @@ function tidy(text: string): string {
     .trim();
 }
 
-/** Returns the words of enriched text, RTF, a calendar or a card; null for any other text, including HTML. */
+/** Returns the words of enriched text, RTF, a calendar or an address card, or null for any other text. */
 export function formattedText(text: string, type = ''): string | null {
   if (/^\s{0,99}\{\\rtf/.test(text)) return rtfText(text);
   if (/^\s{0,99}BEGIN:V(?:CALENDAR|CARD|EVENT|TODO)\s/i.test(text)) return propertyText(text);
@@ -872,15 +851,15 @@ export function formattedText(text: string, type = ''): string | null {
 /** Searchable properties of calendar entries (RFC 5545) and address cards (RFC 6350). */
 const READ =
   /^(?:summary|description|location|comment|contact|organizer|attendee|dtstart|dtend|due|url|categories|x-alt-desc|conference|fn|n|nickname|email|tel|adr|label|org|title|role|note|bday|impp|x-(?:skype|jabber|icq|aim|msn)[\w-]{0,20})$/i;
-/** Properties with semicolon-separated fields. */
 const STRUCTURED = /^(?:n|adr|org)$/i;
-/** A property: its name, optionally after a group, its parameters, and its value. */
+/** An optional group, a name, parameters and a value. */
 const PROPERTY = /^(?:[\w-]{1,99}\.)?([\w-]{1,99})((?:;(?:"[^"]*"|[^":])*)?):(.*)$/s;
 const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
-/** Limits of an HTML value in a calendar entry. */
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
 
-/** Returns the words of a calendar or cards, without property names; a text without such properties unchanged. */
+/**
+ * Returns the words of a calendar or address card without property names, or the text itself if it has no properties.
+ */
 function propertyText(source: string): string {
   const lines = source
     .replace(/\r\n?/g, '\n')
@@ -890,7 +869,7 @@ function propertyText(source: string): string {
   let isZone = false;
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] ?? '';
-    // A time zone's dates are only its rules.
+    // The dates of a time zone are only its rules.
     if (/^(?:begin|end):vtimezone\s*$/i.test(line)) isZone = /^b/i.test(line);
     const property = isZone ? null : PROPERTY.exec(line);
     if (property === null) continue;
@@ -905,7 +884,7 @@ function propertyText(source: string): string {
   return read.length === 0 ? source : read.join('\n');
 }
 
-/** Returns the decoded value; version 2.1 of both formats allows quoted-printable in a declared charset. */
+/** Version 2.1 of both formats allows quoted-printable in a declared charset. */
 function quotedText(lines: readonly string[], parameters: string): string {
   if (!/;(?:encoding=)?quoted-printable/i.test(parameters)) return lines.join('');
   const bytes = decodeQuotedPrintable(Buffer.from(lines.join('\n')));
@@ -925,7 +904,10 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/** Removes text/enriched commands (RFC 1896) with parameters; n line ends become n − 1, a single one a blank. */
+/**
+ * Removes the commands of text/enriched (RFC 1896). Of consecutive line ends one is dropped, and a single one is a
+ * blank.
+ */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')
@@ -934,7 +916,7 @@ function enrichedText(source: string): string {
     .replace(/<<|<\/?[a-z][\w-]{0,60}>/gi, (sign) => (sign === '<<' ? '<' : ''));
 }
 
-/** Removes the commands of text/richtext (RFC 1341), converting those for line ends and characters. */
+/** Removes the commands of text/richtext (RFC 1341), except those for line ends and characters. */
 function richText(source: string): string {
   const signs: Readonly<Record<string, string>> = {
     nl: '\n',

@@ -2,7 +2,7 @@ import { createHash, hash as digest, hash } from 'node:crypto';
 import type { Address, FlagSet, Listing, MailboxKey, MessageId } from '../core/types.ts';
 import { foldWord } from './normalise.ts';
 
-/** Blobs such as `[list]`, and words for reply and forward: those of RFC 5256 and common translations. */
+/** Matches `[list]` and the like. The words for reply and forward are those of RFC 5256 and common translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
   're fwd? aw wg sv vs vb antw doorst tr rif rv enc odp pd',
@@ -17,12 +17,12 @@ const REPLY = new RegExp(
 const LEADING_BLOB = new RegExp(`^${BLOB}`, 'u');
 const TRAILER = /\s*\(fwd\)$/i;
 const WRAPPED = /^\[fwd:(.*)\]$/i;
-/** Code units; a longer subject is cut before parsing. */
+/** UTF-16 units of a subject to parse. */
 const LONGEST = 1_000;
 
 /**
- * Returns a subject on one line without reply and forward prefixes (RFC 5256, section 2.1), case and accents unchanged,
- * and whether there was one.
+ * Returns a subject on one line without prefixes for reply and forward (RFC 5256, section 2.1), and whether it had any.
+ * Case and accents stay.
  */
 export function baseSubject(subject: string) {
   let base = subject.slice(0, LONGEST).replace(/\s+/g, ' ').trim();
@@ -34,7 +34,7 @@ export function baseSubject(subject: string) {
     const led = base.replace(REPLY, '');
     if (led !== base) reply = true;
     base = led;
-    // A blob is removed only if something remains after it.
+    // Keep a blob with nothing after it.
     const bare = base.replace(LEADING_BLOB, '');
     if (bare !== '') base = bare;
     const inner = WRAPPED.exec(base)?.[1];
@@ -46,12 +46,12 @@ export function baseSubject(subject: string) {
   }
 }
 
-/** References that count: the first, which is the thread's root, and the last ones. */
+/** Only so many references count: the first one, which is the root of the thread, and the last ones. */
 const ANCESTORS = 20;
-/** Hex digits of the 48 bits from which a hash takes 47. */
+/** 48 bits, of which a hash takes 47. */
 const HEX_DIGITS = 12;
 
-/** Returns the thread links of a message; nodes and subjects are 47-bit hashes. */
+/** Returns the thread links of a message as 47-bit hashes. */
 export function threadLinks(headers: {
   readonly messageId: string | null;
   readonly references: readonly string[];
@@ -63,20 +63,18 @@ export function threadLinks(headers: {
       ? references
       : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
   return {
-    /** The node of its Message-ID, or null. */
     node: messageId === null ? null : threadNode(messageId),
-    /** Nodes of its references, oldest first; may include its own. */
+    /** Oldest first. May include the message itself. */
     ancestors: [...new Set(named.map(threadNode))],
     subject: subjectLink(subject),
   };
 }
 
-/** Returns the node of a Message-ID, ignoring angle brackets. */
 export function threadNode(messageId: string): number {
   return hash47(withoutBrackets(messageId));
 }
 
-/** Returns a Message-ID without angle brackets; null for one that is not unique, such as `<>` or `<@host>`. */
+/** Returns a Message-ID without angle brackets, or null for one that is not unique, such as `<>` or `<@host>`. */
 export function usableId(messageId: string): string | null {
   const id = withoutBrackets(messageId);
   return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
@@ -86,24 +84,24 @@ function withoutBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 
-/** Returns the thread link of a subject: whether it is a reply, and the hash of its base, null if that is empty. */
+/** Returns whether a subject is that of a reply, and the hash of its base or null if the base is empty. */
 export function subjectLink(subject: string) {
   const { base, reply } = baseSubject(subject);
   return base === '' ? { base: null, reply: false } : { base: hash47(foldWord(base)), reply };
 }
 
-/** Returns the first 47 bits of the text's SHA-256: six bytes in a row of the catalog. */
+/** Returns the first 47 bits of the text's SHA-256, which take six bytes in a row of the catalog. */
 export function hash47(text: string): number {
   const digest = hash('sha256', text, 'hex');
   return Math.floor(Number.parseInt(digest.slice(0, HEX_DIGITS), 16) / 2);
 }
 
-/*
- * Exact addresses, unlike the words within them: `from:ada@example.org` finds the words in this order, also in
+/**
+ * Index words for whole addresses. `from:ada@example.org` looks for the words in this order, and also finds
  * `ada@example.org.example`; `from:<ada@example.org>` finds only this address.
  */
 
-/** Cached hashes of recent addresses: a mailbox has few correspondents. */
+/** Hashes of recent addresses. A mailbox has few correspondents. */
 const recent = new Map<string, string>();
 const RECENT = 2_000;
 
@@ -117,7 +115,7 @@ function hashed(address: string): string {
   return known;
 }
 
-/** Returns the index word for a sender: an address, or a domain with a leading @. */
+/** @param address may be a domain with a leading @ */
 export function senderToken(address: string): string {
   return `zf${hashed(address)}`;
 }
@@ -127,7 +125,6 @@ export function recipientToken(address: string): string {
   return `zr${hashed(address)}`;
 }
 
-/** Returns addresses and their domains with a leading @, without duplicates. */
 export function withDomains(addresses: readonly string[]): string[] {
   return [...new Set([...addresses, ...addresses.map(domainOf)])];
 }
@@ -136,20 +133,20 @@ function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@'));
 }
 
-/** Returns the address of a value in angle brackets, in lower case; undefined for any other value. */
+/** Returns the address of a value in angle brackets, in lower case, or undefined for any other value. */
 export function exactAddress(value: string): string | undefined {
   const [, address] = /^<([^\s<>@]*@[^\s<>@]+)>$/.exec(value.trim().toLowerCase()) ?? [];
   return address;
 }
 
 /**
- * Returns 16 bytes, as 32 lower-case hex digits, over all immutable fields of a listing record: date, size, subject,
- * addresses, Message-ID, In-Reply-To and attachments. Excludes uid, flags, attachment ids (opaque, may differ between
- * folders) and unknown fields (the folder's path is one). Equal bytes give equal fingerprints. The reverse is a guess:
+ * Returns 32 lower-case hex digits over all immutable fields of a listing record: date, size, subject, addresses,
+ * Message-ID, In-Reply-To and attachments. Excludes the uid, flags, attachment ids (opaque, and may differ between
+ * folders) and unknown fields (the folder's path is one). Equal bytes have equal fingerprints. The reverse is a guess:
  * in real mail, 20 of 50,997 messages share every listed field with a message of different bytes.
  */
 export function fingerprint(listing: Listing): string {
-  // Parsed if possible, so that another spelling of the same time is not a change.
+  // Another spelling of the same time is not a change.
   const moment = Date.parse(listing.date);
   const fields = [
     Number.isNaN(moment) ? listing.date : moment,
@@ -170,10 +167,10 @@ function pair(address: Address): readonly [string, string] {
   return [address.name, address.address];
 }
 
-/** The host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run ever claims it. */
+/** Host of imported mailboxes. `.invalid` is reserved (RFC 2606), so no account or sync run can claim it. */
 export const IMPORT_HOST = 'import.invalid';
 
-/** True for a mailbox imported from files, which has no service to compare with. */
+/** True for a mailbox imported from files. It has no service to compare it with. */
 export function isImported({ host }: Pick<MailboxKey, 'host'>): boolean {
   return host === IMPORT_HOST;
 }
@@ -184,18 +181,18 @@ export function importedMailbox(name: string): MailboxKey {
   return { host: IMPORT_HOST, mailbox: `import-${digest.slice(0, 16)}` };
 }
 
-/** One place of a message, with the fields of `list` lines. */
+/** One place of a message. The fields are those of a `list` line. */
 export interface PlaceLine {
-  /** Null while incomplete. */
+  /** Null while the message is incomplete. */
   readonly id: MessageId | null;
   readonly mailbox: string;
-  /** The full path; at an earlier time, its path then. */
+  /** Full path. For an earlier time, the path at that time. */
   readonly folder: string;
   readonly uid: number;
   readonly flags: FlagSet;
-  /** Bytes of the raw source; for an incomplete message, the listed size. */
+  /** Bytes of the raw source, or the listed size while the message is incomplete. */
   readonly size: number;
-  /** Received date of the listing, ISO 8601 in UTC; null if missing or unparsable. */
+  /** Received date of the listing, ISO 8601 in UTC. Null if it is missing or invalid. */
   readonly date: string | null;
   readonly subject: string | null;
   readonly from: Address | null;
@@ -204,15 +201,14 @@ export interface PlaceLine {
   readonly endedAt: string | null;
 }
 
-/** A place of a message that a search found. */
 export type HitPlace = Pick<
   PlaceLine,
   'mailbox' | 'folder' | 'uid' | 'flags' | 'date' | 'firstSeen' | 'endedAt'
 >;
 
-/** An attachment in search results, numbered and named as in `mailkeep attachments`. */
+/** Numbered and named as in `mailkeep attachments`. */
 export interface AttachmentLine {
-  /** Position among the message's attachments, from 1, in source order. */
+  /** Counted from 1, in source order. */
   readonly number: number;
   readonly filename: string | null;
   readonly contentType: string;
@@ -221,15 +217,15 @@ export interface AttachmentLine {
   readonly inline: boolean;
 }
 
-/** A line of `search`: the message with its first current place, or else its last, and all its places. */
+/** A line of `search`: the message at its first current place or else its last place, with all its places. */
 export interface SearchLine extends PlaceLine {
   readonly id: MessageId;
   readonly places: readonly HitPlace[];
-  /** Text around the match, or else the start. One line, not made safe for terminals. */
+  /** One line around the match, or the start of the text. Not safe for terminals. */
   readonly snippet: string;
-  /** All attachments, including inline ones; null for a message that is not indexed yet. */
+  /** Includes inline attachments. Null until the message is indexed. */
   readonly attachments: readonly AttachmentLine[] | null;
-  /** Attachments whose text matches, each with a snippet. */
+  /** Attachments whose text matches. */
   readonly matchedAttachments: readonly {
     readonly number: number;
     readonly filename: string | null;

@@ -1,17 +1,16 @@
-/** The part of libmime 5.4 (which ships no types) that this project uses. */
+/** What this project uses of libmime 5.4, which ships no types. */
 declare module 'libmime' {
-  /** Charsets and transfer encodings of mail headers; see RFC 2047 and RFC 2231. */
+  /** Decodes charsets and transfer encodings of mail headers (RFC 2047, RFC 2231). */
   export class Libmime {
     constructor(options?: object);
-    /** Decodes every encoded word in a header value. */
     decodeWords(value: string): string;
-    /** Decodes the content of an encoded word, or of a parameter rewritten as one. */
+    /** Decodes an encoded word, or a parameter rewritten as one. */
     decodeWord(charset: string, encoding: string, text: string): string;
     /** Undoes the soft line breaks of format=flowed (RFC 3676). */
     decodeFlowed(text: string, deleteSpace: boolean): string;
-    /** Returns value and parameters of a structured header such as Content-Type, RFC 2231 continuations joined. */
+    /** Returns the value and parameters of a header such as Content-Type, with RFC 2231 continuations joined. */
     parseHeaderValue(value: string): { value: string | false; params: Record<string, string> };
-    /** Returns the MIME type of a file name extension. */
+    /** @param extension without a dot */
     detectMimeType(extension: string): string;
   }
   const libmime: Libmime & { readonly Libmime: typeof Libmime };

@@ -1,18 +1,18 @@
-/** Decodes bytes labelled with any charset; never throws. */
+/** Never throws, whatever the label. */
 type DecodeBytes = (bytes: Buffer, charset: string) => string;
 
-/** The start of an encoded word: its charset, optionally with a language, and its encoding. */
+/** Charset (optionally with a language) and encoding of an encoded word. */
 const OPENING = /=\?([^?\s]{1,100})\?([bq])\?/iy;
 const CLOSING = '?=';
 
 /**
  * Decodes the encoded words of a text (RFC 2047). Adjacent words in one charset are decoded together, because programs
- * split characters between words. Invalid encoded words stay unchanged. Takes linear time, and never throws.
+ * split characters between words. Invalid words stay unchanged. Linear, and never throws.
  */
 export function decodeWordsBy(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
   let decoded = '';
-  /** End of the decoded text, and the encoded words that end there. */
+  /** End of the text decoded so far. */
   let done = 0;
   let open: { charset: string; bytes: Buffer[]; base64: string } | null = null;
   const close = () => {
@@ -26,7 +26,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
     const from = OPENING.lastIndex;
     const to = opening === null ? -1 : text.indexOf(CLOSING, from);
     if (opening === null || to < 0) {
-      // Without an end after it, no later word has one either.
+      // Without an end after this word, no later word has one either.
       at = opening === null ? text.indexOf('=?', at + 2) : -1;
       continue;
     }
@@ -51,7 +51,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
   return decoded + text.slice(done);
 }
 
-/** Decodes base64 of one or more words, each with optional padding. */
+/** Decodes the base64 of one or more words, whether padded or not. */
 export function base64Bytes(text: string): Buffer {
   if (text === '') return NOTHING;
   return Buffer.concat(text.split(/=+/).map((padded) => Buffer.from(padded, 'base64')));
@@ -59,7 +59,7 @@ export function base64Bytes(text: string): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Decodes the `Q` encoding; unencoded bytes are UTF-8. */
+/** Decodes the Q encoding. Unencoded bytes are UTF-8. */
 export function quotedBytes(text: string): Buffer {
   const spaced = text.replace(/=\s+(?=[\da-f])/gi, '=').replace(/[_\s]/g, ' ');
   const bytes = Buffer.from(spaced);
@@ -74,7 +74,7 @@ export function quotedBytes(text: string): Buffer {
   );
 }
 
-/** Decodes encoded words in a raw listing, only with the charsets of browsers: it must not load a library. */
+/** Decodes encoded words in a raw listing. Knows only the charsets of browsers, because it must not load a library. */
 export function listedText(text: string): string {
   return text.includes('=?') ? decodeWordsBy(text, decodeListed) : text;
 }
@@ -85,7 +85,7 @@ function decodeListed(bytes: Buffer, charset: string): string {
     try {
       return new TextDecoder(label, { fatal: true }).decode(bytes).replaceAll('\0', '');
     } catch {
-      // An unknown label or invalid bytes: try the next one.
+      // Unknown label or invalid bytes.
     }
   }
   return bytes.toString('latin1').replaceAll('\0', '');

@@ -2,24 +2,24 @@ import { closeSync, fstatSync, readSync } from 'node:fs';
 import { type FilePath, openRegularFile } from '../core/files.ts';
 
 /**
- * Reads mbox files as programs write them. A message starts with a delimiter: a line of "From ", a sender and a date,
- * with header fields in the next line or an empty line before it. Any other line that starts with "From " is text of
- * the message. Content-Length (mboxcl, mboxcl2) counts if it leads exactly to a delimiter or the end of the file.
- * Otherwise mboxrd applies: `>` was added to each line of zero or more `>` and "From ". This also reads mboxo
- * correctly, except for lines that were `>From ` before quoting.
+ * Reads mbox files as programs write them. A message starts at a delimiter: a line of "From ", a sender and a date,
+ * with an empty line before it or header fields after it. Any other line that starts with "From " is text.
+ * Content-Length (mboxcl, mboxcl2) counts if it leads exactly to a delimiter or to the end of the file. Otherwise the
+ * file is mboxrd, where each line of zero or more `>` and "From " got another `>`. Mboxo is then also read correctly,
+ * except for lines that started with `>From ` before quoting.
  */
 
-/** Position of a message in an mbox: the bytes from `start` to `end`, without delimiter and closing empty line. */
+/** Position of a message in an mbox, without its delimiter and the closing empty line. */
 export interface MboxRange {
   readonly start: number;
   readonly end: number;
-  /** Lines with a quoting `>`: none if Content-Length made quoting unnecessary. */
+  /** Lines quoted with `>`. None if a Content-Length made quoting unnecessary. */
   readonly quotedLines: number;
-  /** The date in the delimiter, as text; empty for none. */
+  /** The delimiter's date as text, or empty. */
   readonly date: string;
-  /** False if the delimiter has no sender, as in Thunderbird's. */
+  /** False if the delimiter has no sender, as in mbox files written by Thunderbird. */
   readonly hasSender: boolean;
-  /** Line ends: a lone CR counts only in files of old Macs, as other programs do not quote after one. */
+  /** A lone CR ends lines only in files of old Macs. Other programs do not quote after one. */
   readonly lineEnds: LineEnds;
 }
 
@@ -27,16 +27,15 @@ export interface MboxRange {
 export interface DoubtfulLine {
   readonly offset: number;
   readonly text: string;
-  /** True if it was treated as a delimiter, and so is in no message. */
+  /** A delimiter belongs to no message. */
   readonly isDelimiter: boolean;
 }
 
 type LineEnds = 'lf' | 'cr';
 
 const CHUNK_BYTES = 1 << 20;
-/** Only this many bytes of a long line are checked. */
+/** Bytes of a long line that are checked. */
 const LINE_BYTES = 4096;
-/** Longer lines are not delimiters. */
 const DELIMITER_CHARS = 512;
 const LF = 10;
 const CR = 13;
@@ -45,7 +44,7 @@ const FROM = Buffer.from('From ');
 const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const NO_BYTES: Buffer = Buffer.alloc(0);
 
-/** Finds the messages of an mbox in a single scan, with constant memory. @throws system errors */
+/** Finds the messages of an mbox in one scan, with constant memory. @throws system errors */
 export function* mboxRanges(
   path: FilePath,
   {
@@ -53,16 +52,18 @@ export function* mboxRanges(
     onDoubt = () => {},
     contentLengths = true,
   }: {
-    /** Called once if bytes other than empty lines and a BOM precede the first delimiter; they are in no message. */
+    /**
+     * Called once if anything but empty lines and a BOM precedes the first delimiter. Those bytes are in no message.
+     */
     readonly onStray?: (bytes: number) => void;
     readonly onDoubt?: (line: DoubtfulLine) => void;
-    /** False to ignore Content-Length. */
+    /** False ignores Content-Length. */
     readonly contentLengths?: boolean;
   } = {},
 ): Generator<MboxRange, void, undefined> {
   const lines = new Lines(path);
   let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;
-  /** End of the open message by Content-Length. */
+  /** Where the open message ends according to its Content-Length. */
   let until: number | undefined;
   let contentLength: number | undefined;
   let inHeader = false;
@@ -135,7 +136,7 @@ export function* mboxRanges(
   }
 }
 
-/** True if a file with these first bytes is an mbox. */
+/** @param head the first bytes of a file */
 export function beginsMbox(head: Buffer): boolean {
   let start = startsWith(head, UTF8_MARK, 0) ? UTF8_MARK.length : 0;
   while (head[start] === LF || head[start] === CR) start += 1;
@@ -149,7 +150,7 @@ export function beginsMbox(head: Buffer): boolean {
 const ZONE = String.raw`(?:[+-]\d{2}:?\d{2}|[a-z]{1,5}(?:[+-]\d{1,2}(?::?\d{2})?)?)`;
 const TIME = String.raw`\d{1,2}[:.]\d{2}(?:[:.]\d{2}(?:\.\d{1,9})?)?(?: ?[ap]m)?`;
 const WORD = String.raw`[^\s\d,]{2,14}`;
-/** ctime with a zone before or after the year, RFC 5322 and ISO 8601. */
+/** ctime with the zone before or after the year, RFC 5322, and ISO 8601. */
 const DATES = [
   String.raw`(?:${WORD},? +)?${WORD} +\d{1,2},? +${TIME}(?: +${ZONE}){0,2} +\d{2,4}(?: +${ZONE}){0,2}`,
   String.raw`(?:${WORD},? +)?\d{1,2}\.?[ -]+${WORD}[ -]+\d{2,4},? +${TIME}(?: +${ZONE}){0,2}`,
@@ -172,11 +173,11 @@ interface Judgement {
   readonly date: string;
 }
 
-/** Classifies a line that starts with "From ", by its text, its position and the next line. */
+/** Classifies a line that starts with "From " by its text, its position and the next line. */
 function judged(text: string, where: 'start' | 'after-empty' | 'within', next: string): Judgement {
   const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
   const [, sender = '', date = ''] = found ?? [];
-  // Programs write addresses with blanks in quotes or angle brackets; other words are a sentence.
+  // Addresses with blanks are in quotes or angle brackets. Other words make a sentence.
   const isSender = /^\S*\s*$|@|^"/.test(sender);
   const isApart = where !== 'within';
   const hasField = FIELD.test(next) || next.startsWith('>From ');
@@ -198,7 +199,7 @@ function judged(text: string, where: 'start' | 'after-empty' | 'within', next: s
   return decided(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
-/** Returns a line up to its first CR: the lines of an old Mac's file may follow. */
+/** Cuts a line at its first CR, since an old Mac's file may have further lines after it. */
 function delimiterText(bytes: Buffer): string {
   const cut = bytes.findIndex((byte) => byte === CR || byte === LF);
   return bytes.toString('latin1', 0, cut < 0 ? bytes.length : cut);
@@ -220,10 +221,9 @@ function lengthIn(bytes: Buffer): number | undefined {
 }
 
 interface Line {
-  /** Without the line end, and cut to `LINE_BYTES`. Valid until the next line is read. */
+  /** Without its line end, and cut to `LINE_BYTES`. Valid until the next line is read. */
   readonly bytes: Buffer;
   readonly offset: number;
-  /** Including the line end. */
   readonly length: number;
 }
 
@@ -231,7 +231,7 @@ class Lines {
   readonly #fd: number;
   readonly #size: number;
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  /** The part of the file in `#chunk`, and the start of the next line. */
+  /** The part of the file in `#chunk`, and where the next line starts. */
   #from = 0;
   #to = 0;
   #at = 0;
@@ -274,13 +274,13 @@ class Lines {
 
   #line(bytes: Buffer, offset: number): Line | undefined {
     if (this.#at === offset) return undefined;
-    // The file's first line may start with a UTF-8 BOM.
+    // The file may start with a UTF-8 BOM.
     const isMarked = offset === 0 && startsWith(bytes, UTF8_MARK, 0);
     const text = isMarked ? bytes.subarray(UTF8_MARK.length) : bytes;
     return { bytes: text, offset, length: this.#at - offset };
   }
 
-  /** Returns where a delimiter line with a text of this length ends, and the line ends that follow. */
+  /** Returns where a delimiter line ends, given the length of its text, and which line ends follow. */
   delimiterEnd({ bytes, offset, length }: Line, text: number) {
     const rest = bytes.subarray(text);
     const isLone = rest.length > 0 && !isEmptyLine(rest);
@@ -290,7 +290,7 @@ class Lines {
     return { offset: offset + length, lineEnds: last === '\r' ? ('cr' as const) : ('lf' as const) };
   }
 
-  /** True at the end of the file, or at a delimiter after at most one line end. */
+  /** True at the end of the file, and at a delimiter after at most one line end. */
   isEndOfMessage(offset: number): boolean {
     if (offset >= this.#size) return offset === this.#size;
     const rest = withoutLineEnd(this.peek(offset, LINE_BYTES));
@@ -300,7 +300,7 @@ class Lines {
     return judged(text, 'after-empty', next).is === 'delimiter';
   }
 
-  /** Returns the bytes from an offset, one character each. */
+  /** Returns bytes as Latin-1. */
   peek(offset: number, length = 160): string {
     const end = Math.min(offset + length, this.#size);
     if (offset >= this.#from && end <= this.#to) {
@@ -311,7 +311,6 @@ class Lines {
     return bytes.toString('latin1', 0, got);
   }
 
-  /** Continues at an offset, with other line ends. */
   continueAt(offset: number, ends: LineEnds): void {
     this.#ends = ends;
     this.#at = offset;
@@ -326,7 +325,6 @@ class Lines {
   }
 }
 
-/** Returns the index of the byte that ends a line, or -1. */
 function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
   if (ends === 'lf') return bytes.indexOf(LF, start);
   for (let at = start; at < bytes.length; at += 1) {
@@ -335,7 +333,6 @@ function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
   return -1;
 }
 
-/** Removes one `>` from every quoted "From " line of a whole message. */
 export function unquoted(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
   const lines = new LineQuotes(-1, lineEnds);
   return Buffer.concat([...lines.take(bytes), ...lines.end()]);
@@ -343,7 +340,7 @@ export function unquoted(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
 
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
 export class LineQuotes {
-  /** End of the last piece that may belong to a "From " line: at most a `>` and letters of "From ". */
+  /** The end of the last piece, if it may belong to a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
 
@@ -353,7 +350,7 @@ export class LineQuotes {
     private readonly lineEnds: LineEnds = 'lf',
   ) {}
 
-  /** Yields the pieces that are decided. They may be views of `piece`. */
+  /** Yields the decided bytes, which may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
     let bytes = piece;
     if (this.#held.length > 0) {
@@ -366,7 +363,7 @@ export class LineQuotes {
       if (this.#atLineStart) {
         const kind = lineKind(bytes, at);
         if (kind === 'undecided') {
-          // All `>` are equal: only the one to remove must wait, however many there are.
+          // All `>` are equal, so at most the one to remove must wait.
           const letters = afterQuotes(bytes, at);
           const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
           if (settled > yielded) yield bytes.subarray(yielded, settled);
@@ -391,7 +388,7 @@ export class LineQuotes {
     if (bytes.length > yielded) yield bytes.subarray(yielded);
   }
 
-  /** Yields the rest at the end of the message. */
+  /** Yields the rest of the message. */
   *end(): Generator<Buffer, void, undefined> {
     if (this.#held.length > 0) yield this.#held;
     this.#held = Buffer.alloc(0);
@@ -429,9 +426,9 @@ function isQuotedFrom(line: Buffer): boolean {
   return at > 0 && startsWith(line, FROM, at);
 }
 
-/** Parses names in a Maildir (cr.yp.to/proto/maildir.html, and Maildir++ for folders). */
+/** Parses the names of files in a Maildir (cr.yp.to/proto/maildir.html) and of Maildir++ folders. */
 
-/** Info letters, in the order of names, with their flags. */
+/** Info letters with their flags, in the order in which names have them. */
 const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
   ['D', '\\Draft'],
   ['F', '\\Flagged'],
@@ -442,9 +439,9 @@ const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
 ];
 
 /**
- * Returns the flags in the info part of a name, in the order of its letters.
+ * Returns the flags in the info part of a file name.
  *
- * @param keywords meaning of lower-case letters in this Maildir
+ * @param keywords what lower-case letters mean in this Maildir
  */
 export function flagsFromName(
   name: string,
@@ -456,7 +453,7 @@ export function flagsFromName(
   );
 }
 
-/** Returns the sorted info letters of a set of flags, ignoring case; keywords have none. */
+/** Returns the info letters of flags, ignoring case. Keywords have no letter. */
 export function lettersOf(flags: readonly string[]): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   return LETTERS.filter(([, flag]) => set.has(flag.toLowerCase()))
@@ -468,13 +465,13 @@ export function uniquePart(name: string): string {
   return name.replace(/[:;!]2,[A-Za-z]*$/, '');
 }
 
-/** Returns the seconds at the start of a Maildir name, in milliseconds; NaN for other names. */
+/** Returns the time at the start of a Maildir name in milliseconds, or NaN for other names. */
 export function receivedFromName(name: string): number {
   const seconds = /^(\d{9,10})\./.exec(name)?.[1];
   return seconds === undefined ? Number.NaN : Number(seconds) * 1000;
 }
 
-/** Decodes modified UTF-7 (RFC 3501, 5.1.3), used for Maildir++ folder names; invalid text stays unchanged. */
+/** Decodes modified UTF-7 (RFC 3501, 5.1.3), as in the names of Maildir++ folders. Invalid text stays unchanged. */
 export function decodeModifiedUtf7(name: string): string {
   return name.replace(/&([A-Za-z0-9+,]*)-/g, (whole, encoded: string) => {
     if (encoded === '') return '&';
@@ -484,7 +481,7 @@ export function decodeModifiedUtf7(name: string): string {
   });
 }
 
-/** Encodes modified UTF-7: printable ASCII stays, except `&`. */
+/** Encodes text in modified UTF-7. */
 export function encodeModifiedUtf7(text: string): string {
   return text.replace(/&|[^\x20-\x7e]+/g, (run) => {
     if (run === '&') return '&-';

@@ -1,9 +1,8 @@
 /**
- * Undocumented internals of mailparser 3.9: its parsing of part headers. The package is pinned to one version, and
- * test/mime/part-tree.test.ts fails if another one parses differently.
+ * Internals of mailparser 3.9 that parse part headers. They are undocumented, so the package is pinned to one version,
+ * and test/mime/part-tree.test.ts fails if another version parses differently.
  */
 declare module 'mailparser' {
-  /** A part in mailsplit; values are decoded like headers. */
   interface SplitPart {
     readonly contentType: string | false;
     readonly charset: string | false;
@@ -14,10 +13,9 @@ declare module 'mailparser' {
     readonly encoding: string | false;
     /** False before `parseHeaders`. */
     readonly headers: false | { getList(): { readonly key: string; readonly line: string }[] };
-    /** The boundary between its parts. */
     readonly _boundary: Buffer | false;
     parseHeaders(): void;
-    /** Adds lines of the header block, including line ends. */
+    /** @param lines of the header block, with line ends */
     addHeaderChunk(lines: Buffer): void;
   }
 

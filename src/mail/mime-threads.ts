@@ -27,13 +27,15 @@ import type {
   ToReader,
 } from './reading.ts';
 
-/** A message waiting for its extraction. */
 interface PendingJob {
   readonly seq: number;
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
-  /** True if it must not share a group: its group's thread ended without revealing the responsible message. */
+  /**
+   * True if it must not share a group, because a thread ended without revealing which message of its group was to
+   * blame.
+   */
   readonly alone: boolean;
   readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
@@ -41,19 +43,16 @@ interface PendingJob {
 
 interface ThreadEnd {
   readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
-  /** Other unanswered jobs. */
   readonly left: readonly PendingJob[];
   readonly end: ThreadEnded;
 }
 
-/** Limit of messages per group. */
 const GROUP_JOBS = 16;
-/** Source bytes per group; a larger message is sent alone, in memory shared with the worker. */
+/** Source bytes per group. A larger message is sent alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
-/** Groups queued per thread: they keep it busy while the main thread writes some hundred messages to the index. */
+/** Groups queued per thread, to keep it busy while the main thread writes some hundred messages to the index. */
 const GROUPS_AHEAD = 12;
 
-/** One worker thread, its groups, and the limit on its current message. */
 class ExtractorThread {
   readonly #thread: WorkerThread<JobGroup, GroupResults>;
   readonly #current: Int32Array;
@@ -68,7 +67,7 @@ class ExtractorThread {
     private readonly limits: MimeLimits,
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
-      /** A group was completed: there is room for another. */
+      /** There is room for another group. */
       ready(): void;
       ended(end: ThreadEnd): void;
     },
@@ -96,14 +95,14 @@ class ExtractorThread {
   hasRoomFor(job: PendingJob): boolean {
     if (this.#thread.ending || this.#worn) return false;
     if (this.#groups === 0) return true;
-    // Large messages wait for an idle thread, so that at most one per thread is in memory twice.
+    // Large messages wait for an idle thread, so that each thread has at most one copied message.
     return (
       this.#groups < GROUPS_AHEAD &&
       this.#bytes + job.source.byteLength <= GROUPS_AHEAD * GROUP_BYTES
     );
   }
 
-  /** Sends the first jobs of the queue, at most `share`; returns their number. */
+  /** Sends the first jobs of the queue, at most `share`. Returns how many. */
   take(queue: readonly PendingJob[], share: number): number {
     const jobs: PendingJob[] = [];
     let bytes = 0;
@@ -118,7 +117,7 @@ class ExtractorThread {
     return jobs.length;
   }
 
-  /** Ends an idle thread, which alone frees its memory; the pool may start another afterwards. */
+  /** Ends an idle thread, because only that frees its memory. The pool may start another. */
   async retire(): Promise<void> {
     this.#worn = true;
     await this.#thread.end();
@@ -130,7 +129,7 @@ class ExtractorThread {
   }
 
   #send(jobs: readonly PendingJob[], bytes: number): void {
-    // Sources stay here until their results arrive: an ending thread loses its copy.
+    // Jobs keep their sources until their results arrive, because an ended thread loses its copy.
     const shared = bytes > GROUP_BYTES;
     const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
     const view = new Uint8Array(buffer);
@@ -161,7 +160,7 @@ class ExtractorThread {
       this.#bytes -= job.source.byteLength;
       this.events.done(job, entry);
     }
-    // An idle thread does not keep the process alive.
+    // Lets the process exit while the thread is idle.
     if (this.#groups === 0) {
       this.#thread.disarm();
       this.#thread.unref();
@@ -175,7 +174,7 @@ class ExtractorThread {
     const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
     const jobs = [...this.#outstanding.values()];
-    // Between two messages, for example if the results exceed memory, only a single message is certainly responsible.
+    // Between two messages, as when the results exceed the memory, only a single message is certainly to blame.
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const known = culprit !== undefined && started;
@@ -190,20 +189,22 @@ class ExtractorThread {
 }
 
 export interface ExtractorPoolOptions {
-  /** Default: one per core except one, from 1 to 4. Each costs some 80 MB, and the main thread writes the index. */
+  /**
+   * Default: one less than there are cores, from 1 to 4. Each costs some 80 MB, and the main thread writes the index.
+   */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
-  /** The built worker, unless in its default location. */
+  /** Default: the worker of the installed build. */
   readonly workerFile?: URL;
 }
 
-/** Consecutive threads that failed to start before the installation counts as broken. */
+/** The installation counts as broken after so many threads in a row failed to start. */
 const MAX_FAILED_STARTS = 3;
 const MAX_SEQ = 0x7fff_ffff;
 
 /**
- * Opens an extractor over worker threads, which start on demand. A message that exceeds time or memory, or otherwise
- * ends its thread, is `unparsed` with its headers; the other messages of that thread are extracted elsewhere.
+ * Opens an extractor whose worker threads start on demand. A message that exceeds time or memory, or ends its thread in
+ * another way, is `unparsed` with its headers. The other messages of that thread are extracted elsewhere.
  */
 export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor {
   return new ExtractorPool(options);
@@ -266,7 +267,7 @@ class ExtractorPool implements Extractor {
     await Promise.all([...this.#threads].map((thread) => thread.end()));
   }
 
-  /** Once per turn of the event loop, so that calls made together are sent together. */
+  /** Waits for a microtask, so that jobs added together are sent together. */
   #pumpSoon(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -286,7 +287,6 @@ class ExtractorPool implements Extractor {
     }
   }
 
-  /** Returns the least busy thread with room, or a new one if all are busy and the limit allows. */
   #threadWithRoom(): ExtractorThread | null {
     let best: ExtractorThread | null = null;
     for (const thread of this.#threads) {
@@ -317,7 +317,7 @@ class ExtractorPool implements Extractor {
     const again = [...left];
     if (culprit !== null) {
       const { job, reason } = culprit;
-      // Headers are tried once; a message whose headers also end a worker yields nothing more.
+      // Retry with the headers only. If they end a worker too, nothing can be read.
       if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
       else {
         const nothing = emptyExtraction(job.unparsed ?? reason);
@@ -343,14 +343,12 @@ class ExtractorPool implements Extractor {
   }
 }
 
-/** Responses of a reader; its requests for more of the source are handled internally. */
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 
 /**
- * Runs one reading alone in a worker, and yields its responses. After a `chunk`, it requests the next response only on
- * demand, so that a slow consumer holds back worker and source. Throws `mail-unreadable` if the worker runs out of
- * memory, fails, or exceeds the time for a message; also the errors of `source`. The worker is ended when the consumer
- * stops, unless `spare` keeps it.
+ * Reads one message in a worker of its own and yields the worker's answers. After a `chunk`, the worker waits until the
+ * consumer wants more, so that a slow consumer holds back the source. Throws errors of `source`, and `mail-unreadable`
+ * if the worker fails or exceeds its time or memory. The worker ends with the reading unless `spare` keeps it.
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
@@ -378,13 +376,13 @@ export async function* readInWorker(
   }
 }
 
-/** Limits of a reused thread: messages read, and bytes of the largest one. */
+/** A thread is reused for so many messages, and only if the last one was not larger than this. */
 const MAX_READ = 100;
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * MiB of a reading thread's young generation: three times V8's default. The larger size used for indexing would cost
- * each waiting thread 5 MB, and reading would not be faster.
+ * MiB, three times V8's default. The larger size used for indexing would cost each waiting thread 5 MB without making
+ * it faster.
  */
 const YOUNG_MB = 3;
 
@@ -397,10 +395,10 @@ class ReadingThread {
   #failure: { readonly error: unknown } | null = null;
   #read = 0;
   #bytes = 0;
-  /** Whether the thread got its whole source, and sent its last response. */
+  /** Whether the thread has its whole source, and has sent its last answer. */
   #isThrough = { source: false, answers: false };
 
-  /** @param want null for a reusable thread, which gets each task later */
+  /** @param want null for a thread that can be reused, which gets its tasks later */
   constructor(
     options: ReadingOptions,
     private readonly want: ReadWant | null,
@@ -422,19 +420,18 @@ class ReadingThread {
     if (want === null) this.#thread.unref();
   }
 
-  /** True for a thread that ended before use. */
   get isGone(): boolean {
     return this.#thread.ending || this.#failure !== null;
   }
 
-  /** True if the thread can read another message: nothing of the last one remains. */
+  /** True if nothing of the last message is left in the thread. */
   get canReadAnother(): boolean {
     const { source, answers } = this.#isThrough;
     const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
     return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
-  /** Posts a task to a thread started without one. */
+  /** Posts a task to a thread that was started without one. */
   use(want: ReadWant): void {
     this.#read += 1;
     this.#bytes = 0;
@@ -457,7 +454,7 @@ class ReadingThread {
     });
   }
 
-  /** Cancels the reading: the next response is this error. */
+  /** Makes the reading fail with `reason`. */
   leave(reason: unknown): void {
     this.#fail(reason);
   }
@@ -472,7 +469,7 @@ class ReadingThread {
     await this.#feed?.close();
   }
 
-  /** Waits for another message; the process may exit meanwhile. */
+  /** Keeps the thread for another message. The process may exit. */
   async rest(): Promise<void> {
     this.#thread.unref();
     await this.#feed?.close();
@@ -512,20 +509,20 @@ class ReadingThread {
 
 export interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
-  /** The built worker, unless in its default location. */
+  /** Default: the worker of the installed build. */
   readonly workerFile?: URL;
-  /** May have a started thread, with its own options. */
+  /** May provide a thread that is already running, with its own options. */
   readonly spare?: SpareReader;
-  /** Counts remote images, which takes as long as building a page of the HTML. */
+  /** Counting remote images takes as long as building a page of the HTML. */
   readonly countsRemote?: boolean;
-  /** Aborts the reading, which then throws its reason. */
+  /** Aborts the reading, which throws the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Keeps threads for programs that read messages occasionally: starting one takes longer than reading a message. One
- * waits unused; another reads messages for people, one after the other. Showing HTML or extracting attachments uses a
- * thread that has read no other message.
+ * Keeps threads ready for programs that read messages now and then, since starting one takes longer than reading a
+ * message. One thread is unused. Another reads messages to display, one after the other. Showing HTML and extracting
+ * attachments use a thread that has read no other message.
  */
 export class SpareReader {
   #fresh: ReadingThread | undefined;
@@ -536,20 +533,20 @@ export class SpareReader {
     private readonly options: Omit<ReadingOptions, 'spare' | 'signal' | 'countsRemote'> = {},
   ) {}
 
-  /** Starts a thread unless one waits. It does not keep the process alive. */
+  /** Starts a thread unless one is ready. It does not keep the process alive. */
   prepare(): void {
     if (this.#closed || this.#fresh?.isGone === false) return;
     this.#fresh = new ReadingThread(this.options, null);
   }
 
-  /** Returns a waiting thread with the task posted, or undefined. */
+  /** Returns a running thread with the task posted, or undefined. */
   take(want: ReadWant): ReadingThread | undefined {
     const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
     thread?.use(want);
     return thread;
   }
 
-  /** Takes back a thread after its task, unless it must be ended. */
+  /** Keeps a thread after its task if it can read another message. */
   keeps(thread: ReadingThread, want: ReadWant): boolean {
     const isKept =
       !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
@@ -583,7 +580,6 @@ function isForPeople({ kind }: ReadWant): boolean {
   return kind === 'message';
 }
 
-/** Returns the limits of a reading: the defaults, unless its options override them. */
 export function limitsOf({ limits }: ReadingOptions): MimeLimits {
   return { ...DEFAULT_LIMITS, ...limits };
 }

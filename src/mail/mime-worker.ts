@@ -40,7 +40,7 @@ import type {
   ToReader,
 } from './reading.ts';
 
-/** Processes job groups, one message after the other, and stores the current one in `current`. */
+/** Extracts groups of jobs one message at a time, and announces the current message in `current`. */
 function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
   let previous: Promise<void> = Promise.resolve();
@@ -71,7 +71,7 @@ async function extractJob(
     try {
       return await withStrayErrors(() => extractMessage(source, job.cut, limits));
     } catch {
-      // Parsers can fail without reporting an error; the details are useless to users.
+      // The parser's error means nothing to users.
       reason = 'malformed';
     }
   }
@@ -82,7 +82,7 @@ async function extractJob(
   }
 }
 
-/** Also rejects on uncaught exceptions of callbacks, as stream code may throw. */
+/** Also rejects on exceptions in callbacks, which stream code may throw. */
 function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     process.once('uncaughtException', reject);
@@ -92,7 +92,7 @@ function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The reader's end of the connection: requests pieces and sends chunks one at a time. */
+/** Requests pieces of the source, and sends answers to the host. */
 class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {
@@ -105,7 +105,6 @@ class ReaderWire {
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
 
-  /** Returns the next task, once the host posts it. */
   async nextWant(): Promise<ReadWant> {
     const want = await this.#want;
     this.#want = this.#awaitWant();
@@ -122,9 +121,9 @@ class ReaderWire {
     this.#port.send(message);
   }
 
-  /** Resolves when the next chunk may follow; overlapping parts wait for each other. */
+  /** Resolves when the host wants more. Chunks of different attachments wait for each other. */
   sendChunk(number: number, chunk: Buffer): Promise<void> {
-    // A copy: the chunk may be a view of a much larger buffer, which would be transferred whole.
+    // Copy, because the chunk may be a view of a large buffer, all of which would be transferred.
     const bytes = new Uint8Array(chunk);
     const sent = this.#sending.then(
       () =>
@@ -146,7 +145,7 @@ class ReaderWire {
   }
 }
 
-/** Reads the single message that this thread was started for; or, started without one, every task from the host. */
+/** Reads one message if the thread was started for it, otherwise one after the other. */
 async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
   if (want !== null) {
@@ -228,7 +227,7 @@ function encryptionOf(
 
 async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
   let listed = 0;
-  /** Number of the last leaf if it is an attachment: a breach may truncate it. */
+  /** Number of the last leaf if it is an attachment, which a limit may have truncated. */
   let last: number | null = null;
   const ended = new Set<number>();
   const completeAll = (): void => {
@@ -261,7 +260,6 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
   wire.send({ kind: 'finished', breach });
 }
 
-/** Keeps the start of a streamed source, for its header block. */
 class Head {
   readonly #kept: Buffer[] = [];
   #bytes = 0;
@@ -287,7 +285,7 @@ class Head {
   }
 }
 
-/** Entry of the mime worker thread; its counterparts are mime-threads.ts and reading.ts. */
+/** The mime worker thread, started by mime-threads.ts. */
 const data: ExtractWorkerData | ReadWorkerData = workerData;
 if (data.mode === 'extract') serveExtraction(data);
 else await serveReading(data);

@@ -3,9 +3,9 @@ import { catalogError } from '../core/error-tables.ts';
 import { cutMarks } from '../core/types.ts';
 
 /**
- * Normalises text for the index and for queries alike. FTS5's tokenizer folds case and diacritics; the rest happens
- * here: compatibility forms (NFKC), letters that are not a base letter with a mark (ß, æ, ø, ł …), and scripts without
- * spaces, where it would make a whole sentence one token.
+ * Normalises text, both for the index and in queries. FTS5's tokenizer folds case and diacritics. The rest is done
+ * here: compatibility forms (NFKC), letters that are more than a base letter with a mark (ß, æ, ø, ł …), and scripts
+ * without spaces, where the tokenizer would make a sentence one token.
  */
 export function indexText(text: string): string {
   let written = '';
@@ -13,7 +13,7 @@ export function indexText(text: string): string {
   for (;;) {
     BEYOND_ASCII.lastIndex = done;
     if (!BEYOND_ASCII.test(text)) break;
-    // Include the letter before, to which marks may belong. Other ASCII characters neither change nor matter.
+    // Include the letter before, to which marks may belong. Other ASCII characters do not matter.
     const start = Math.max(done, BEYOND_ASCII.lastIndex - 2);
     ASCII_STRETCH.lastIndex = BEYOND_ASCII.lastIndex;
     const end = ASCII_STRETCH.test(text) ? ASCII_STRETCH.lastIndex - STRETCH : text.length;
@@ -31,12 +31,12 @@ function rewritten(text: string): string {
 }
 
 /**
- * Applies NFKC, the letters below and a limit of 30 marks per letter; removes invisible characters, optional marks and
- * non-ASCII signs between words. Does not rewrite scripts without spaces.
+ * Applies NFKC, the letters below and a limit of 30 marks per letter. Removes invisible characters, optional marks, and
+ * signs between words that are not ASCII. Leaves scripts without spaces as they are.
  */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
-  // Remove invisible characters first: between marks, they would hide long runs of marks.
+  // Invisible characters between marks would hide long runs of marks.
   const composed = cutMarks(text.replaceAll(INVISIBLE(), '').replaceAll(ISOLATED_MARKS, ''))
     .normalize('NFKC')
     .replaceAll(OPTIONAL_MARKS, '')
@@ -47,7 +47,7 @@ export function foldLetters(text: string): string {
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
 
-/** Removes geresh and gershayim within words: צה״ל is one word, also with ASCII quotes, as most people type it. */
+/** Removes geresh and gershayim within words, so that צה״ל is one word, even if typed with ASCII quotes. */
 function withoutGeresh(text: string): string {
   return /[\u05d0-\u05ea]/.test(text)
     ? text.replaceAll(GERESH, '').replaceAll(GERSHAYIM, '')
@@ -55,12 +55,12 @@ function withoutGeresh(text: string): string {
 }
 
 /**
- * Folds a word for comparisons outside FTS5: lower case, without marks on Latin and Greek letters, like `unicode61
- * remove_diacritics 2`. Marks that are part of other letters stay: й is not и.
+ * Folds a word as FTS5 does with `unicode61 remove_diacritics 2`: lower case, without marks on Latin and Greek letters.
+ * Marks that belong to other letters stay: й is not и.
  */
 export function foldWord(word: string): string {
   if (isAscii(word)) return word.toLowerCase();
-  // JavaScript's lower case depends on context: a capital sigma at a word's end becomes the final one.
+  // In JavaScript, a capital sigma at the end of a word becomes ς.
   return foldLetters(word)
     .toLowerCase()
     .normalize('NFC')
@@ -69,20 +69,23 @@ export function foldWord(word: string): string {
     .replaceAll(MARKS, '');
 }
 
-/** Returns pairs and the last character of a run: one-character queries thus match the start of some piece. */
+/**
+ * Returns the pairs of a run and its last character, so that a query for any one character matches the start of a
+ * piece.
+ */
 export function bigrams(run: string): string[] {
   const characters = clusters(run);
   const last = characters.at(-1);
   return last === undefined ? [] : [...pairs(characters), last];
 }
 
-/** Returns the pieces of an unspaced run for a query: its pairs, or its only character. */
+/** Returns the pieces to look for: the pairs of a run, or its only character. */
 function queryBigrams(run: string): string[] {
   const characters = clusters(run);
   return characters.length === 1 ? characters : pairs(characters);
 }
 
-/** Splits folded text into unspaced runs and the rest, in order. */
+/** Splits folded text into runs without spaces and the rest, in order. */
 export function splitRuns(text: string): { readonly text: string; readonly unspaced: boolean }[] {
   if (isAscii(text)) return text === '' ? [] : [{ text, unspaced: false }];
   const parts: { readonly text: string; readonly unspaced: boolean }[] = [];
@@ -112,7 +115,7 @@ export function isAscii(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text);
 }
 
-/** Creates a value on first use: Unicode regexes take up to 3 ms each, which an ASCII search avoids. */
+/** Creates a value on first use. A Unicode regex takes up to 3 ms, which an ASCII search saves. */
 export function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {
@@ -121,7 +124,7 @@ export function once<T>(make: () => T): () => T {
   };
 }
 
-/** Minimum run of ASCII to skip when rewriting, which costs more than finding it. */
+/** A shorter run of ASCII is cheaper to rewrite than to skip. */
 const STRETCH = 16;
 const ASCII_STRETCH = /[\0-\x7f]{16}/g;
 const BEYOND_ASCII = /[^\0-\x7f]/g;
@@ -154,58 +157,58 @@ const LETTERS: Readonly<Record<string, string>> = {
   ...{ آ: 'ا', أ: 'ا', إ: 'ا', ٱ: 'ا', ٲ: 'ا', ٳ: 'ا', ة: 'ه', ى: 'ي', ی: 'ي', ک: 'ك' },
   ...{ ۀ: 'ه', ہ: 'ه', ۂ: 'ه', ە: 'ه' },
 };
-/** Optional marks: harakat, Quranic signs, kashida, niqqud, cantillation, Syriac vowels, and enclosing marks. */
+/** Harakat, Quranic signs, kashida, niqqud, cantillation, Syriac vowels, and enclosing marks. */
 const OPTIONAL_MARKS =
   // biome-ignore lint/suspicious/noMisleadingCharacterClass: each mark is meant by itself
   /(?:[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\ufb1e\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u0897-\u089f\u08ca-\u08e1\u08e3-\u08ff\u20dd-\u20e0\u20e2-\u20e4]|\u0640|[\u{10efa}-\u{10eff}])+/gu;
-/** Standalone presentation forms of harakat: NFKC would insert a space. */
+/** Standalone forms of harakat. NFKC would insert a space. */
 const ISOLATED_MARKS = /[\ufc5e-\ufc63\ufe70-\ufe7f]+/g;
-/** Unicode letters that look like an apostrophe: O\u02bcBrien is O'Brien. */
+/** Letters that look like an apostrophe: O\u02bcBrien is O'Brien. */
 const APOSTROPHES = /[\u02b9-\u02bf\u02c8\u02ca\u02cb\u02ee\ua78b\ua78c]/g;
-/** After these letters a geresh changes the sound; after others, an apostrophe may open a quotation. */
+/** After these letters, a geresh changes the sound. After others, an apostrophe may open a quotation. */
 const GERESH =
   /(?<=[\u05d0-\u05ea])[\u05f3\u05f4](?=[\u05d0-\u05ea])|(?<=[גדזחטעצרת])['\u2018\u2019](?=[\u05d0-\u05ea])/gu;
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
-/** FTS5 treats signs newer than its tables, such as most emoji, as letters. */
+/** FTS5 treats signs that are newer than its tables, such as most emoji, as letters. */
 const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
-/** Soft hyphens, joiners, direction marks: invisible, so not searched for. Fraud inserts them to evade filters. */
+/** Soft hyphens, joiners and direction marks. Nobody searches for them, and fraud inserts them to evade filters. */
 const INVISIBLE = once(() => /\p{Default_Ignorable_Code_Point}+/gu);
-/** Excludes ASCII, which has no marks, and five letters whose marks the tokenizer keeps. */
+/** Not ASCII, which has no marks, and not five letters whose marks the tokenizer keeps. */
 const LATIN = once(() => /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu);
 const MARKS = /[\u0300-\u036f]/g;
-/** Greek with accents and breathings, which the tokenizer keeps. */
+/** The tokenizer keeps the accents and breathings of Greek. */
 const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;
 const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 
-/** Scripts without spaces or, as in Korean, with particles attached to words. */
+/** Scripts without spaces, and Korean, which attaches particles to words. */
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
-/** Regular expression for one character of such a script. */
+/** Matches one character of such a script. */
 export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
 const RUN = once(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
 /** Without `g`, because `test` must not keep a position. */
 const RUNS = once(() => new RegExp(UNSPACED, 'u'));
 
 /**
- * Words of the index's `meta` column: immutable, often selective filters that stop early within the index. All start
- * with z and contain no character at which the tokenizer splits.
+ * Words of the index's `meta` column. They make filters that never change, are often selective, and stop early within
+ * the index. All start with z and have no character that splits words.
  */
 
-/** On every indexed message: the base of a query with only exclusions. */
+/** On every indexed message, for queries that only exclude. */
 export const TOKEN_ALL = 'zall';
 export const TOKEN_ATTACHMENT = 'zatt';
 export const TOKEN_INLINE = 'zinline';
 
-/** Returns the word for messages that are or were in this mailbox, by its number in the catalog. */
+/** Returns the word for messages that are or were in a mailbox. */
 export function mailboxToken(id: number): string {
   return `zbox${id}`;
 }
 
-/** Returns the words of a List-Id in order, so that a part of it is found as a phrase. */
+/** Returns the words of a List-Id in order, so that a phrase can match a part of it. */
 export function listTokens(listId: string): string[] {
   return (foldWord(listId).match(/[\p{L}\p{N}]+/gu) ?? []).map((word) => `zl${word}`);
 }
 
-/** Returns the words for `image/png` and for any image. */
+/** Returns one word for `image/png` and one for any image. */
 export function mimeTokens(contentType: string): string[] {
   const [type = '', subtype = ''] = contentType.toLowerCase().split(';', 1)[0]?.split('/') ?? [];
   const major = plain(type);
@@ -218,9 +221,7 @@ function plain(text: string): string {
   return text.replaceAll(/[^a-z0-9]/g, '');
 }
 
-/** A word of the index's tokenizer. */
 const WORD = once(() => /[\p{L}\p{N}\p{M}\p{Co}]+/gu);
-/** The same in ASCII. */
 const ASCII_WORD = /[0-9A-Za-z]+/g;
 
 function wordsIn(text: string): readonly string[] {
@@ -228,8 +229,8 @@ function wordsIn(text: string): readonly string[] {
 }
 
 /**
- * Quotes a word or phrase of a query as an FTS5 string; undefined without indexed words. User text must reach MATCH
- * only this way: a quoted string has no syntax except doubled quotes, and only words are kept.
+ * Quotes a word or phrase of a query as an FTS5 string, or returns undefined if it has no indexed words. User text must
+ * reach MATCH only this way: a quoted string has no syntax but doubled quotes.
  */
 export function ftsString(text: string, prefix: boolean): string | undefined {
   const words: string[] = [];
@@ -240,7 +241,7 @@ export function ftsString(text: string, prefix: boolean): string | undefined {
     if (!part.unspaced) words.push(...wordsIn(part.text));
     else if (!last) words.push(...bigrams(part.text));
     else {
-      // The run may continue in the message: pairs match within it, a single character at the start of any pair.
+      // The run may continue in the message. Pairs match within it, a single character at the start of any pair.
       words.push(...queryBigrams(part.text));
       star ||= bigrams(part.text).length === 1;
     }
@@ -250,27 +251,27 @@ export function ftsString(text: string, prefix: boolean): string | undefined {
 }
 
 /**
- * Packs text as one zstd frame without checksum, whose header contains the text's length in bytes.
+ * Packs text as one zstd frame without a checksum. Its header contains the length in bytes.
  *
  * @param utf8 1 byte to 1 MiB
- * @param level 2 or more: level 1's window does not span the longest text, and then the header has two sizes
+ * @param level 2 or more: the window of level 1 does not span the longest text, so the header would have two sizes
  */
 export function packUtf8(utf8: Buffer, level: number): Buffer {
   return zstdCompressSync(utf8, {
-    // One chunk for everything: the default of 128 KiB costs more than packing a short text.
+    // A single chunk: the default of 128 KiB costs more than packing a short text.
     chunkSize: utf8.length + FRAME_BYTES,
     params: { [constants.ZSTD_c_compressionLevel]: level },
   });
 }
 
-/** Bytes above the headers of a frame and its blocks. Node.js refuses smaller chunks. */
+/** Room for the headers of a frame and its blocks. Node.js refuses smaller chunks. */
 const FRAME_BYTES = 64;
 
 /**
  * Unpacks the result of `packUtf8`.
  *
- * @param maxBytes length of the longest text ever packed here; bounds the memory
- * @throws `catalog-damaged` with `reason` for invalid or longer data; a rebuild stores it again
+ * @param maxBytes length of the longest text ever packed here
+ * @throws `catalog-damaged` with `reason` for invalid or longer data. A rebuild stores it again
  */
 export function unpackUtf8(
   packed: Buffer,
@@ -309,52 +310,48 @@ function contentBytes(packed: Buffer): number {
   }
 }
 
-/** UTF-8 bytes per message kept for snippets. Text beyond is searchable, but not in snippets. */
+/** UTF-8 bytes per message kept for snippets. The rest is searchable, but not shown in snippets. */
 export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
 
 /**
- * Packs a message's text, cut to `TEXT_BYTES_PER_MESSAGE`; null for no text.
- *
- * Each text is packed separately: any twenty hits cost twenty times 20 µs, and forgetting removes the text with its
- * row.
+ * Packs the first `TEXT_BYTES_PER_MESSAGE` of a text, or returns null if it is empty. Each text is packed separately,
+ * so that reading twenty hits takes twenty times 20 µs, and forgetting a message removes its text with its row.
  */
 export function packText(text: string): Buffer | null {
-  // Cuts at a whole character. Every UTF-16 unit takes at least a byte, so the rest is irrelevant.
+  // `encodeInto` cuts at a whole character. A UTF-16 unit takes at least one byte.
   const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), SCRATCH);
   return written === 0 ? null : packUtf8(SCRATCH.subarray(0, written), LEVEL);
 }
 
 const ENCODER = new TextEncoder();
-/** Reused: a buffer per text would be off-heap garbage, which triggers frequent collections. */
+/** Reused, because a buffer per text would be off-heap garbage that triggers frequent collections. */
 const SCRATCH = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
 
-/** zstd level. Texts of real mail shrink to 0.473 in 26 µs; level 6 reaches 0.464 in 43 µs, 19 0.459 in 300 µs. */
+/**
+ * Level 3 shrinks the texts of real mail to 0.473 in 26 µs, level 6 to 0.464 in 43 µs, and level 19 to 0.459 in 300 µs.
+ */
 const LEVEL = 3;
 
-/**
- * Unpacks the result of `packText`.
- *
- * @throws `catalog-damaged` for invalid or longer data; a rebuild stores it again
- */
+/** @throws `catalog-damaged` for invalid or longer data. A rebuild stores it again */
 export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
 }
 
-/** Cached unpacked texts: about a dozen pages. */
+/** About a dozen pages. */
 const KEPT_TEXTS = 256;
 
 /**
- * Unpacks texts of messages and caches recent ones: successive searches show many of the same messages, and Node.js
- * takes 12 µs to create a zstd context per text. Packed bytes are compared, so a replaced or forgotten text is never
- * returned.
+ * Unpacks the texts of messages and caches recent ones. Successive searches show many of the same messages, and Node.js
+ * takes 12 µs per text to create a zstd context. A replaced or forgotten text is never returned, because packed bytes
+ * are compared.
  */
 export class UnpackedTexts {
   readonly #kept = new Map<number, { readonly packed: Buffer; readonly text: string }>();
 
   constructor(private readonly file: string) {}
 
-  /** Returns or throws as `unpackText` does. */
+  /** @throws as `unpackText` does */
   of(docid: number, packed: Buffer | null): string {
     if (packed === null) return '';
     const known = this.#kept.get(docid);

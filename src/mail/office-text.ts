@@ -10,12 +10,12 @@ interface ZipEntry {
 
 export interface OpenZip {
   readonly entries: readonly ZipEntry[];
-  /** Yields the unpacked bytes of an entry; all reads share one limit. */
+  /** Yields the unpacked bytes of an entry. All entries share one limit. */
   read(entry: ZipEntry): AsyncIterable<Buffer>;
 }
 
 /**
- * Opens a zip in memory. Ignores its declared sizes: bytes are counted while unpacking.
+ * Opens a zip in memory. Its declared sizes are ignored: bytes are counted while unpacking.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`
  */
@@ -50,7 +50,7 @@ async function openZip(
 
 function opened(bytes: Buffer): Promise<ZipFile> {
   return new Promise((resolve, reject) => {
-    // Names are only compared, never used as paths, so odd ones are harmless.
+    // Odd names are harmless: they are compared, but never used as paths.
     yauzl.fromBuffer(bytes, { lazyEntries: true, validateEntrySizes: true }, (error, zip) => {
       if (error === null) resolve(zip);
       else reject(new Unreadable('malformed'));
@@ -84,7 +84,6 @@ function openedEntry(
   });
 }
 
-/** Entries of a package that contain text, with their reading rules. */
 interface PartKind {
   readonly name: RegExp;
   readonly rules: MarkupRules;
@@ -97,11 +96,10 @@ const WORDS: MarkupRules = {
   text: names('t'),
   skip: names('rPh'),
   lineEnds: names('p si br cr comment'),
-  // `softHyphen` is an optional break: nothing.
   signs: { noBreakHyphen: '-' },
   blanks: names('tab ptab'),
 };
-/** Values in a sheet; most texts are in the shared strings. In a cell of type `s`, `v` is a string's number. */
+/** Most texts of a sheet are in the shared strings. In a cell of type `s`, `v` is only the number of a string. */
 const CELLS: MarkupRules = {
   text: names('t v'),
   skip: names('rPh f'),
@@ -138,12 +136,12 @@ const PARTS: readonly PartKind[] = [
   { name: /^content\.xml$/, rules: OPEN_DOCUMENT },
 ];
 
-/** Numeric order within names, so that slide 10 follows slide 9. */
+/** Puts slide 10 after slide 9. */
 const natural = new Intl.Collator('en', { numeric: true });
 
 /**
- * Adds the text of an office document: OOXML (DOCX, XLSX, PPTX) or ODF. Selects text entries by name, and counts bytes
- * while unpacking. Writes nothing, opens no nested zip, and resolves only XML's own entities.
+ * Adds the text of an office document in OOXML (DOCX, XLSX, PPTX) or ODF. Writes nothing, opens no nested zip, and
+ * resolves only XML's own entities.
  *
  * @throws Unreadable `bomb`, `encrypted`, `malformed`, `unsupported`
  */
@@ -181,7 +179,7 @@ export async function officeText(
   }
 }
 
-/** Returns whether the manifest of an OpenDocument declares encryption; its entry names are unencrypted. */
+/** True if an OpenDocument's manifest declares encryption. The names of its entries are not encrypted. */
 async function saysEncrypted(pieces: AsyncIterable<Buffer>): Promise<boolean> {
   let before = '';
   for await (const piece of pieces) {

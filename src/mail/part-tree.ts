@@ -8,18 +8,18 @@ import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './tran
 export interface LeafInfo {
   readonly contentType: string;
   readonly charset: string | null;
-  /** `inline`, `attachment`, or null if undeclared. */
+  /** Usually `inline` or `attachment`. */
   readonly disposition: string | null;
   readonly filename: string | null;
   /** Without angle brackets. */
   readonly contentId: string | null;
   readonly flowed: boolean;
   readonly deleteSpace: boolean;
-  /** True under a multipart/related. */
+  /** True within a multipart/related. */
   readonly related: boolean;
 }
 
-/** A leaf without a header block. */
+/** What a leaf without a header is. */
 export const PLAIN_TEXT: LeafInfo = {
   contentType: 'text/plain',
   charset: null,
@@ -33,21 +33,21 @@ export const PLAIN_TEXT: LeafInfo = {
 
 interface PartInfo {
   readonly leaf: LeafInfo;
-  /** Lower-case subtype of a multipart; null for a leaf. */
+  /** Lower-case subtype, or null for a leaf. */
   readonly multipart: string | null;
-  /** Possible readings of the boundary, one char per byte. */
+  /** Possible readings of the boundary, one character per byte. */
   readonly boundaries: readonly string[];
-  /** Transfer encoding, in lower case. */
+  /** In lower case. */
   readonly encoding: string;
 }
 
-/** mailparser's header parsing, without its streams. */
+/** The part of mailparser that parses headers, without its streams. */
 type PartClass = new (parent: false, config: object) => SplitPart;
 const MimePart = new MailParser().splitter.node.constructor as PartClass;
 
 /**
- * Reads a part's description from its `Content-` fields. The first of several types counts. But if any of them has a
- * boundary, the part is a multipart with the boundaries of all: otherwise parts after another one would be lost.
+ * Reads the `Content-` fields of a part. Of several types, the first counts. But if any has a boundary, the part is a
+ * multipart with the boundaries of all, since no part may be lost.
  *
  * @param around subtypes of the enclosing multiparts, innermost last
  */
@@ -89,7 +89,7 @@ function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo 
   };
 }
 
-/** Collapses line ends: mailsplit takes quadratic time to find the last of many. */
+/** mailsplit takes quadratic time to find the last of many line ends. */
 function withLineEnd(lines: Buffer): Buffer {
   const text = lines.toString('latin1');
   return Buffer.from(
@@ -112,13 +112,13 @@ function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): s
   return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
 }
 
-/** Returns the boundary with and without comments and quotes, and one that merely lacks its semicolon. */
+/** Returns the boundary with and without comments and quotes, and one that only lacks its semicolon. */
 function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
   const text = read === false ? '' : read.toString('utf8');
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
   const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
-  // A header that is not UTF-8 is read as Latin-1.
+  // mailsplit reads a header that is not UTF-8 as Latin-1.
   const bytes = all.flatMap((way) => [
     Buffer.from(way).toString('latin1'),
     Buffer.from(way, 'latin1').toString('latin1'),
@@ -126,7 +126,7 @@ function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
   return [...new Set(bytes)].filter((way) => way !== '');
 }
 
-/** Reads the file name from the source, because mailsplit loses wrongly labelled bytes. */
+/** Reads the file name from the source, because mailsplit loses bytes with a wrong label. */
 function fileName(node: SplitPart): string | null {
   return (
     headerParameter(fieldValue(node, 'content-disposition') ?? '', 'filename') ??
@@ -134,7 +134,7 @@ function fileName(node: SplitPart): string | null {
   );
 }
 
-/** Returns the first such field, unfolded, or null; raw 8-bit text in it is UTF-8, or in the part's charset. */
+/** Returns the first field of this name, unfolded. Raw 8-bit text is UTF-8, or else in the charset of the part. */
 function fieldValue({ headers, charset }: SplitPart, name: string): string | null {
   const lines = headers === false ? [] : headers.getList();
   const line = lines.find(({ key }) => key === name)?.line;
@@ -145,7 +145,7 @@ function fieldValue({ headers, charset }: SplitPart, name: string): string | nul
 
 export type Breach = 'depth' | 'parts' | 'header';
 
-/** Receives a leaf's decoded bytes in order. A returned promise delays the source until it settles. */
+/** Receives the decoded bytes of a leaf in order. A promise delays the source until it settles. */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
 export interface Leaf<T> {
@@ -155,19 +155,19 @@ export interface Leaf<T> {
 }
 interface Multipart<T> {
   readonly kind: 'multipart';
-  /** Lower-case subtype, such as `mixed` or `alternative`. */
+  /** Such as `mixed` or `alternative`, in lower case. */
   readonly subtype: string;
   readonly children: readonly Part<T>[];
 }
 export type Part<T> = Leaf<T> | Multipart<T>;
 
-/** Decides about a leaf: the caller keeps, counts or drops its bytes. */
+/** Decides whether to keep, count or drop the bytes of a leaf. */
 export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
 
 interface Taken<T> {
   readonly content: T;
   readonly sink: LeafSink;
-  /** Called once, after the sink received the leaf's last bytes, even if a breach truncated it. */
+  /** Called once, after the last bytes, even if a limit truncated the leaf. */
   readonly ended?: () => void;
 }
 
@@ -175,29 +175,28 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
-  /** Bytes kept of a multipart without parts, plus one piece so that the sink sees that there is more. */
+  /** Bytes to keep of a multipart without parts, plus one piece so that the sink sees that there is more. */
   readonly textPartBytes: number;
 }
 
 export interface ParsedTree<T> {
-  /** Null if not even the header block ended. */
+  /** Null if even the header block did not end. */
   readonly root: Part<T> | null;
-  /** Null if the source was parsed to its end; else the tree is incomplete. */
+  /** The exceeded limit, which leaves the tree incomplete. */
   readonly breach: Breach | null;
   readonly parts: number;
 }
 
-/** Bytes of a stream parsed before a sink can delay the source. */
+/** Bytes to parse before a sink can delay the source. */
 const PIECE = 64 * 1024;
 
 /**
- * Splits a streamed raw message into its parts. A delimiter of any multipart ends everything open within it (RFC 2046
- * section 5.1.2), since closing ones may be missing. A multipart continues after its closing delimiter if another
- * follows. mailparser reads part headers. Attached messages are leaves: the caller decides whether to look inside. Text
- * after base64, and uuencoded files within text, are separate leaves. So are the parts of signed mail and TNEF, after
- * their container.
+ * Splits a streamed message into its parts. Closing delimiters may be missing, so a delimiter of any multipart ends
+ * everything open within it (RFC 2046 section 5.1.2). A multipart continues after its closing delimiter if another
+ * delimiter follows. Attached messages are leaves; the caller decides whether to parse them. Text after base64, and
+ * uuencoded files within text, become leaves. So do the parts of signed mail and TNEF, after their container.
  *
- * @returns the tree, partial if a limit was exceeded; rejects only with errors of `source` or a sink
+ * @returns the tree, which is partial if a limit was exceeded. Rejects only with errors of `source` or a sink
  */
 export async function parseTree<T>(
   source: Buffer | AsyncIterable<Uint8Array>,
@@ -227,18 +226,18 @@ const CR = 0x0d;
 const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
-/** Bytes of a delimiter line besides its boundary. */
+/** Bytes of a delimiter line in addition to its boundary. */
 const PADDING = 1024;
-/** Carriage returns that end a line together with a line feed. */
+/** How many carriage returns before a line feed belong to the line end. */
 const MAX_RETURNS = 8;
 
-/** Receives the body of a leaf, or a multipart's text outside its parts. */
+/** Receives the body of a leaf, or the text of a multipart outside its parts. */
 interface Body {
   add(bytes: Buffer): void;
   end(): void;
 }
 
-/** A part whose end has not been reached. */
+/** A part that has not ended. */
 interface Open<T> extends Body {
   readonly depth: number;
   readonly part: Leaf<T> | OpenMultipart<T>;
@@ -250,7 +249,7 @@ interface OpenMultipart<T> extends Multipart<T> {
 }
 
 interface Delimiter<T> {
-  /** The multipart of the delimiter; undefined for any other line. */
+  /** Undefined if the line is no delimiter. */
   readonly of: Open<T> | undefined;
   readonly closes: boolean;
   readonly next: number;
@@ -262,23 +261,21 @@ class Splitter<T> {
   root: Part<T> | null = null;
   /** Leaves found within a root that is a leaf. */
   readonly #alongside: Part<T>[] = [];
-  /** The last leaf found within the current one. */
   #lastAlongside: Body | null = null;
   /** From the root to the current part. */
   readonly #open: Open<T>[] = [];
-  /** Open multiparts by boundary; of equal boundaries, the innermost. */
+  /** Open multiparts by boundary. If two have the same one, the inner one counts. */
   readonly #boundaries = new Map<string, Open<T>>();
   #longest = 0;
-  /** True if a header comes next. */
   #isHeader = true;
-  /** True if the next body bytes start a line. */
+  /** True if the next bytes of the body start a line. */
   #isLineStart = true;
-  /** True right after the header of the open part. */
+  /** True right after a header. */
   #isBodyStart = false;
   #bytes: Buffer = NOTHING;
   #at = 0;
   #final = false;
-  /** The next line ends before two dashes. */
+  /** Where the next lines that start with two dashes have the line end before them. */
   readonly #dashes = { lf: -1, cr: -1 };
   #busy: Promise<void>[] = [];
 
@@ -306,13 +303,12 @@ class Splitter<T> {
       };
   }
 
-  /** Resolves when all sinks can accept more. */
+  /** Resolves when all sinks can take more. */
   async settle(): Promise<void> {
     const busy = this.#busy.splice(0);
     if (busy.length > 0) await Promise.all(busy);
   }
 
-  /** Starts within a multipart, after its header. */
   within(info: PartInfo): OpenMultipart<T> {
     const part: OpenMultipart<T> = { kind: 'multipart', subtype: '', children: [] };
     const body = this.#multipartBody(part, { ...info, encoding: '' }, 1);
@@ -321,16 +317,16 @@ class Splitter<T> {
     return part;
   }
 
-  /** Reads a header; returns false if more bytes are needed. */
+  /** Returns false if it needs more bytes. */
   #header(): boolean {
     const bytes = this.#bytes;
     const isRoot = this.#open.length === 0;
     if (isRoot && !this.#final && bytes.length < PADDING) return false;
-    // A delimiter right after another one: no part is between them.
+    // A delimiter may follow another one without a part between them.
     const delimiter = isRoot ? null : this.#delimiter(this.#at);
     if (delimiter === undefined) return false;
     if (delimiter?.of !== undefined) {
-      // If one of two is the closing one, a part may still follow.
+      // If one of the two is the closing one, a part may still follow.
       const closes = delimiter.closes && delimiter.of !== this.#open.at(-1);
       return this.#meet(delimiter.of, { ...delimiter, closes });
     }
@@ -377,7 +373,7 @@ class Splitter<T> {
     this.#push(open);
   }
 
-  /** Counts one more part; returns false at a limit. */
+  /** Returns false at a limit. */
   #counts(depth: number): boolean {
     this.count += 1;
     if (depth > this.limits.depth) this.breach = 'depth';
@@ -385,7 +381,7 @@ class Splitter<T> {
     return this.breach === null;
   }
 
-  /** Reads a body up to the next delimiter; returns false if more bytes are needed. */
+  /** Reads a body up to the next delimiter. Returns false if it needs more bytes. */
   #body(): boolean {
     const bytes = this.#bytes;
     const from = this.#at;
@@ -409,7 +405,7 @@ class Splitter<T> {
     return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
   }
 
-  /** Passes the body up to there. */
+  /** Passes on the body up to `end`. */
   #pass(end: number): false {
     if (end > this.#at) {
       this.#open.at(-1)?.add(this.#bytes.subarray(this.#at, end));
@@ -430,7 +426,7 @@ class Splitter<T> {
     return line > bytes.length ? -1 : line;
   }
 
-  /** Returns the start of the preceding line end, which belongs to the delimiter. */
+  /** Returns where the line end before a delimiter starts, since it belongs to the delimiter. */
   #lineEnd(line: number): number {
     const bytes = this.#bytes;
     let end = line - 1;
@@ -441,7 +437,7 @@ class Splitter<T> {
     return end;
   }
 
-  /** Returns the start of a last line that may be a delimiter, including the preceding line end. */
+  /** Returns where a last line that may be a delimiter starts, including the line end before it. */
   #undecided(from: number): number {
     const bytes = this.#bytes;
     const body = bytes.subarray(from);
@@ -453,7 +449,7 @@ class Splitter<T> {
     return end < 0 ? from : this.#lineEnd(line);
   }
 
-  /** Reads a line that may be a delimiter; undefined if more bytes are needed. */
+  /** Reads a line that may be a delimiter. Undefined if it needs more bytes. */
   #delimiter(line: number): Delimiter<T> | undefined {
     const bytes = this.#bytes;
     const none = { of: undefined, closes: false, next: line };
@@ -485,7 +481,7 @@ class Splitter<T> {
     return { of: last, closes: false, next };
   }
 
-  /** Ends everything open within the multipart of a delimiter. */
+  /** Ends everything open within a multipart, at its delimiter. */
   #meet(of: Open<T>, { closes, next }: Delimiter<T>): true {
     this.#close(this.#open.indexOf(of) + 1);
     this.#isHeader = !closes;
@@ -543,7 +539,6 @@ class Splitter<T> {
     return encoding === 'base64' ? new Base64(this.#textAlongside()) : null;
   }
 
-  /** Passes bytes to a sink. */
   #bytesOf({ sink, ended }: Taken<T>): Body {
     let last: Promise<void> | undefined;
     return {
@@ -560,7 +555,7 @@ class Splitter<T> {
     };
   }
 
-  /** Returns the body of a text, whose uuencoded files become separate leaves. */
+  /** Turns uuencoded files within a text into separate leaves. */
   #filesInText(to: Body): Body {
     let into = to;
     const file = (filename: string): void => {
@@ -585,7 +580,7 @@ class Splitter<T> {
     };
   }
 
-  /** Returns the body of a uuencoded leaf, or of one labelled so without such content, which stays unchanged. */
+  /** Decodes a uuencoded leaf. One that only has the label stays unchanged. */
   #uuencodedBody(to: Body): Body {
     let state: 'before' | 'file' | 'raw' = 'before';
     let held: Buffer[] = [];
@@ -622,7 +617,7 @@ class Splitter<T> {
     };
   }
 
-  /** Returns a function that makes text a separate leaf once it is more than blanks. */
+  /** Returns a function that turns text into a separate leaf, unless it is blank. */
   #textAlongside(): (bytes: Buffer) => void {
     let into: Body | null = null;
     return (bytes) => {
@@ -632,7 +627,7 @@ class Splitter<T> {
     };
   }
 
-  /** Returns the body of a container, whose parts follow at its end. */
+  /** The parts of a container follow at its end. */
   #containerBody(info: LeafInfo, depth: number, to: Body): Body {
     let kept: Buffer[] = [];
     let size = 0;
@@ -654,7 +649,7 @@ class Splitter<T> {
     };
   }
 
-  /** Reads a part with a separate header that is not in the source. */
+  /** Reads a part whose header came out of a container. */
   #messageAlongside(source: Buffer, depth: number): void {
     const { limits } = this;
     const left = { ...limits, depth: limits.depth - depth, parts: limits.parts - this.count };
@@ -687,8 +682,8 @@ class Splitter<T> {
   }
 
   /**
-   * A multipart without parts becomes text, or a file if it has a name: better too much than nothing. A
-   * transfer-encoded one (forbidden by RFC 2045 section 6.4) is decoded and searched for parts as well.
+   * A multipart without parts becomes text, or a file if it has a name, so that nothing is lost. One with a transfer
+   * encoding (which RFC 2045 section 6.4 forbids) is decoded and searched for parts as well.
    */
   #multipartBody(part: OpenMultipart<T>, info: PartInfo, depth: number): Body {
     let kept: Buffer[] = [];
@@ -739,8 +734,8 @@ const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
 const CONTENT = 'content-';
 
 /**
- * Returns whether a line of dashes and a name delimits a multipart without parts despite a different declared boundary:
- * it differs only in case, or a part's header follows.
+ * True if a line delimits a multipart without parts although its boundary was declared differently: it differs only in
+ * case, or a part's header follows.
  */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
@@ -759,15 +754,15 @@ function orEnd(at: number, bytes: Buffer): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** Data kept of a leaf: its decoded size, and its bytes if they can be text. */
+/** The size of a leaf, and its bytes if they can be text. */
 export interface LeafContent {
   size: number;
-  /** Null if the bytes are only counted. */
+  /** Null if bytes are only counted. */
   kept: Buffer[] | null;
   keptBytes: number;
-  /** True if there were more bytes than are kept. */
+  /** True if there were more bytes. */
   cut: boolean;
-  /** The first bytes of a leaf that is only counted. */
+  /** The first bytes, if the others are only counted. */
   head?: Buffer;
 }
 
@@ -777,37 +772,36 @@ const HEAD_BYTES = 200;
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
 
-/** Kind of a body: plain text, HTML, a calendar or an address card, marked-up text, or other text such as a patch. */
+/** `event` is a calendar or an address card, `rich` is marked-up text, and `other` is text such as a patch. */
 export type BodyKind = 'plain' | 'html' | 'event' | 'rich' | 'other';
 
 const EVENT = /^text\/(?:calendar|x-vcalendar|vcard|x-vcard|directory)$/;
 const RICH = /^text\/(?:enriched|richtext|rtf)$/;
 const CODE = /^text\/(?:css|javascript|ecmascript|x-javascript)$/;
 
-/** Returns the body kind of a leaf; null if it is not text of the message itself. */
+/** Returns null for a leaf that is not text of the message itself. */
 export function bodyKind(info: LeafInfo): BodyKind | null {
   const { contentType, disposition, filename, related } = info;
   if (disposition === 'attachment') return null;
   if (contentType === 'text/html') return 'html';
   if (contentType === 'text/plain' || REPORT.test(contentType)) return 'plain';
-  // Other text is a body if it has no file name and no page uses it.
+  // Other text is a body if it has no file name and is not code for a page.
   if (!contentType.startsWith('text/') || filename !== null) return null;
   if (related && CODE.test(contentType)) return null;
   if (EVENT.test(contentType)) return 'event';
   return RICH.test(contentType) ? 'rich' : 'other';
 }
 
-/** True for text of the message itself. */
 export function isBodyText(info: LeafInfo): boolean {
   return bodyKind(info) !== null;
 }
 
-/** True for a listed attachment; an inline text with a file name is both. */
+/** True for an attachment that is listed. An inline text with a file name is also a body. */
 export function isListed(info: LeafInfo): boolean {
   return info.filename !== null || !isBodyText(info);
 }
 
-/** Keeps the bytes of bodies and attached messages up to their limits, and counts all others. */
+/** Keeps the bytes of bodies and attached messages up to their limits. Counts all other bytes. */
 export function collectText(limits: {
   readonly textPartBytes: number;
   readonly embeddedBytes: number;
@@ -837,17 +831,16 @@ export function collectText(limits: {
   };
 }
 
-/** Returns the kept bytes in one piece. */
 export function bytesOf(content: LeafContent): Buffer {
   const kept = content.kept ?? [];
   return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
 }
 
-/** Returns up to `maxChars` of a leaf's text: charset decoded, soft line breaks undone, lines ended by LF. */
+/** Returns up to `maxChars` of a leaf's text, decoded, with LF line ends and without soft line breaks. */
 export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
   let bytes = bytesOf(content);
   if (info.flowed && info.contentType === 'text/plain') {
-    // On bytes: a soft break is ASCII in every charset allowed for format=flowed.
+    // A soft break is ASCII in every charset that format=flowed allows.
     const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
     bytes = Buffer.from(flowed, 'latin1');
   }
@@ -856,7 +849,7 @@ export function leafText(info: LeafInfo, content: LeafContent, maxChars: number)
   return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
 }
 
-/** Converts line ends: CR LF, CR CR LF and a lone CR each end one line. */
+/** CR LF, CR CR LF and a lone CR each end one line. */
 function lineEnds(run: string): string {
   return run.endsWith('\n') ? '\n' : '\n'.repeat(run.length);
 }

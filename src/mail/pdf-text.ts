@@ -6,11 +6,11 @@ let current: Bound | null = null;
 let installed = false;
 
 /**
- * Bounds pdf.js for this thread's next document: total unpacked bytes of one page's streams, size of each buffer, forms
- * drawn, codes mapped. pdf.js has no such settings. It collects whole streams, and all streams of a page at once,
- * before the first operator. The constructors it uses for that are therefore replaced in this thread. It also creates a
- * set per drawn form, and calls `String.fromCharCode` per code of a range. Only one document at a time. Buffers double
- * in size, so a power of two suits `pageBytes` best.
+ * Limits what pdf.js does for the next document in this thread: unpacked bytes of a page's streams, size of each
+ * buffer, forms drawn, codes mapped. pdf.js has no such settings. It collects all streams of a page before the first
+ * operator, creates a set per drawn form, and calls `String.fromCharCode` for each code of a range. So these
+ * constructors and this function are replaced in the thread, which then reads one document at a time. Buffers double in
+ * size, so a power of two suits `pageBytes` best.
  */
 function boundWork(limits: PageLimits): Bound {
   install();
@@ -20,7 +20,6 @@ function boundWork(limits: PageLimits): Bound {
 
 type PageLimits = Pick<AttachmentLimits, 'pages' | 'pageBytes' | 'pageForms' | 'pageCodes'>;
 
-/** Limits what pdf.js unpacks, draws and maps per page. */
 class Bound {
   #unpacked = 0;
   #forms = 0;
@@ -33,16 +32,14 @@ class Bound {
     this.#breach = new Promise((_, reject) => {
       this.#fail = reject;
     });
-    // Between two pages there is no listener.
+    // Nothing listens between two pages.
     this.#breach.catch(() => undefined);
   }
 
-  /** True if the document exceeded a limit. */
   get passed(): boolean {
     return this.#passed;
   }
 
-  /** Starts the next page, with fresh counts. */
   nextPage(): void {
     this.#unpacked = 0;
     this.#forms = 0;
@@ -50,10 +47,10 @@ class Bound {
   }
 
   /**
-   * Resolves with the result of `work`. Once a limit is exceeded, pdf.js receives nothing more and may wait for ever:
-   * the thread is then unusable.
+   * Awaits `work` until a limit is exceeded. Then pdf.js receives nothing more and may wait for ever, so the thread is
+   * unusable.
    *
-   * @throws Unreadable `bomb`, once a limit is exceeded; the errors of `work`
+   * @throws Unreadable `bomb` once a limit is exceeded; errors of `work`
    */
   async within<T>(work: Promise<T>): Promise<T> {
     let result: T;
@@ -67,12 +64,12 @@ class Bound {
     return result;
   }
 
-  /** Lifts the limits, unless one was exceeded: pdf.js may still be running then. */
+  /** Lifts the limits. If one was exceeded they stay, since pdf.js may still be running. */
   lift(): void {
     if (current === this && !this.#passed) current = null;
   }
 
-  /** Returns whether a stream may unpack this many more bytes. */
+  /** Counts unpacked bytes. Returns false if they are too many. */
   unpack(bytes: number): boolean {
     this.#unpacked += bytes;
     if (this.#unpacked > this.limits.pageBytes) this.#pass();
@@ -84,7 +81,7 @@ class Bound {
     if (++this.#forms > this.limits.pageForms) this.#refuse();
   }
 
-  /** @throws Unreadable `bomb`, but not for each further code: pdf.js continues after an error, and needs some codes */
+  /** @throws Unreadable `bomb`, but not for every further code: pdf.js continues after an error and needs some codes */
   map(): void {
     if (++this.#codes <= this.limits.pageCodes) return;
     this.#codes = 0;
@@ -110,7 +107,7 @@ class Bound {
 function install(): void {
   if (installed) return;
   installed = true;
-  // Streams that the platform inflates: content, fonts, character maps.
+  // Content, fonts and character maps, inflated by the platform.
   globalThis.DecompressionStream = new Proxy(DecompressionStream, {
     construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
       const stream = new target(format);
@@ -146,7 +143,7 @@ function counted(
 ): Pick<DecompressionStream, 'readable' | 'writable'> {
   const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
     transform(chunk, controller) {
-      // An error would make pdf.js inflate the stream again by itself.
+      // After an error, pdf.js would inflate the stream again by itself.
       if (!bound.unpack(chunk.byteLength)) return new Promise<void>(() => undefined);
       controller.enqueue(chunk);
       return undefined;
@@ -155,7 +152,7 @@ function counted(
   return { readable: readable.pipeThrough(counter), writable };
 }
 
-/** Loads megabytes of code, for PDF attachments only. */
+/** Loads megabytes of code, so only for PDF attachments. */
 export async function loadPdfJs() {
   const unpdf = await import('unpdf');
   await unpdf.getResolvedPDFJS();
@@ -163,8 +160,7 @@ export async function loadPdfJs() {
 }
 
 /**
- * Adds the text of a PDF, page by page. Never runs scripts, as there is no engine for them, and renders neither fonts
- * nor images.
+ * Adds the text of a PDF page by page. Renders neither fonts nor images, and has no engine that could run scripts.
  *
  * @throws Unreadable `bomb` (the thread is then unusable), `encrypted`, `malformed`
  */
@@ -178,7 +174,7 @@ export async function pdfText(
   try {
     const pdf = await opened(
       bound.within(
-        // A copy: the parser transfers the buffer.
+        // The parser transfers the buffer.
         getDocumentProxy(new Uint8Array(bytes), {
           verbosity: 0,
           enableXfa: false,
@@ -190,7 +186,7 @@ export async function pdfText(
     try {
       await addPages(pdf, into, limits.pages, bound);
     } finally {
-      // Would never end if pdf.js waits for a blocked stream.
+      // This would never end if pdf.js waits for a blocked stream.
       if (!bound.passed) await pdf.loadingTask.destroy();
     }
   } finally {
@@ -198,7 +194,7 @@ export async function pdfText(
   }
 }
 
-/** @throws Unreadable `bomb`; `malformed` if no page is readable */
+/** @throws Unreadable `bomb`, or `malformed` if no page can be read */
 async function addPages(
   pdf: PDFDocumentProxy,
   into: TextSink,
@@ -221,19 +217,18 @@ async function addPages(
       read++;
     } catch (error) {
       if (error instanceof Unreadable) throw error;
-      // One bad page does not affect the others.
       failed ??= error;
     }
   }
   if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
 }
 
-/** Returns the text of a page in pieces; slightly more than `room` UTF-16 units of a longer one. */
+/** Returns the text of a page in pieces, cut soon after `room` UTF-16 units. */
 async function pageText(page: PDFPageProxy, room: number): Promise<readonly string[]> {
   const pieces: string[] = [];
   let length = 0;
-  // Streamed, because a page may contain millions of short texts, each an object with its position. Read to its end:
-  // pdf.js throws unhandled errors when a stream is cancelled.
+  // Streamed, because a page may have millions of short texts, each an object with its position. Read to the end,
+  // because pdf.js throws unhandled errors if a stream is cancelled.
   for await (const { items } of page.streamTextContent()) {
     for (const item of items) {
       if (length > room || !('str' in item)) continue;

@@ -11,7 +11,9 @@ import type {
 import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
 import type { RemotePictures } from './safe-page.ts';
 
-/** Reads one message for people, of any size. An unparsable one has a `reason`; throws only errors of `source`. */
+/**
+ * Reads one message of any size for display. If it cannot be parsed, it has a `reason`. Throws only errors of `source`.
+ */
 export async function readMessage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
@@ -45,8 +47,8 @@ export async function readMessage(
 }
 
 /**
- * A step of reading all attachments of a message. Each attachment is announced before its first bytes and completed
- * after its last ones. Several may be announced before the first is completed, and their bytes may alternate.
+ * A step in reading all attachments. Each one is announced before its first bytes and completed after its last.
+ * Attachments may overlap: their bytes may alternate.
  */
 type AttachmentPiece =
   | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
@@ -54,8 +56,8 @@ type AttachmentPiece =
   | { readonly number: number; readonly isComplete: true };
 
 /**
- * Yields all attachments of a message. Throws `mail-unreadable` if the message cannot be parsed to its end (completed
- * attachments are whole), and the errors of `source`.
+ * Yields all attachments of a message. Throws errors of `source`, and `mail-unreadable` if the message cannot be parsed
+ * to its end. Attachments completed before are whole.
  */
 export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
@@ -74,7 +76,10 @@ export async function* openAttachments(
   }
 }
 
-/** Returns a safe page (see safe-page.ts); null without HTML. Throws `mail-unreadable` and errors of `source`. */
+/**
+ * Returns a message's HTML as a safe page (see safe-page.ts), or null without HTML. Throws `mail-unreadable` and errors
+ * of `source`.
+ */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
@@ -82,7 +87,7 @@ export async function readPage(
   return (await readFramedPage(source, null, options))?.page ?? null;
 }
 
-/** Returns the same page, with links via `links` if given, and its number of remote images. */
+/** Returns the same page and its remote images. If `links` is given, links lead there. */
 export async function readFramedPage(
   source: AsyncIterable<Uint8Array>,
   links: LinkTarget,
@@ -98,7 +103,7 @@ export async function readFramedPage(
   throw mailError('mail-unreadable', { reason: 'malformed' });
 }
 
-/** Passes a source through, keeping its first bytes in case the message ends its worker. */
+/** Keeps the first bytes of a source, in case the message ends its worker. */
 async function* keepingHead(
   source: AsyncIterable<Uint8Array>,
   head: Uint8Array[],
@@ -142,21 +147,21 @@ function nothingRead(reason: UnparsedReason): MessageReading {
 export interface ExtractWorkerData {
   readonly mode: 'extract';
   readonly limits: MimeLimits;
-  /** One Int32: the sequence number of the worker's current message, or 0. */
+  /** One Int32: the sequence number of the current message, or 0. */
   readonly current: SharedArrayBuffer;
 }
 
-/** One message of a group; its source is in the group's buffer, or separate if large. */
+/** The source of a message is in the buffer of its group. */
 export interface GroupedJob {
   readonly seq: number;
   readonly offset: number;
   readonly length: number;
   readonly cut: boolean;
-  /** Set after the message ended a worker: return only its headers, as unparsed for this reason. */
+  /** Set if the message ended a worker. Only its headers are read, and it is unparsed for this reason. */
   readonly unparsed: UnparsedReason | null;
 }
 
-/** Messages are sent in groups: posting each alone would cost as much as parsing a short one. */
+/** Messages are sent in groups, since posting a short one alone costs as much as parsing it. */
 export interface JobGroup {
   readonly buffer: ArrayBuffer | SharedArrayBuffer;
   readonly jobs: readonly GroupedJob[];
@@ -164,53 +169,49 @@ export interface JobGroup {
 
 export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly entry: SentEntry }[];
-  /** The bytes of all entries, see `sendEntries`. */
+  /** See `sendEntries`. */
   readonly bytes: ArrayBuffer;
   /** True if the worker should be replaced because of its memory. */
   readonly worn: boolean;
 }
 
-/** A worker that reads messages, one at a time, requesting each piece by piece. */
+/** Started to read messages, one at a time and piece by piece. */
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  /** Null for a thread started ahead: each task is posted later. Others read a single message. */
+  /** Null for a thread that gets its tasks later. */
   readonly want: ReadWant | null;
 }
 
-/** Target of a page's links: null for the sender's address, else this prefix and that address, percent-encoded. */
+/**
+ * Where the links of a page lead: to the sender's address (null), or to this prefix and that address, percent-encoded.
+ */
 export type LinkTarget = string | null;
 
 export type ReadWant =
   | { readonly kind: 'message'; readonly countsRemote: boolean }
-  /** Headers only, for a message that is unreadable for this reason. */
+  /** Reads only the headers of a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
-  /** Every attachment, in one reading. */
   | { readonly kind: 'attachments' }
-  /** The HTML as a page that is safe to open. */
   | { readonly kind: 'page'; readonly links: LinkTarget };
 
-/** To the reader: a task, a piece of the source, its end, or permission to send the next chunk. */
 export type ToReader =
   | PieceMessage
   | { readonly kind: 'more' }
   | { readonly kind: 'want'; readonly want: ReadWant };
 
 export type FromReader =
-  /** Requests the next piece of the source. */
+  /** Asks for the next piece of the source. */
   | { readonly kind: 'next' }
   | { readonly kind: 'message'; readonly message: MessageReading }
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
-  /** Bytes of an attachment, in order; two attachments may alternate. The next ones follow `more`. */
+  /** Bytes of an attachment in order. Two attachments may alternate. The worker waits for `more`. */
   | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
-  /** All bytes of an attachment were sent. */
   | { readonly kind: 'complete'; readonly number: number }
-  /** Null if the message has no HTML. */
   | {
       readonly kind: 'page';
       readonly page: string | null;
       readonly remote: RemotePictures;
       readonly reason: UnparsedReason | null;
     }
-  /** The last message. */
   | { readonly kind: 'finished'; readonly breach: UnparsedReason | null };

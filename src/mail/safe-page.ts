@@ -14,14 +14,14 @@ import {
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
 
-/** Image types that browsers display natively and that contain only an image. */
+/** Images that browsers display natively, and that contain nothing else. */
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
 
 interface PictureHeader {
   readonly type: PictureType;
   readonly width: number;
   readonly height: number;
-  /** True if it has more than one frame. */
+  /** True for more than one frame. */
   readonly moves: boolean;
 }
 
@@ -30,8 +30,8 @@ export const MAX_PICTURE_BYTES = 2 * 1024 * 1024;
 const MAX_POINTS = 24_000_000;
 
 /**
- * Returns the type of a displayable image, by its headers; undefined for anything else: another format, truncated,
- * animated, or too many pixels.
+ * Returns the type of an image that can be displayed, according to its headers. Undefined for another format, and for
+ * an image that is truncated, animated or too large.
  *
  * @param bytes the whole file
  */
@@ -43,7 +43,7 @@ export function shownPicture(bytes: Uint8Array): PictureType | undefined {
   return points > 0 && points <= MAX_POINTS ? header.type : undefined;
 }
 
-/** Returns an image's header; undefined if it is none of the five types, or truncated before that. */
+/** Undefined for another format, and for bytes that end before the dimensions. */
 export function pictureHeader(bytes: Uint8Array): PictureHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
@@ -52,13 +52,12 @@ export function pictureHeader(bytes: Uint8Array): PictureHeader | undefined {
       if (header !== undefined) return header;
     }
   } catch (error) {
-    // Truncated before its dimensions.
     if (!(error instanceof RangeError)) throw error;
   }
   return undefined;
 }
 
-/** W3C PNG, 5.2 and 11.2.1; an acTL chunk before the first IDAT means animation. */
+/** W3C PNG, 5.2 and 11.2.1. An animation has an acTL chunk before the first IDAT. */
 function png(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, '\x89PNG\r\n\x1a\n') || ascii(bytes, 12, 4) !== 'IHDR') return undefined;
   const header = { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
@@ -71,16 +70,16 @@ function png(bytes: Buffer): PictureHeader | undefined {
   return { type: 'image/png', ...header, moves };
 }
 
-/** ITU T.81, B.1.1 and B.2.2: segments up to the single frame header. */
+/** ITU T.81, B.1.1 and B.2.2. Reads segments up to the only frame header. */
 function jpeg(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, '\xff\xd8\xff')) return undefined;
   for (let at = 2; ; ) {
-    // Like libjpeg, skips bytes between segments, fill bytes and stuffed zeros.
+    // Like libjpeg, skip stray bytes, fill bytes and stuffed zeros between segments.
     while (bytes.readUInt8(at) !== 0xff) at += 1;
     while (bytes.readUInt8(at) === 0xff) at += 1;
     const marker = bytes.readUInt8(at);
     at += 1;
-    // Stuffed, or a marker without a length.
+    // A stuffed zero, or a marker without a length.
     if (marker === 0 || marker === 0x01 || (marker >= 0xd0 && marker <= 0xd7)) continue;
     if (marker === 0xd8 || marker === 0xd9 || marker === 0xda) return undefined;
     if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)) {
@@ -91,14 +90,14 @@ function jpeg(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** GIF 89a: each frame has its own position, possibly outside the screen. */
+/** GIF 89a. Each frame has a position, which may be outside the screen. */
 function gif(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'GIF87a') && !startsWith(bytes, 'GIF89a')) return undefined;
   let width = bytes.readUInt16LE(6);
   let height = bytes.readUInt16LE(8);
   let frames = 0;
   let at = 13 + tableBytes(bytes.readUInt8(10));
-  // To the end, even if truncated: browsers show what there is.
+  // Browsers show as much as there is of a truncated file.
   while (at < bytes.length && bytes.readUInt8(at) !== 0x3b) {
     const block = bytes.readUInt8(at);
     if (block === 0x2c) {
@@ -143,7 +142,7 @@ function webp(bytes: Buffer): PictureHeader | undefined {
   }
 }
 
-/** The header of OS/2 1.x has 12 bytes, those of Windows at least 40; a negative height means top to bottom. */
+/** The header of OS/2 1.x has 12 bytes, those of Windows have at least 40. A negative height means top to bottom. */
 function bmp(bytes: Buffer): PictureHeader | undefined {
   if (!startsWith(bytes, 'BM')) return undefined;
   const type = 'image/bmp';
@@ -151,7 +150,7 @@ function bmp(bytes: Buffer): PictureHeader | undefined {
   if (header === 12)
     return { type, width: bytes.readUInt16LE(18), height: bytes.readUInt16LE(20), moves: false };
   if (![40, 52, 56, 108, 124].includes(header)) return undefined;
-  // 4 and 5 embed a JPEG or PNG with its own size.
+  // Types 4 and 5 embed a JPEG or PNG that has its own size.
   if ([4, 5].includes(bytes.readUInt32LE(30))) return undefined;
   const [width, height] = [bytes.readInt32LE(18), Math.abs(bytes.readInt32LE(22))];
   return { type, width, height, moves: false };
@@ -165,13 +164,13 @@ function ascii(bytes: Buffer, at: number, length: number): string {
   return bytes.toString('latin1', at, at + length);
 }
 
-/** Remote images of a page, by host. None is ever fetched. */
+/** Number of remote images of a page by host. None is ever fetched. */
 export type RemotePictures = Readonly<Record<string, number>>;
 
-/** Base of relative addresses: a message has no address. */
+/** A message has no address that relative addresses could start from. */
 const NOWHERE = 'https://message.invalid/';
 
-/** Returns the hosts that a browser might contact for `src` and `srcset`, including `//host/picture`. */
+/** Returns the hosts that a browser might contact for `src` and `srcset`, including those of `//host/picture`. */
 function remoteHosts({
   src = '',
   srcset = '',
@@ -187,12 +186,14 @@ function remoteHosts({
   return hosts;
 }
 
-/** Returns the addresses of a `srcset`: each ends at a blank or a comma; a description may follow, up to a comma. */
+/**
+ * Returns the addresses in a `srcset`. Each ends at a blank or a comma. A description up to the next comma may follow.
+ */
 function candidates(srcset: string): string[] {
   const found: string[] = [];
   let isAddress = true;
   for (const word of srcset.split(/\s/)) {
-    // After a description's comma, the next address may follow without a blank.
+    // The comma that ends a description may be followed by the next address without a blank.
     const from = isAddress ? 0 : word.indexOf(',') + 1;
     const isDescription = !isAddress && from === 0;
     if (word === '' || isDescription) continue;
@@ -210,12 +211,12 @@ function withoutCommas(word: string): string {
   return word.slice(from, to);
 }
 
-/** HTML per parser write: within one piece, the depth may exceed the limit. */
+/** HTML per parser write. Only between writes is the depth checked. */
 const PIECE = 16 * 1024;
 
 /**
- * Returns whether the HTML nests deeper than `most` levels, as its parser sees it (which closes elements with optional
- * end tags). Linear, unlike that parser on deeper HTML: it shifts an array of open elements at every tag.
+ * True if HTML nests deeper than `most` levels, counted as the sanitizer's parser does, which closes elements that need
+ * no end tag. That parser takes quadratic time for deep HTML, because it shifts an array of open elements at every tag.
  */
 function isDeeperThan(html: string, most: number): boolean {
   let depth = 0;
@@ -235,10 +236,10 @@ function isDeeperThan(html: string, most: number): boolean {
   return deepest > most;
 }
 
-/** Restricts the browser in case something slipped through: only text, styles and inline images. */
+/** If anything slipped through, the browser still loads nothing but styles and inline images. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
-/** Elements for appearance and structure, none of them active. */
+/** Elements for appearance and structure. None is active. */
 const TAGS = [
   ...sanitize.defaults.allowedTags,
   'img',
@@ -251,29 +252,28 @@ const TAGS = [
   'address',
 ];
 
-/** Pure image types: an SVG is a document. */
+/** Formats that are only images. An SVG is a document. */
 const PICTURE = /^image\/(?:png|jpe?g|gif|webp|bmp)$/i;
 const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/=\s]*$/i;
 
-/** Characters of embedded images in a page: one may be referenced any number of times. */
+/** Characters of embedded images in a page, each of which may be used any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
-/** Total pixels of a page, which a browser may decode at once. */
+/** Pixels of a page. A browser may decode all of them at once. */
 const PAGE_POINTS = 10 * MAX_POINTS;
 
 interface PageOptions {
   readonly links?: LinkTarget;
-  /** Called for each remote image. */
   readonly onRemote?: (host: string) => void;
 }
 
-/** Nesting limit, ten times any program's output; beyond it, a page shows only the text of the HTML. */
+/** Levels of nesting, ten times any program's output. */
 const MAX_DEPTH = 1000;
 
 /**
- * Returns a message's HTML as a harmless standalone page: no scripts, handlers, forms, frames, remote images or styles,
- * and no request before the user follows a link. Inline images (`data:`) stay, and embedded ones are inserted, up to 32
- * MiB. All others leave their alternative text. Images above 24 megapixels, beyond ten times that per page, or without
- * readable dimensions are left out. HTML deeper than 1,000 levels is shown as text.
+ * Returns a message's HTML as a harmless page of its own: no scripts, handlers, forms, frames, remote images or styles,
+ * and no request until the user follows a link. Inline images (`data:`) stay and embedded ones are inserted, up to 32
+ * MiB. Other images leave their alternative text. So do images above 24 megapixels, beyond ten times that per page, and
+ * without readable dimensions. HTML deeper than 1,000 levels is shown as text.
  *
  * @param pictures `data:` URIs by Content-ID
  */
@@ -295,7 +295,6 @@ export function safeHtml(
   ].join('\n');
 }
 
-/** Returns the text of the HTML, with its lines. */
 function textOf(html: string): string {
   const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
   const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
@@ -344,7 +343,7 @@ function cleaned(
         pointsLeft -= size;
         return { tagName, attribs: { ...attribs, src: inside } };
       },
-      // In a `picture`: removed, with its sources.
+      // A `source` in a `picture` is removed, but its hosts count.
       source: (tagName, { srcset = '', ...attribs }) => {
         for (const host of remoteHosts({ srcset })) onRemote(host);
         return { tagName, attribs };
@@ -362,7 +361,6 @@ function cleaned(
   });
 }
 
-/** Returns the target of a link, or undefined for none. */
 function linkTo(href: string, links: LinkTarget): string | undefined {
   if (links === null) return href;
   return /^(?:https?|mailto):/i.test(href)
@@ -370,7 +368,7 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
     : undefined;
 }
 
-/** Returns the pixels of an image in a `data:` URI; infinity without readable dimensions. */
+/** Returns infinity if the dimensions cannot be read. */
 function pointsOfPicture(uri: string): number {
   const header = pictureHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;
@@ -391,14 +389,14 @@ function percentDecoded(text: string): string {
   }
 }
 
-/** Limit of counted hosts of remote images. */
+/** Hosts of remote images that are counted. */
 const MAX_HOSTS = 200;
 
-/** Bytes of one embedded image, and of all of them. */
+/** Bytes of one embedded image, and of all of them together. */
 const PICTURE_BYTES = 2 * 1024 * 1024;
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
-/** Returns the HTML of a message as one page with its embedded images; null without HTML. */
+/** Returns the HTML of a message as one page with its embedded images. The page is null without HTML. */
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,
@@ -422,7 +420,7 @@ export async function safePage(
   return { ...counting(html.join('\n'), pictures, links), reason: breach };
 }
 
-/** Returns how many remote images the page of some HTML would omit. */
+/** Counts the remote images that a page of this HTML would leave out. */
 export function remotePictures(html: string): RemotePictures {
   return counting(html, new Map(), null).remote;
 }
@@ -440,7 +438,7 @@ function counting(
   return { page, remote: Object.fromEntries(remote) };
 }
 
-/** Wraps `take`, keeping the bytes of images that a page may reference, up to a limit. */
+/** Wraps `take` to keep the bytes of images that a page may use, up to a limit. */
 function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
   let room = PICTURES_BYTES;
   return (info) => {
@@ -453,7 +451,7 @@ function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
         if (content.size > PICTURE_BYTES || chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
-        // The decoder may reuse its buffer.
+        // The decoder may reuse the buffer of the chunk.
         content.kept?.push(Buffer.from(chunk));
         content.keptBytes += chunk.length;
         return undefined;

@@ -5,26 +5,26 @@ const SPACE = 0x20;
 const EQUALS = 0x3d;
 const NOTHING = Buffer.alloc(0);
 
-/** Decodes a streamed transfer encoding, in linear time and memory. */
+/** Decodes a streamed transfer encoding with linear time and memory. */
 export interface TransferDecoder {
   some(chunk: Buffer): Buffer;
-  /** Returns the remaining bytes; call it once. */
+  /** Returns the last bytes. Call it once. */
   rest(): Buffer;
 }
 
 /**
  * Decodes quoted-printable (RFC 2045 section 6.7). Drops trailing blanks and soft line breaks, and keeps invalid
- * escapes. A carriage return ends a line with or without a line feed, because of other systems' text modes. (libqp
- * takes quadratic time for blanks, and its input is one string.)
+ * escapes. A carriage return ends a line even without a line feed, as in files from other systems. (libqp takes
+ * quadratic time for blanks and reads one string.)
  */
 export class QuotedPrintable implements TransferDecoder {
-  /** An equals sign that may start a soft line break, depending on the rest of the line. */
+  /** After an equals sign, until the line shows whether it is a soft line break. */
   #equals = false;
-  /** A carriage return after that equals sign: the line break ends at the next unrelated byte. */
+  /** After a carriage return that follows that equals sign. The line break ends at the next other byte. */
   #return = false;
-  /** Blanks to drop if the line ends after them. */
+  /** Blanks, dropped if the line ends after them. */
   #blanks: Buffer[] = [];
-  /** The start of an escape: an equals sign, and its first digit. */
+  /** The equals sign and first digit of an escape. */
   readonly #escape: number[] = [];
   #out = Buffer.alloc(0);
   #length = 0;
@@ -35,7 +35,7 @@ export class QuotedPrintable implements TransferDecoder {
   }
 
   rest(): Buffer {
-    // After an equals sign, the end of the text is also a soft line break.
+    // An equals sign at the end of the text is a soft line break as well.
     this.#room(8);
     this.#release();
     return this.#taken();
@@ -77,12 +77,12 @@ export class QuotedPrintable implements TransferDecoder {
     }
   }
 
-  /** True while a decision needs further bytes. */
+  /** True if a decision needs further bytes. */
   get #holds(): boolean {
     return this.#equals || this.#blanks.length > 0 || this.#escape.length > 0;
   }
 
-  /** Writes text and escapes until something must be held back; returns where that is. */
+  /** Decodes until something must be held back. Returns where that is. */
   #plain(chunk: Buffer, from: number): number {
     // Blanks held back from earlier pieces may have filled the buffer.
     if (this.#out.length - this.#length < chunk.length - from) this.#room(chunk.length - from);
@@ -117,7 +117,7 @@ export class QuotedPrintable implements TransferDecoder {
     return at;
   }
 
-  /** The line has not ended: writes the held-back bytes. */
+  /** Writes held-back bytes, since the line has not ended. */
   #keepBlanks(): void {
     if (this.#equals) this.#emit(EQUALS);
     this.#equals = false;
@@ -125,7 +125,7 @@ export class QuotedPrintable implements TransferDecoder {
     this.#blanks = [];
   }
 
-  /** Adds a byte of text without soft line breaks, and decodes escapes. */
+  /** Adds a byte outside soft line breaks, and decodes escapes. */
   #emit(byte: number): void {
     const [, first] = this.#escape;
     const value = hexDigit(byte);
@@ -143,7 +143,7 @@ export class QuotedPrintable implements TransferDecoder {
     else this.#write(byte);
   }
 
-  /** Writes an invalid escape unchanged. */
+  /** Writes an invalid escape as it is. */
   #release(): void {
     for (const byte of this.#escape) this.#write(byte);
     this.#escape.length = 0;
@@ -154,7 +154,6 @@ export class QuotedPrintable implements TransferDecoder {
     this.#out[this.#length++] = byte;
   }
 
-  /** Makes room for this many bytes beyond the held-back ones. */
   #room(bytes: number): void {
     const larger = Buffer.allocUnsafe(this.#length + bytes + 64);
     this.#out.copy(larger, 0, 0, this.#length);
@@ -169,7 +168,6 @@ export class QuotedPrintable implements TransferDecoder {
   }
 }
 
-/** Decodes complete quoted-printable text. */
 export function decodeQuotedPrintable(text: Buffer): Buffer {
   const decoder = new QuotedPrintable();
   return Buffer.concat([decoder.some(text), decoder.rest()]);
@@ -183,37 +181,36 @@ function hexDigit(byte: number): number {
 
 const DIGIT = 1;
 const BLANK = 2;
-/** Kind of each byte in base64. */
 const BASE64 = new Uint8Array(256);
 for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
   BASE64[sign.charCodeAt(0)] = DIGIT;
 for (const sign of '\r\n\t ') BASE64[sign.charCodeAt(0)] = BLANK;
 
-/** Bytes of a line that determine its kind. */
+/** Bytes of a line that decide what it is. */
 const LINE_BYTES = 1024;
 const HELD_BYTES = 64 * 1024;
 
 /**
- * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, except lines of prose: a line after the padding, or
- * one of words rather than damage, is text appended by others, such as a mailing list's footer. A body that starts with
- * prose was never encoded and stays unchanged.
+ * Decodes base64 (RFC 2045 section 6.8). Skips invalid characters, but not lines of prose: a line after the padding, or
+ * one of words rather than damage, is text that others appended, such as the footer of a mailing list. A body that
+ * starts with prose was never encoded and stays unchanged.
  */
 export class Base64 implements TransferDecoder {
-  /** The start of a line. */
+  /** The unfinished last line. */
   #line: Buffer = NOTHING;
-  /** Digits of an incomplete group of four. */
+  /** Digits of an unfinished group of four. */
   #carry = '';
   #state: 'start' | 'digits' | 'padded' | 'text' | 'raw' = 'start';
   #wasPadded = false;
   #isWordless = true;
-  /** First lines that may be text before the encoded bytes, or show that nothing is encoded. */
+  /** First lines, which may be text before base64, or show that nothing is encoded. */
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** End of the decoded lines already checked for prose. */
+  /** Decoded bytes up to here were already checked for prose. */
   #judged = 0;
   #out: Buffer[] = [];
 
-  /** @param behind receives the text after the encoded bytes */
+  /** @param behind receives text after the encoded bytes */
   constructor(private readonly behind: (text: Buffer) => void) {}
 
   some(chunk: Buffer): Buffer {
@@ -245,7 +242,7 @@ export class Base64 implements TransferDecoder {
     return more === undefined ? only : Buffer.concat(this.#out);
   }
 
-  /** Decides the state by the next non-empty line; returns where to continue. */
+  /** Decides by the next line that is not empty. Returns where to continue. */
   #judge(bytes: Buffer, from: number): number {
     const isPadded = this.#state === 'padded';
     let at = from;
@@ -275,13 +272,13 @@ export class Base64 implements TransferDecoder {
     if (this.#heldBytes > HELD_BYTES) this.#release();
   }
 
-  /** Releases everything unchanged: nothing is encoded. */
+  /** Writes everything unchanged, since nothing is encoded. */
   #release(): void {
     this.#state = 'raw';
     this.#out.push(...this.#held.splice(0));
   }
 
-  /** Passes lines of text on; returns where base64 continues. */
+  /** Passes on lines of text. Returns where base64 continues. */
   #text(bytes: Buffer, from: number): number {
     let at = from;
     while (at < bytes.length && (this.#wasPadded || !isMoreBase64(lineAt(bytes, at))))
@@ -291,7 +288,7 @@ export class Base64 implements TransferDecoder {
     return at;
   }
 
-  /** Decodes up to the padding or a line of prose; returns where to continue. */
+  /** Decodes up to the padding or a line of prose. Returns where to continue. */
   #digits(bytes: Buffer, start: number): number {
     let from = start;
     let at = from;
@@ -329,7 +326,7 @@ export class Base64 implements TransferDecoder {
     return this.#carry.length === 3 || (this.#carry.length === 2 && ends);
   }
 
-  /** @param digits number of digits among the bytes; NaN if there are other characters */
+  /** @param digits how many of the bytes are digits, or NaN if any is not */
   #take(bytes: Buffer, digits: number): void {
     if (bytes.length === 0) return;
     const text = bytes.toString('latin1');
@@ -344,18 +341,18 @@ export class Base64 implements TransferDecoder {
   }
 }
 
-/** Returns false for a first line of words or markup, or of an impossible length. */
+/** False if a first line has words or markup, or no possible length. */
 function mayBeBase64(line: string): boolean {
   const text = line.trim();
   return !/[ \t<]/.test(text) && !isProse(text) && (text.length % 4 !== 1 || text.length > 60);
 }
 
-/** Returns whether a line has three words, or three consecutive characters that are not base64. */
+/** True for three words, and for three consecutive characters that are not base64. */
 function isProse(line: string): boolean {
   return line.trim().split(/[ \t]+/).length > 2 || /[^\sA-Za-z0-9+/=]{3}/.test(line);
 }
 
-/** Returns whether a line is more base64, as some programs encode in pieces. A short word is not a piece. */
+/** True if a line is base64 again, since some programs encode in pieces. A short word is not a piece. */
 function isMoreBase64(line: string): boolean {
   const text = line.trim();
   const isWhole = text.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(text);
@@ -364,17 +361,17 @@ function isMoreBase64(line: string): boolean {
 
 const BEGIN = /^begin [0-7]{3,4} +(\S.*)$/;
 
-/** Finds uuencoded files (POSIX uuencode) in text: from a "begin" line, followed by a data line, to "end". */
+/** Finds uuencoded files (POSIX uuencode) in text, from a "begin" line that a data line follows to "end". */
 export class Uuencoded {
   #rest: Buffer = NOTHING;
   #isInFile = false;
 
   constructor(
     private readonly parts: {
-      /** Text before, between and after the files. */
+      /** Receives text outside the files. */
       text(bytes: Buffer): void;
       file(name: string): void;
-      /** Bytes of the last file. */
+      /** Receives bytes of the last file. */
       bytes(bytes: Buffer): void;
     },
   ) {}
@@ -389,7 +386,7 @@ export class Uuencoded {
     this.#read(this.#rest, this.#rest.length, true);
   }
 
-  /** Returns the start of the bytes that must wait. */
+  /** Returns where the bytes start that must wait. */
   #read(bytes: Buffer, end: number, final: boolean): number {
     let at = 0;
     while (at < end) {
@@ -424,7 +421,7 @@ export class Uuencoded {
   }
 }
 
-/** Returns the start of the next possible "begin" line, or the end. */
+/** Returns where the next line starts that may be a "begin" line, or `end`. */
 function beginLine(bytes: Buffer, from: number, end: number): number {
   for (let at = bytes.indexOf('begin ', from); ; at = bytes.indexOf('begin ', at + 1)) {
     if (at < 0 || at >= end) return end;
@@ -436,7 +433,7 @@ function isUuLine(line: string): boolean {
   return line.trim() !== '' && decodeUuLine(line.trim()) !== null;
 }
 
-/** Decodes a line, whose trailing blanks may be lost; null if invalid. */
+/** Decodes a line, whose trailing blanks may be lost. Null if it is invalid. */
 function decodeUuLine(line: string): Buffer | null {
   const length = (line.charCodeAt(0) - SPACE) & 0x3f;
   if (line === '') return NOTHING;
@@ -453,13 +450,13 @@ function decodeUuLine(line: string): Buffer | null {
   return bytes.subarray(0, length);
 }
 
-/** Returns the start of the last line, or the end if that line is too long to wait for. */
+/** Returns where the last line starts, or the end of the bytes if that line is too long to wait for. */
 function endOfLines(bytes: Buffer): number {
   const start = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
   return bytes.length - start > LINE_BYTES ? bytes.length : start;
 }
 
-/** Returns the start of a byte's line; -1 if it is too far away. */
+/** Returns where the line of a byte starts, or -1 if that is too far away. */
 function lineStart(bytes: Buffer, at: number): number {
   const before = Math.max(0, at - LINE_BYTES);
   const near = bytes.subarray(before, at);
@@ -467,7 +464,6 @@ function lineStart(bytes: Buffer, at: number): number {
   return start === 0 && before > 0 ? -1 : before + start;
 }
 
-/** Returns the start of a line, without its line end. */
 function lineAt(bytes: Buffer, at: number): string {
   const text = bytes.toString('latin1', at, Math.min(bytes.length, at + LINE_BYTES));
   return text.slice(0, text.search(/[\r\n]|$/));
