@@ -21,7 +21,7 @@ export class Orders {
     this.store.putDocument('order', order.id, order);
   }
 
-  /** Returns a mailbox of the user's orders; null if missing or of another user. */
+  /** Returns the mailbox if one of the user's orders has it. */
   mailboxOfUser(resourceId: string, userId: string): Mailbox | null {
     const mailbox = this.store.mailboxes.get(resourceId);
     if (mailbox === undefined) return null;
@@ -42,7 +42,7 @@ const standingRecord = z.object({
 type Standing = z.infer<typeof standingRecord>;
 type MailboxStatus = Standing['status'];
 
-/** Data of the account panel about a mailbox: creation time and suspension. */
+/** What the account panel knows about a mailbox: when it was created, and whether it is suspended. */
 export class Standings {
   readonly #byMailbox = new Map<string, Standing>();
 
@@ -55,7 +55,7 @@ export class Standings {
     }
   }
 
-  /** Returns a mailbox's standing; an unknown mailbox is active and created now. */
+  /** A mailbox without a record is active and created now. */
   of(mailbox: Mailbox): Standing {
     const known = this.#byMailbox.get(mailbox.resourceId);
     if (known !== undefined) return known;
@@ -79,16 +79,16 @@ export class Standings {
 }
 
 /**
- * The scope of a bearer token. The two APIs have separate tokens. A mailbox token belongs to one order, and may be
+ * What a bearer token may access. The two APIs have separate tokens. A mailbox token belongs to one order and may be
  * limited to some of its mailboxes. A platform token belongs to a user and covers that user's orders.
  */
 const tokenRecord = z.discriminatedUnion('surface', [
   z.object({
     surface: z.literal('mailbox'),
     orderId: z.string(),
-    /** Resource ids, or null for all mailboxes of the order. */
+    /** Resource ids, or null for every mailbox of the order. */
     mailboxes: z.array(z.string()).nullable(),
-    /** Milliseconds since the epoch, or null. */
+    /** Milliseconds since the epoch. */
     expiresAt: z.number().nullable(),
     revokedAt: z.number().nullable(),
   }),
@@ -105,7 +105,7 @@ export type PlatformToken = Extract<Token, { surface: 'platform' }>;
 
 const KIND = 'token';
 
-/** Tokens by the SHA-256 of their secret, so that a state file contains no usable one. */
+/** Tokens are stored by the SHA-256 of their secret, so that a state file contains no usable one. */
 export class Tokens {
   readonly #byHash = new Map<string, Token>();
 
@@ -131,7 +131,7 @@ export class Tokens {
     return true;
   }
 
-  /** Returns the valid token of an `Authorization` header for an API; null means 401. */
+  /** Returns the token in an `Authorization` header if it is valid for this API. */
   authorize<S extends Token['surface']>(
     header: string | undefined,
     surface: S,
@@ -147,7 +147,6 @@ export class Tokens {
   }
 }
 
-/** Returns whether a token covers a mailbox of its order: any, unless limited to some. */
 export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
   if (mailbox.orderId !== orderId) return false;
   return mailboxes === null || mailboxes.includes(mailbox.resourceId);

@@ -9,9 +9,9 @@ import { demoError } from './errors.ts';
 
 const STARTUP_MS = 60_000;
 const BETWEEN_TRIES_MS = 20;
-/** Characters of a log shown in an error. */
+/** Characters of a log that an error shows. */
 const SHOWN = 400;
-/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that the port stays free. */
+/** Below Linux's ports for outgoing connections (net.ipv4.ip_local_port_range), so that a port stays free. */
 const LASTING = { from: 20_000, below: 32_000 };
 const run = promisify(execFile);
 
@@ -20,16 +20,16 @@ interface RunOptions {
   readonly gid?: number;
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Aborts programs started by `run`. */
+  /** Aborts programs that `run` started. */
   readonly signal?: AbortSignal;
 }
 
-/** Child processes of a server, ended together with it. */
+/** Child processes of a server, which end together with it. */
 export class Children {
   readonly #running: ChildProcess[] = [];
   #isStopped = false;
 
-  /** @param folder for their files, removed on stop; a short path, because it contains sockets */
+  /** @param folder for their files, removed by `stop`. Its path must be short, because it contains sockets */
   constructor(
     readonly folder: string,
     private readonly options: RunOptions = {},
@@ -41,15 +41,15 @@ export class Children {
     const log = openSync(this.#logOf(program), 'a');
     const { signal: _, ...options } = this.options;
     const child = spawn(program, args, { ...options, stdio: ['ignore', log, log] });
-    // The child has its own descriptor.
+    // The child has a descriptor of its own.
     closeSync(log);
-    // It could not start, and will never respond.
+    // A program that cannot start is noticed because it never responds.
     child.on('error', () => undefined);
     this.#running.push(child);
     return child;
   }
 
-  /** Runs a program to its end, and returns its output. @throws demo-server-ended if it fails */
+  /** Runs a program and returns its output. @throws demo-server-ended if it fails */
   async run(program: string, ...args: readonly string[]): Promise<string> {
     try {
       return (await run(program, args, this.options)).stdout;
@@ -77,7 +77,7 @@ export class Children {
     return this.until(program, () => isListening(port));
   }
 
-  /** Kills all processes, since nothing needs to be kept, and removes the folder. */
+  /** Kills all processes and removes their files. Nothing needs to be kept. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#running.map(killed));
@@ -101,16 +101,16 @@ export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid === undefined || exitCode !== null || signalCode !== null;
 }
 
-/** Kills a process, and resolves when it has ended. */
+/** Resolves when the process has ended. */
 export async function killed(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  // SIGQUIT makes PostgreSQL remove its shared memory.
+  // PostgreSQL removes its shared memory after SIGQUIT.
   child.kill(path.basename(child.spawnfile) === 'postgres' ? 'SIGQUIT' : 'SIGKILL');
   await gone;
 }
 
-/** Returns a free port not used for outgoing connections, so that a restarted server finds it free. */
+/** Returns a port that a restarted server will find free, since outgoing connections never use it. */
 export async function lastingPort(): Promise<number> {
   for (;;) {
     const port = randomInt(LASTING.from, LASTING.below);

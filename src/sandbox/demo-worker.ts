@@ -9,28 +9,27 @@ import { demoError } from './errors.ts';
 const lineShape = z.looseObject({
   msg: z.string(),
   account: z.string().optional(),
-  /** Messages found and requests made by a run. */
+  /** What a run found and requested. */
   ...{ added: z.int().optional(), requests: z.int().optional() },
 });
 const PROGRAM = 'mailkeep fleet worker';
-/** Characters of the last output shown in an error. */
+/** Characters of the last output that an error shows. */
 const SHOWN = 400;
 
-/** Runs `mailkeep fleet worker` as a child process and reads its log. */
 export class DemoWorker {
-  /** Times at which it opened each account's archive, milliseconds since the epoch. */
+  /** When it opened each account's archive, in milliseconds since the epoch. */
   readonly open = new Map<string, number>();
-  /** Accounts synced completely at least once. */
+  /** Accounts that were synced completely at least once. */
   readonly mirrored = new Set<string>();
-  /** Runs without new mail, and their requests. */
+  /** Runs that found no new mail, and the requests that they made. */
   readonly quiet = { runs: 0, requests: 0 };
-  /** Resident memory in bytes at the session's start, before it opened any archive. */
+  /** Resident memory in bytes when the session started, before any archive was open. */
   emptyBytes = 0;
   readonly #child: ChildProcess;
   readonly #read: Promise<void>;
   #last = '';
 
-  /** @param dir the node's folder, with its configuration @param now returns milliseconds since the epoch */
+  /** @param dir the node's directory, with its configuration @param now returns milliseconds since the epoch */
   constructor(
     dir: string,
     env: Readonly<Record<string, string | undefined>>,
@@ -59,13 +58,13 @@ export class DemoWorker {
     }
   }
 
-  /** Kills it like a power cut; resolves when all its output was read. */
+  /** Kills it as a power cut would. Resolves when all its output has been read. */
   async kill(): Promise<void> {
     await killed(this.#child);
     await this.#read;
   }
 
-  /** Resident memory in bytes; 0 without /proc. */
+  /** In bytes, or 0 on systems without /proc. */
   get residentBytes(): number {
     try {
       const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');

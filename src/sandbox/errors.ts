@@ -1,6 +1,6 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** Errors of the sandbox's set-up. Exit code 2, except `sandbox-source-changed`, which affects one request. */
+/** Errors in setting up the sandbox have exit code 2. `sandbox-source-changed` affects one request only. */
 export const serviceError = defineErrors({
   usage: {
     'sandbox-seed-unreadable': ({ path, reason }: { path: string; reason: string }) =>
@@ -22,10 +22,10 @@ export const serviceError = defineErrors({
 
 const afterLog = (log: string): string => (log === '' ? '' : ` Its log ends with:\n${log}`);
 
-/** Errors of the demo, which never affect the user's own data. */
+/** The demo never affects the user's own data. */
 export const demoError = defineErrors({
   config: {
-    /** `packages` are Debian's. */
+    /** `packages` are those of Debian. */
     'demo-programs-missing': (f: { programs: readonly string[]; packages: readonly string[] }) => [
       `The demo starts PostgreSQL and RadosGW, of which these programs cannot be found: ${f.programs.join(', ')}.`,
       `On Debian: apt-get install ${f.packages.join(' ')}`,

@@ -5,35 +5,33 @@ import { type Random, randomFrom } from './generated-mail.ts';
 import type { RateBlock, ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
-/** Which requests a fault affects, and how often. */
 const target = {
-  /** Operation id; `*` for all. */
+  /** Id of an operation, or `*` for all. */
   operation: z.string().default('*'),
-  /** Share of affected requests, drawn from a seed. */
+  /** Share of requests to affect, from 0 to 1. Drawn with the sandbox's seed. */
   probability: z.number().min(0).max(1).optional(),
-  /** Numbers of affected requests, counted from 1 since the rule was added. */
+  /** Which requests to affect, counted from 1 since the rule was added. */
   schedule: z.array(z.int().min(1)).optional(),
-  /** Affects every n-th request. */
   every: z.int().min(1).optional(),
-  /** The rule ends after this many hits. */
+  /** Number of hits after which the rule ends. */
   times: z.int().min(1).optional(),
 };
 
 const mailboxChange = {
-  /** Resource id or address; default: the request's mailbox. */
+  /** Resource id or address. Default: the mailbox of the request. */
   mailbox: z.string().optional(),
-  /** Folder path; default: the request's folder. */
+  /** Path. Default: the folder of the request. */
   folder: z.string().optional(),
   ...target,
 };
 
 /**
- * A fault rule. Without probability, schedule or every it affects all requests of its operation. `arrive`, `move`,
- * `vanish` and `renumber` change the mailbox right after a response was created: the next page shows a different
+ * A fault rule. Without probability, schedule or every, it affects all requests of its operation. `arrive`, `move`,
+ * `vanish` and `renumber` change the mailbox just after a response was created, so that the next page shows a different
  * folder.
  */
 const faultRule = z.discriminatedUnion('kind', [
-  /** An error in the API's envelope; `retryAfter` in seconds. */
+  /** An error in the API's envelope. `retryAfter` is in seconds. */
   z.object({
     kind: z.literal('status'),
     status: z.literal([400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504]),
@@ -41,53 +39,49 @@ const faultRule = z.discriminatedUnion('kind', [
     retryAfter: z.number().min(0).optional(),
     ...target,
   }),
-  /** Executes the operation but responds with status 202: asynchronous completion. */
+  /** Runs the operation, but responds with 202 as if it completed later. */
   z.object({ kind: z.literal('accepted'), ...target }),
-  /** Closes the connection without a response. */
   z.object({ kind: z.literal('close'), ...target }),
   /**
-   * Truncates the body. `declared`: full Content-Length, then the connection breaks. `chunked`: no length, then the
-   * connection breaks. `silent`: a clean end, detectable only by the size.
+   * Truncates the body. `declared` sends the full Content-Length and then breaks the connection. `chunked` sends no
+   * length and breaks the connection. `silent` ends cleanly, so that only the size reveals it.
    */
   z.object({
     kind: z.literal('cut'),
     mode: z.enum(['declared', 'chunked', 'silent']).default('declared'),
-    /** Share of the body sent. */
+    /** Share of the body to send. */
     keep: z.number().min(0).max(1).default(0.5),
     ...target,
   }),
-  /** Sends the body in pieces over this time. */
+  /** Spreads the body over this time. */
   z.object({ kind: z.literal('slow'), overMs: z.int().min(1).default(1000), ...target }),
-  /** Sends invalid JSON with a JSON content type. */
   z.object({ kind: z.literal('broken-json'), ...target }),
-  /** Sends a maintenance page with status 200. */
+  /** Responds with a maintenance page and status 200. */
   z.object({ kind: z.literal('html-page'), ...target }),
-  /** Adds this to `pagination.total`. */
+  /** Added to `pagination.total`. */
   z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
-  /** Adds this to every `size` in a listing. */
+  /** Added to each `size` in a listing. */
   z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
-  /** Adds new mail. */
   z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
-  /** Moves messages: the newest, or those in `uids`. */
+  /** Moves the messages in `uids`, or else the newest one. */
   z.object({
     kind: z.literal('move'),
     uids: z.array(z.int().min(1)).optional(),
     to: z.string(),
     ...mailboxChange,
   }),
-  /** Deletes messages: the newest, or those in `uids`. */
+  /** Deletes the messages in `uids`, or else the newest one. */
   z.object({
     kind: z.literal('vanish'),
     uids: z.array(z.int().min(1)).optional(),
     ...mailboxChange,
   }),
-  /** Recreates the folder: the same messages get new uids from `firstUid` on. */
+  /** Numbers the messages again from `firstUid`, as if the folder had been recreated. */
   z.object({ kind: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...mailboxChange }),
 ]);
 type FaultRule = z.output<typeof faultRule>;
 export type FaultInput = z.input<typeof faultRule>;
 type MailboxFault = Extract<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
-/** Faults of the response itself. */
 export type ReplyFault = Exclude<FaultRule, MailboxFault>;
 
 interface StruckFaults {
@@ -95,7 +89,7 @@ interface StruckFaults {
   readonly ofMailbox: readonly MailboxFault[];
 }
 
-/** The active fault rules. Draws come from a seed, so that a run is reproducible. */
+/** The active fault rules. Draws use the sandbox's seed, so that a run can be repeated. */
 export class Faults {
   readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
   readonly #random: Random;
@@ -114,7 +108,6 @@ export class Faults {
     return id;
   }
 
-  /** Returns the rules with their numbers of checks and hits. */
   list() {
     return this.#active.map((fault) => ({ ...fault }));
   }
@@ -123,7 +116,7 @@ export class Faults {
     this.#active.length = 0;
   }
 
-  /** Returns the faults of a request, oldest rule first. @throws Refusal for a status rule */
+  /** Returns the faults of a request, the oldest rule first. @throws Refusal for a rule of kind `status` */
   strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
     const struck: FaultRule[] = [];
@@ -151,7 +144,7 @@ function isMailboxFault(rule: FaultRule): rule is MailboxFault {
   return ['arrive', 'move', 'vanish', 'renumber'].includes(rule.kind);
 }
 
-/** Adds new mail to a folder, received now, and notifies webhooks. @returns its uid */
+/** Adds new mail to a folder and notifies webhooks. @returns its uid */
 export function deliver(
   service: ServiceState,
   mailbox: Mailbox,
@@ -166,9 +159,9 @@ export function deliver(
 }
 
 /**
- * Changes a mailbox behind a client's back; ignores missing mailboxes and folders.
+ * Changes a mailbox behind a client's back. Does nothing if the mailbox or folder is missing.
  *
- * @param of the request's subject, the default for faults without one
+ * @param of mailbox and folder of the request, for faults that name none
  */
 export function applyMailboxFault(
   service: ServiceState,
@@ -218,7 +211,7 @@ function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
   );
 }
 
-/** A line of the log, without addresses, subjects or tokens. */
+/** Has no addresses, subjects or tokens. */
 interface LoggedRequest {
   readonly at: string;
   readonly operation: string;
@@ -236,7 +229,7 @@ export class RequestLog {
   readonly #last: LoggedRequest[] = [];
   #next = 0;
 
-  /** Starts timing a request. Call the returned function once with the status: it counts and logs the request. */
+  /** Starts to time a request. The returned function logs it with its status; call it once. */
   begin(
     request: Pick<LoggedRequest, 'operation' | 'method' | 'path'>,
     now: () => number,
@@ -249,8 +242,8 @@ export class RequestLog {
   }
 
   /**
-   * Returns the counts of answered requests, without the control endpoint. Status `0` means deliberately closed or
-   * truncated; outcomes are `operation status`, such as `getMessageSource 429`.
+   * Counts answered requests, except those to the control endpoint. A status of 0 means that a fault broke the
+   * connection. Outcomes are an operation and a status, such as `getMessageSource 429`.
    */
   counts() {
     let total = 0;
@@ -265,7 +258,7 @@ export class RequestLog {
     return { total, byOperation, byStatus, byOutcome: Object.fromEntries(this.#outcomes) };
   }
 
-  /** Returns the last requests, oldest first. */
+  /** Oldest first. */
   last(): LoggedRequest[] {
     return this.#last.length < KEPT
       ? [...this.#last]
@@ -291,7 +284,7 @@ type RateDecision =
   | { readonly allowed: true }
   | { readonly allowed: false; readonly retryAfterSeconds: number };
 
-/** Allows `limit` requests in any 60 seconds per key (a token, an address), with an exact sliding window. */
+/** Allows `limit` requests per key (a token, an address) in any 60 seconds. */
 export class RateWindow {
   readonly #rings = new Map<string, { readonly times: Float64Array; next: number }>();
 
@@ -300,7 +293,7 @@ export class RateWindow {
     private readonly windowMs = 60_000,
   ) {}
 
-  /** Counts a request, unless the limit is reached. */
+  /** Counts a request unless the limit is reached. */
   take(key: string, now: number): RateDecision {
     let ring = this.#rings.get(key);
     if (ring === undefined) {
@@ -314,15 +307,15 @@ export class RateWindow {
     return { allowed: true };
   }
 
-  /** Returns the seconds until a request is allowed; 0 for now. */
+  /** Returns the seconds until a request is allowed, or 0. */
   freeInSeconds(key: string, now: number): number {
     const ring = this.#rings.get(key);
-    // The next slot contains the time of the request `limit` requests ago.
+    // Holds the time of the request that was made `limit` requests ago.
     const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
     return Math.max(0, Math.ceil((oldest + this.windowMs - now) / 1000));
   }
 
-  /** Returns the number of requests allowed now. Scans the whole window: slow for large limits. */
+  /** Returns how many requests are allowed now. Slow for large limits, because it scans the whole window. */
   remaining(key: string, now: number): number {
     const times = this.#rings.get(key)?.times;
     if (times === undefined) return this.limit;
@@ -334,11 +327,11 @@ export class RateWindow {
 
 export interface RateAnswer {
   readonly allowed: boolean;
-  /** The address is blocked for a while because it ignored the limit. */
+  /** True while the address is blocked because it ignored the limit. */
   readonly blocked: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** Seconds until the next allowed request; 0 for now. */
+  /** Seconds until a request is allowed, or 0. */
   readonly retryAfter: number;
 }
 
@@ -347,12 +340,12 @@ interface Offender {
   blockedUntil: number;
 }
 
-/** Limits requests per minute, and blocks addresses that continue despite refusals. */
+/** Limits requests per minute. Blocks addresses that ignore refusals. */
 export class RequestRate {
   readonly #window: RateWindow;
   readonly #offenders = new Map<string, Offender>();
 
-  /** @param block null for no blocking */
+  /** @param block null never blocks */
   constructor(
     perMinute: number,
     private readonly block: RateBlock | null,
@@ -360,16 +353,16 @@ export class RequestRate {
     this.#window = new RateWindow(perMinute);
   }
 
-  /** Returns the remaining seconds of an address's block, or 0. Does not extend the block. */
+  /** Returns the seconds for which an address is still blocked, or 0. */
   blockedFor(address: string, now: number): number {
     const until = this.#offenders.get(address)?.blockedUntil ?? 0;
     return Math.max(0, Math.ceil((until - now) / 1000));
   }
 
   /**
-   * Counts a request of an address; a blocked one does not extend the block.
+   * Counts a request. A request of a blocked address does not extend the block.
    *
-   * @param key what the limit applies to, such as a token; default: the address
+   * @param key what the limit applies to, such as a token. Default: the address
    */
   take(address: string, now: number, key = address): RateAnswer {
     const { limit } = this.#window;
@@ -385,7 +378,7 @@ export class RequestRate {
         allowed: true,
         blocked: false,
         limit,
-        // Computed on demand: it scans the whole window.
+        // A getter, because computing it scans the whole window.
         get remaining() {
           return window.remaining(key, now);
         },
@@ -397,7 +390,7 @@ export class RequestRate {
     return { allowed: false, blocked: started > 0, limit, remaining: 0, retryAfter };
   }
 
-  /** Counts a refusal. @returns the seconds of the block it starts, or 0 */
+  /** Returns the seconds for which this refusal blocks the address, or 0. */
   #refused(address: string, now: number): number {
     if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };

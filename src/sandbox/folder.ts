@@ -3,23 +3,23 @@ import type { SortField } from '../service/surface.ts';
 
 export interface Entry {
   readonly uid: number;
-  /** Number of its source in the store. */
+  /** Number of the source in the store. */
   readonly source: number;
   readonly flags: FlagSet;
 }
 
-/** Facts that need the source, read on demand. */
+/** Facts for which the source must be read. */
 export interface SourceFacts {
   size(source: number): number;
   received(source: number): number;
 }
 
-/** The messages of a folder, ascending by uid. Uids only grow, so messages are always appended. */
+/** The messages of a folder, in the order of their uids. A new message always has the highest uid. */
 export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;
   #unread = 0;
-  /** Positions sorted by date or size, until the folder changes. */
+  /** Order by date or size, forgotten when the folder changes. */
   readonly #sorted = new Map<SortField, Uint32Array>();
 
   constructor(
@@ -36,17 +36,17 @@ export class Folder {
     return this.#unread;
   }
 
-  /** The uid of the next message; never used before in this folder. */
+  /** Never used before in this folder. */
   get nextUid(): number {
     return this.#nextUid;
   }
 
-  /** The highest uid, or 0 in an empty folder. */
+  /** 0 in an empty folder. */
   get lastUid(): number {
     return this.#entries.at(-1)?.uid ?? 0;
   }
 
-  /** Appends a message with a uid of at least `nextUid`. */
+  /** @param uid at least `nextUid` */
   append(uid: number, source: number, flags: FlagSet): void {
     if (uid < this.#nextUid) throw new RangeError(`uid ${uid} was handed out before`);
     this.#entries.push({ uid, source, flags });
@@ -55,7 +55,7 @@ export class Folder {
     this.#sorted.clear();
   }
 
-  /** Prevents reuse of uids below `nextUid`. */
+  /** Makes sure that no uid below `nextUid` is used again. */
   reserve(nextUid: number): void {
     this.#nextUid = Math.max(this.#nextUid, nextUid);
   }
@@ -65,7 +65,7 @@ export class Folder {
     return entry?.uid === uid ? entry : null;
   }
 
-  /** Removes a message. @returns its source number, or null if it does not exist */
+  /** @returns the number of the source, or null if the message does not exist */
   remove(uid: number): number | null {
     const entry = this.get(uid);
     if (entry === null) return null;
@@ -92,13 +92,16 @@ export class Folder {
     return true;
   }
 
-  /** Removes all messages and resets the uids, as if the folder was recreated. */
+  /** Removes all messages and resets the uids, as if the folder had been recreated. */
   renumber(firstUid: number): readonly Entry[] {
     this.#nextUid = firstUid;
     return this.clear();
   }
 
-  /** Returns a page in sort order, ties by uid. Sorting by date or size reads every source's facts after a change. */
+  /**
+   * Returns a page in sort order, with ties by uid. After a change, sorting by date or size reads facts of every
+   * source.
+   */
   page(
     sort: SortField,
     descending: boolean,
@@ -119,12 +122,11 @@ export class Folder {
     return out;
   }
 
-  /** Counts messages with `low <= uid <= high`. */
   countBetween(low: number, high: number): number {
     return this.#lowerBound(high + 1) - this.#lowerBound(low);
   }
 
-  /** Returns entries of a uid range, ascending, without the first `skip`. */
+  /** Returns entries of a uid range in order, without the first `skip`. */
   between(low: number, high: number, skip: number, limit: number): Entry[] {
     const start = this.#lowerBound(low) + skip;
     return this.#entries.slice(start, Math.min(start + limit, this.#lowerBound(high + 1)));
@@ -134,7 +136,7 @@ export class Folder {
     return this.#entries.values();
   }
 
-  /** Returns the first position with at least this uid. */
+  /** Returns the first position with this uid or a higher one. */
   #lowerBound(uid: number): number {
     let low = 0;
     let high = this.#entries.length;

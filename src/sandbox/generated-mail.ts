@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import iconv from 'iconv-lite';
 import { LANGUAGES, type Language } from './languages.ts';
 
-/** A seeded random generator, identical on all machines and versions: sfc32 (PractRand), 128 bits of state. */
+/** A seeded random generator (sfc32 from PractRand, 128 bits of state) with the same numbers on every machine. */
 export class Random {
   #a: number;
   #b: number;
@@ -55,13 +55,13 @@ export class Random {
   }
 }
 
-/** Returns an independent generator for each purpose of a seed. */
+/** Returns a generator that is independent of those for other purposes. */
 export function randomFrom(seed: number, purpose: string): Random {
   const hash = createHash('sha256').update(`${seed}/${purpose}`).digest();
   return new Random(hash.readInt32LE(0), hash.readInt32LE(4), hash.readInt32LE(8));
 }
 
-/** Returns a cheap generator for the n-th item of a seed, for random access. */
+/** Returns a generator for the item at an index, without creating those before it. */
 function randomAt(seed: number, index: number, salt: number): Random {
   return new Random(
     Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + salt,
@@ -85,7 +85,6 @@ function filled(template: string, language: Language, random: Random): string {
   });
 }
 
-/** Returns the paragraphs of a body, from greeting to name. */
 function paragraphs(language: Language, random: Random, signer: string): string[] {
   const out = [random.pick(language.greetings)];
   const count = 1 + random.below(4);
@@ -99,7 +98,7 @@ function paragraphs(language: Language, random: Random, signer: string): string[
   return out;
 }
 
-/** Returns paragraphs as plain text, with lines of about 72 characters. */
+/** Wraps lines at about 72 characters. */
 function asText(blocks: readonly string[]): string {
   return `${blocks.map(wrapped).join('\r\n\r\n')}\r\n`;
 }
@@ -134,11 +133,11 @@ interface HtmlParts {
   readonly blocks: readonly string[];
   /** Content-ID of an image at the end. */
   readonly pictureId: string | null;
-  /** Targets of links and sources of images, as in newsletters. */
+  /** Links, as in newsletters. */
   readonly links: readonly string[];
 }
 
-/** Returns the same as HTML, with the redundant markup of typical programs. */
+/** Returns the same text as HTML, with the redundant markup of typical programs. */
 function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   const body = blocks.map(
     (block) =>
@@ -168,7 +167,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** An attachment. The same number gives the same bytes, so that a forwarded document is identical. */
+/** An attachment. A number always gives the same bytes, so that a forwarded document is identical. */
 interface Document {
   readonly filename: string;
   readonly contentType: string;
@@ -177,7 +176,7 @@ interface Document {
 
 const DOCUMENT_SALT = 7;
 
-/** Returns a document by number: mostly PDFs and tables, some images, archives and large files. */
+/** Mostly PDFs and tables, also images, archives and large files. */
 export function documentAt(seed: number, number: number): Document {
   const random = randomAt(seed, number, DOCUMENT_SALT);
   const kind = random.below(100);
@@ -198,7 +197,7 @@ export function documentAt(seed: number, number: number): Document {
   };
 }
 
-/** Returns the signature image shared by a company's people. */
+/** Colleagues share this image. */
 function signaturePicture(seed: number, company: number): Document {
   return picture('logo.png', randomAt(seed, company, DOCUMENT_SALT + 1), 24 + (company % 5) * 8);
 }
@@ -249,7 +248,7 @@ function pdf(random: Random, number: number): Document {
   };
 }
 
-/** Returns a greyscale PNG with uncompressed pixels, so that zlib versions do not change its bytes. */
+/** Returns a greyscale PNG. Its pixels are not compressed, so that its bytes do not depend on the version of zlib. */
 function picture(filename: string, random: Random, side: number): Document {
   const rows: Buffer[] = [];
   for (let row = 0; row < side; row += 1) rows.push(Buffer.from([0]), random.bytes(side));
@@ -278,7 +277,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return out;
 }
 
-/** Returns a zlib stream (RFC 1950) of one stored block, at most 65,535 bytes. */
+/** Returns a zlib stream (RFC 1950) of one stored block. At most 65,535 bytes. */
 function storedZlib(data: Buffer): Buffer {
   const head = Buffer.alloc(7);
   head.writeUInt16BE(0x7801, 0);
@@ -296,7 +295,7 @@ function storedZlib(data: Buffer): Buffer {
   return Buffer.concat([head, data, tail]);
 }
 
-/** Encodes text in a charset; missing characters become `?`. */
+/** Characters that the charset lacks become `?`. */
 function encodeText(text: string, charset: string): Buffer {
   switch (charset) {
     case 'us-ascii':
@@ -312,7 +311,7 @@ function encodeText(text: string, charset: string): Buffer {
 const TO_JIS = Buffer.from('\x1b$B', 'latin1');
 const TO_ASCII = Buffer.from('\x1b(B', 'latin1');
 
-/** Converts EUC-JP to ISO-2022-JP (RFC 1468): the same two-byte codes without high bits, between escapes. */
+/** Converts EUC-JP to ISO-2022-JP (RFC 1468), which has the same two-byte codes without high bits, between escapes. */
 function encodeIso2022Jp(text: string): Buffer {
   const euc = iconv.encode(text, 'euc-jp');
   const pieces: Buffer[] = [];
@@ -330,8 +329,8 @@ function encodeIso2022Jp(text: string): Buffer {
 }
 
 /**
- * Encodes a header value: plain if ASCII, otherwise RFC 2047 encoded words, folded between words. Each word takes a
- * short run, so that no character is split.
+ * Returns a header value as encoded words (RFC 2047), unless it is ASCII. Lines are folded between words, which are
+ * short enough not to split a character.
  */
 function encodeHeaderValue(text: string, charset: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text;
@@ -351,14 +350,14 @@ function encodeHeaderValue(text: string, charset: string): string {
     .join('\r\n ');
 }
 
-/** Returns base64 in lines of 76 characters, each ending in CRLF. */
+/** Lines have 76 characters and end with CRLF. */
 function base64Lines(bytes: Buffer): string {
   return bytes.toString('base64').replace(/.{1,76}/g, '$&\r\n');
 }
 
 const HEX = '0123456789ABCDEF';
 
-/** Returns the quoted-printable form (RFC 2045, 6.7) of bytes with CRLF line ends. */
+/** @param bytes with CRLF line ends (RFC 2045, 6.7) */
 function quotedPrintable(bytes: Buffer): string {
   let out = '';
   let column = 0;
@@ -385,18 +384,18 @@ function quotedPrintable(bytes: Buffer): string {
 
 export interface MailSeed {
   readonly seed: number;
-  /** Seed of the attachments; mailboxes with the same one share attachments. */
+  /** Seed of the attachments. Mailboxes with the same seed share attachments. */
   readonly documentSeed: number;
   readonly count: number;
   readonly owner: string;
-  /** Received date of the newest message, milliseconds since the epoch. */
+  /** When the newest message was received, milliseconds since the epoch. */
   readonly newest: number;
 }
 
 interface Person {
   readonly name: string;
   readonly address: string;
-  /** The company's number: colleagues share a domain and a signature image. */
+  /** Colleagues share a domain and a signature image. */
   readonly company: number;
   readonly language: Language;
 }
@@ -415,13 +414,13 @@ const PERSON_SALT = 3;
 const DATE_SALT = 4;
 const PLAN_SALT = 5;
 
-/** Returns the time span: 400 days for demo mail, up to ten years for a million messages. */
+/** Demo mail spans 400 days, a million messages span ten years. */
 function spanMs(count: number): number {
   const decades = Math.min(1, Math.max(0, Math.log10(count / 1000)) / 3);
   return (400 + 3250 * decades) * DAY_MS;
 }
 
-/** Returns the received date: in index order, with uneven spacing. */
+/** Returns when a message was received. Follows the order of indexes with uneven gaps. */
 export function receivedAt(mail: MailSeed, index: number): number {
   const step = spanMs(mail.count) / Math.max(1, mail.count);
   const jitter = randomAt(mail.seed, index, DATE_SALT).unit() * step * 0.9;
@@ -430,7 +429,7 @@ export function receivedAt(mail: MailSeed, index: number): number {
   return Math.floor(time / 1000) * 1000;
 }
 
-/** Returns the index of the answered message, or -1: one of the previous forty, unless the thread is too deep. */
+/** Returns the index of the answered message, one of the forty before, or -1. Ignores how deep the thread is. */
 function parentOf(seed: number, index: number): number {
   const random = randomAt(seed, index, THREAD_SALT);
   if (index === 0 || !random.chance(0.45)) return -1;
@@ -439,7 +438,7 @@ function parentOf(seed: number, index: number): number {
 
 type Plan = Readonly<ReturnType<typeof planAt>>;
 
-/** Returns a message's data without generating it. */
+/** Returns the data of a message without generating its source. */
 export function planAt(mail: MailSeed, index: number) {
   let parent = parentOf(mail.seed, index);
   const ancestors: number[] = [];
@@ -449,7 +448,7 @@ export function planAt(mail: MailSeed, index: number) {
   let depth = ancestors.length;
   let root = ancestors.at(-1) ?? index;
   if (depth > MAX_DEPTH) {
-    // Deeper messages start a new thread, including their replies.
+    // This message starts a new thread, with its own replies.
     parent = -1;
     depth = 0;
     root = index;
@@ -466,12 +465,11 @@ export function planAt(mail: MailSeed, index: number) {
     index,
     /** Index of the answered message, or -1. */
     parent: answerable ? parent : -1,
-    /** Index of the thread's first message. */
+    /** Index of the first message in the thread. */
     root: answerable ? root : index,
     depth: answerable ? depth : 0,
     kind,
     fromOwner,
-    /** The other participant. */
     person,
     folder,
     flags: flagsOf(mail, index, folder, fromOwner, random.below(100)),
@@ -514,7 +512,6 @@ function flagsOf(
   return flags;
 }
 
-/** Returns a correspondent by number. */
 function personAt(seed: number, number: number): Person {
   const random = randomAt(seed, number, PERSON_SALT);
   const language = random.pick(LANGUAGES);
@@ -525,10 +522,10 @@ function personAt(seed: number, number: number): Person {
 }
 
 const SALT = 20;
-/** Number of distinct attachments, low enough for repetitions. */
+/** Few enough for attachments to repeat. */
 const DOCUMENTS = 400;
 
-/** Returns the source of a generated message: deterministic by seed and index. */
+/** Returns the source of a message. Depends only on the seed and the index. */
 export function writeMessage(mail: MailSeed, index: number): Buffer {
   const plan = planAt(mail, index);
   const random = randomAt(mail.seed, index, SALT);
@@ -597,7 +594,7 @@ function receivedLines(mail: MailSeed, plan: Plan, random: Random): string[] {
   ];
 }
 
-/** Returns the Message-IDs of the thread up to the parent, oldest first. */
+/** Oldest first, up to the answered message. */
 function threadOf(mail: MailSeed, plan: Plan): string[] {
   const ids: string[] = [];
   for (let at = plan.parent; at >= 0; at = planAt(mail, at).parent) {
@@ -653,7 +650,6 @@ function bodyPart(mail: MailSeed, plan: Plan, charset: string, random: Random): 
   return withDocuments(mail, plan, whole, random);
 }
 
-/** Returns a message's text, for any format. */
 function blocksOf(mail: MailSeed, plan: Plan): string[] {
   const { language } = plan.person;
   return paragraphs(language, randomAt(mail.seed, plan.index, SALT + 3), authorOf(mail, plan));

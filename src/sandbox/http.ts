@@ -43,10 +43,10 @@ import { readRange } from './seed.ts';
 import type { Mailbox } from './store.ts';
 
 /**
- * Reads a JSON object from the body. An absent body counts as `{}`, because the API declares bodies as optional.
+ * Reads a JSON object from a body. An absent body is `{}`, because the API declares bodies as optional.
  *
  * @param ceiling maximum bytes
- * @throws Refusal 422 for a larger body, or one that is not a JSON object
+ * @throws Refusal 422 for a larger body, or for one that is not a JSON object
  */
 export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
   const bytes = await readBody(request, ceiling);
@@ -60,17 +60,18 @@ async function readBody(request: IncomingMessage, ceiling: number): Promise<Buff
     if (!Buffer.isBuffer(chunk)) continue;
     length += chunk.length;
     if (length <= ceiling) chunks.push(chunk);
-    // Read and discard an oversized body, up to a limit: responding early often shows the client a broken connection.
+    // Read the rest of an oversized body, up to a limit: many clients report a broken connection if the response
+    // comes early.
     else if (length > ceiling * PATIENCE) throw bodyTooLarge(ceiling, { connection: 'close' });
   }
   if (length > ceiling) throw bodyTooLarge(ceiling);
   return Buffer.concat(chunks, length);
 }
 
-/** Multiple of the ceiling at which the connection is closed. */
+/** Bodies larger than so many times the ceiling close the connection. */
 const PATIENCE = 8;
 
-/** Sends a complete response; one from a file is streamed. */
+/** Streams a response from a file. */
 async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
   if (reply.kind !== 'file') return sendReady(response, reply);
   const { path, start, length } = reply.range;
@@ -78,7 +79,7 @@ async function sendReply(response: ServerResponse, reply: Reply): Promise<void> 
   await pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
 }
 
-/** Sends a complete response within this turn of the event loop. */
+/** Responds within this turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
   const { status, headers, body } = wholeBody(reply);
   const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
@@ -92,9 +93,9 @@ export interface Outcome {
 }
 
 /**
- * Sends a response with the configured latency and faults. The first fault of the body wins.
+ * Responds with the configured latency and faults. The first fault of the body wins.
  *
- * @returns the sent status, 0 if the connection was deliberately broken
+ * @returns the status, or 0 if a fault broke the connection
  */
 export async function sendFaultyReply(
   response: ServerResponse,
@@ -128,11 +129,11 @@ export async function sendFaultyReply(
         if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
         break;
       case 'accepted':
-        // As in the API for orders: the client polls the resource instead of resending.
+        // As the API does for orders: the client polls the resource instead of sending the request again.
         if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };
         break;
       case 'status':
-        // Handled before the operation was run.
+        // Faults refuse such a request before its operation runs.
         break;
     }
   }
@@ -182,7 +183,7 @@ function cutBody(
 ): number {
   const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
   if (fault.mode === 'silent') {
-    // No Content-Length and a proper end: only a client that knows the size can notice.
+    // Without a Content-Length and with a clean end, only a client that knows the size can notice.
     response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
     response.end(kept);
     return status;
@@ -192,7 +193,7 @@ function cutBody(
     fault.mode === 'declared' ? { ...headers, 'content-length': body.length } : { ...headers },
   );
   response.flushHeaders();
-  // Ending the socket sends the written bytes, then FIN: the client gets exactly the kept part.
+  // Sends the written bytes, then FIN, so that the client gets exactly these bytes.
   response.write(kept, () => response.socket?.destroySoon());
   return 0;
 }
@@ -215,12 +216,12 @@ async function slowBody(
   response.end();
 }
 
-/** Returns half of the text and a stray quote: never valid JSON. */
+/** Half of the text and a quote are never valid JSON. */
 function brokenJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
-/** Adds to the numbers of a field, never below 0. Quotes in JSON strings are escaped, so mail text cannot match. */
+/** Adds to the numbers of a field, to no less than 0. JSON escapes quotes in strings, so mail text cannot match. */
 function shifted(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
@@ -230,7 +231,7 @@ function shifted(text: string, name: string, by: number): string {
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
-/** Serves the Mailbox API, and responds to all unknown paths in its envelope. */
+/** Serves the Mailbox API, and answers unknown paths in its envelope. */
 export class MailboxSurface implements Surface {
   readonly prefix = '';
   readonly refusal = envelope;
@@ -245,7 +246,7 @@ export class MailboxSurface implements Surface {
     this.#rate = limit === null ? null : new RequestRate(limit, block);
   }
 
-  /** Never rejects: errors become a response or a broken connection. */
+  /** Never rejects. An error becomes a response or breaks the connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
@@ -254,7 +255,7 @@ export class MailboxSurface implements Surface {
     const finish = this.log.begin({ operation, method, path }, this.service.now);
     const fail = (error: unknown) => {
       if (response.destroyed) {
-        // The client has disconnected, probably while sending its body.
+        // The client has disconnected, probably while it sent its body.
         finish(0);
         return;
       }
@@ -275,7 +276,7 @@ export class MailboxSurface implements Surface {
     }
   }
 
-  /** Synchronous if the operation is: promises take a third of the time of a small response. */
+  /** Synchronous if the operation is, since promises take a third of the time of a small response. */
   #answer(
     request: IncomingMessage,
     operation: Operation,
@@ -319,7 +320,7 @@ export class MailboxSurface implements Surface {
       return;
     }
     sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
-      // A disconnected client is not our failure; a file that vanished while streaming is.
+      // Nothing is wrong if the client disconnects, but a file must not vanish while it is streamed.
       if (!isPrematureClose(error)) this.service.report(error);
       response.destroy();
       finish(0);
@@ -327,14 +328,13 @@ export class MailboxSurface implements Surface {
   }
 }
 
-/** Converts a known error to a response of the service. */
 function refused(error: unknown): unknown {
   return hasCode(error, 'sandbox-source-changed')
     ? new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed')
     : error;
 }
 
-/** Returns the refusal for an unknown path or method: the API uses 404, never 405. */
+/** The API answers 404 to an unknown method too, never 405. */
 function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refusal {
   if (match.kind === 'unknown') return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
   const allow = match.allowed.join(', ');
@@ -361,11 +361,11 @@ const place = { mailbox: z.string(), folder: z.string().default('INBOX') };
 
 const deliverBody = z.object({
   ...place,
-  /** The source as text; `base64` if it is not UTF-8. */
+  /** Source as text, or `base64` if it is not UTF-8. */
   source: z.string().optional(),
   base64: z.base64().optional(),
   flags: z.array(z.string()).default([]),
-  /** ISO 8601; default: now. */
+  /** ISO 8601. Default: now. */
   received: z.iso.datetime({ offset: true }).optional(),
 });
 
@@ -404,8 +404,8 @@ const tokenBody = z.discriminatedUnion('surface', [
 const MAX_BODY_BYTES = 256 * 1024 * 1024;
 
 /**
- * The control endpoint for tests and demos, at `/control/…`, with a separate token: request counts, faults, incoming
- * mail, mailbox changes and tokens. Not part of the service's API.
+ * The control endpoint for tests and demos, at `/control/…`, which is not part of the service's API. Has a separate
+ * token, and controls request counts, faults, incoming mail, mailbox changes and tokens.
  */
 export class ControlSurface implements Surface {
   readonly prefix = '/control/';
@@ -528,8 +528,9 @@ function body(request: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * Responds, with an envelope, to invalid HTTP and oversized headers, which never reach a surface. The path comes from
- * the first line, or is empty.
+ * Answers invalid HTTP and oversized headers, which reach no surface, in an envelope.
+ *
+ * @param envelopeAt gets the path of the first line, or an empty text
  */
 function refuseUnreadable(
   error: Error,
@@ -537,7 +538,7 @@ function refuseUnreadable(
   envelopeAt: (path: string, refusal: Refusal) => Reply,
 ): void {
   const code = 'code' in error ? error.code : '';
-  // Disconnected, or a response has already started.
+  // The client has disconnected, or already gets a response.
   if (code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
@@ -574,11 +575,11 @@ function pathOf(error: Error): string {
   return /^\S+ (\S+)/.exec(error.rawPacket.toString('latin1', 0, 1024))?.[1] ?? '';
 }
 
-/** Serves the paths below a prefix. */
+/** Serves the paths that start with a prefix. */
 export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Returns the response to an unreadable request from this address. */
+  /** Answers an unreadable request from this address. */
   refusal(refusal: Refusal, address: string): Reply;
 }
 
@@ -586,7 +587,7 @@ export interface Surface {
  * Listens on the loopback address.
  *
  * @param port 0 for any free one
- * @param surfaces tried in order; the last one, with an empty prefix, handles the rest
+ * @param surfaces tried in order. The last one has an empty prefix
  * @throws MailkeepError `sandbox-cannot-listen`
  */
 export async function listen(port: number, surfaces: readonly Surface[]) {
@@ -598,7 +599,7 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     surfaceOf(request.url ?? '/').handle(request, response);
   };
-  // Node.js itself would respond without an envelope to a missing Host header or an unknown expectation.
+  // Node.js would answer a missing Host header, or an unknown expectation, without an envelope.
   const server = createServer({ keepAliveTimeout: 60_000, requireHostHeader: false }, answer);
   server.on('checkExpectation', answer);
   server.on('clientError', (error, socket) => {
@@ -616,7 +617,7 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
     throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
   }
   return {
-    /** Without a trailing slash. */
+    /** No trailing slash. */
     url: `http://${host}:${portOf(server.address())}`,
     /** Stops listening and closes open connections. */
     close: () => closeServer(server),

@@ -1,11 +1,10 @@
 type Words = readonly [string, ...string[]];
 
-/** Words and phrases for mail in a language, and its usual charsets. */
 export interface Language {
   readonly charsets: Words;
   readonly subjects: Words;
   readonly greetings: Words;
-  /** With the slots `{thing}`, `{day}`, `{place}` and `{number}`. */
+  /** May have the slots `{thing}`, `{day}`, `{place}` and `{number}`. */
   readonly sentences: Words;
   readonly closings: Words;
   readonly things: Words;
@@ -16,7 +15,6 @@ export interface Language {
   readonly wrote: string;
 }
 
-/** Splits words or phrases at bars and line ends. */
 function listed(text: string): Words {
   const [first = '', ...rest] = text
     .trim()

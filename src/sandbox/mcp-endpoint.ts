@@ -5,15 +5,15 @@ import { sendReady } from './http.ts';
 import type { ServiceState } from './sandbox.ts';
 
 /**
- * The MCP endpoint, at `/mcp`: the Mailbox API as tools, over streamable HTTP, with the same bearer token. Loads the
- * MCP library at the first authorized request.
+ * The MCP endpoint, at `/mcp`: the Mailbox API as tools, over streamable HTTP with the same bearer token. Loads the MCP
+ * library for the first authorized request.
  */
 export class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;
   #opened: ReturnType<typeof open> | null = null;
 
-  /** @param baseUrl returns the Mailbox API's URL, known once the service listens */
+  /** @param baseUrl returns the URL of the Mailbox API, which is known once the service listens */
   constructor(
     private readonly service: ServiceState,
     private readonly baseUrl: () => string,
@@ -56,8 +56,8 @@ export class McpEndpoint implements Surface {
 }
 
 /**
- * Returns whether a page of this origin may call: only the service's own, by either loopback name. Other pages may use
- * DNS rebinding (MCP, "Streamable HTTP", security warning).
+ * True for a page of the service itself, under either loopback name. Other pages may use DNS rebinding (MCP,
+ * "Streamable HTTP", security warning).
  */
 function isOwn(origin: string, baseUrl: string): boolean {
   const { port } = new URL(baseUrl);

@@ -13,14 +13,14 @@ interface Forwarded {
 
 type Forward = ReturnType<typeof openForward>['forward'];
 
-/** A client must hold a response as one JSON text: larger ones are refused. */
+/** A client must hold a response as one JSON text, so larger ones are refused. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 class AnswerTooLarge extends Error {}
 
 /**
- * Sends requests to the Mailbox API with the caller's token. Permissions, limits, faults and the request log are those
- * of the API; nothing else is accessible.
+ * Sends requests to the Mailbox API with the caller's token, so that its permissions, limits, faults and request log
+ * apply. Nothing else can be reached.
  */
 function openForward(baseUrl: string) {
   const pool = new Pool(baseUrl, { connections: 8 });
@@ -53,11 +53,11 @@ function openForward(baseUrl: string) {
   };
 }
 
-/** Returns a tool's input: path and query parameters and body fields in one object. */
+/** Puts path and query parameters and body fields into one object. */
 function toolInput(operation: Operation): z.ZodObject {
   const fields: Record<string, z.ZodType> = {};
   for (const param of operation.params) fields[param.name] = paramSchema(param);
-  // The API checks the rules for the whole body.
+  // The API itself checks the rules for a whole body.
   return z.strictObject({ ...fields, ...bodyFields(operation) });
 }
 
@@ -83,7 +83,7 @@ interface ToolRequest {
   readonly method: string;
   /** Path and query, percent-encoded. */
   readonly path: string;
-  /** JSON text; null if the operation has no body. */
+  /** JSON, or null if the operation has no body. */
   readonly body: string | null;
 }
 
@@ -109,7 +109,7 @@ function toolRequest(operation: Operation, input: Readonly<Record<string, unknow
   };
 }
 
-/** Strict schemas of tool results, for clients that check them. The schemas of `wire/` are too lenient. */
+/** Strict schemas of tool results for clients that check them. Those of the service's client are too lenient. */
 
 const time = z.iso.datetime();
 const count = z.int().min(0);
@@ -217,7 +217,7 @@ const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
   testWebhook: one(webhookTest),
 } satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
-/** Returns a tool's output schema; null for bytes, which are an embedded resource. */
+/** Returns null for bytes, which are an embedded resource. */
 function toolOutput({ name, response }: Operation): z.ZodObject | null {
   return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
 }
@@ -225,9 +225,9 @@ function toolOutput({ name, response }: Operation): z.ZodObject | null {
 const jsonObject = z.record(z.string(), z.unknown());
 
 /**
- * Returns a tool's result: JSON as text and structured content, bytes as a resource.
+ * Returns JSON as text and structured content, and bytes as a resource.
  *
- * @param output schema of the structured content; null for bytes
+ * @param output schema of the structured content, or null for bytes
  */
 function toolResult(
   { status, contentType, bytes }: Forwarded,
@@ -237,13 +237,12 @@ function toolResult(
   if (status >= 400) return failure(bytes.toString('utf8'));
   if (output !== null) {
     const json = status === 204 ? { data: null } : readJson(contentType, bytes);
-    // A proxy's page or a broken response: do not pass it to clients that check the output.
+    // This may be a proxy's page or a broken response. Clients that check the output must not get it.
     return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
   }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
 }
 
-/** Returns a tool error for a missing response. */
 export function unanswered(error: unknown): CallToolResult {
   const envelope =
     error instanceof AnswerTooLarge
@@ -262,7 +261,7 @@ function structured(value: unknown): CallToolResult {
   return read.success ? { content, structuredContent: read.data } : { content };
 }
 
-/** Returns the API's unchanged error envelope. */
+/** @param envelope of the API, which is passed on unchanged */
 function failure(envelope: string): CallToolResult {
   return { isError: true, content: [{ type: 'text', text: envelope }] };
 }
@@ -284,7 +283,7 @@ function readJson(contentType: string, bytes: Buffer): unknown {
   }
 }
 
-/** Returns a resource: UTF-8 bytes as text, which a model can read without loss; other bytes as a blob. */
+/** Returns UTF-8 as text, which a model can read without loss, and other bytes as a blob. */
 function resource(
   uri: string,
   contentType: string,
@@ -307,7 +306,7 @@ function utf8(bytes: Buffer): string | null {
   }
 }
 
-/** Additions to summaries that a model needs. */
+/** What a model needs to know beyond the summary. */
 const NOTES: Readonly<Record<string, string>> = {
   getCurrentAccount: 'Begin here: every other tool takes the resourceId of a mailbox.',
   createFolder: 'The name is the full path, its parts joined by dots, such as INBOX.Invoices.',
@@ -322,7 +321,7 @@ const NOTES: Readonly<Record<string, string>> = {
     'Needs to, cc or bcc. Give inReplyTo for a reply or forwardOf for a forward, never both.',
 };
 
-/** Tools with effects outside the service: mail recipients, and URLs from the caller. */
+/** Tools that reach outside the service: recipients of mail, and URLs from the caller. */
 const OPEN_WORLD: ReadonlySet<string> = new Set([
   'sendEmail',
   'createWebhook',
@@ -331,7 +330,7 @@ const OPEN_WORLD: ReadonlySet<string> = new Set([
 ]);
 
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(['GET', 'PUT', 'PATCH', 'DELETE']);
-/** POST operations that can be repeated without further effects. */
+/** POST operations that may be repeated. */
 const IDEMPOTENT_POSTS: ReadonlySet<string> = new Set([
   'searchMessages',
   'updateMessageFlags',
@@ -351,7 +350,7 @@ function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The Mailbox API as tools, one per operation, with the same names. */
+/** Offers each operation of the Mailbox API as a tool of the same name. */
 export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   const { forward, close } = openForward(baseUrl);
   const handler = createMcpHandler(
@@ -359,7 +358,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
     { maxRequestBodySize: maxBodyBytes },
   );
   return {
-    /** Handles a request of the streamable HTTP transport whose token is already checked. */
+    /** Handles a request of the streamable HTTP transport. The caller has checked its token. */
     fetch: (request: Request): Promise<Response> => handler.fetch(request),
     close: async () => {
       await handler.close();
@@ -368,7 +367,7 @@ export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   };
 }
 
-/** Creates a server for one request, with only the caller's token. */
+/** Each request has a server, which holds only the caller's token. */
 function serverFor(forward: Forward, authorization: string): McpServer {
   const server = new McpServer(
     { name: 'mailkeep-sandbox', version: '1.2.2' },

@@ -6,7 +6,7 @@ import type { Entry, Folder } from './folder.ts';
 import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
-/** A routed and authorized request, with its body read. */
+/** A request after routing and authorization, with its body. */
 export interface Call {
   readonly service: ServiceState;
   readonly operation: Operation;
@@ -21,14 +21,17 @@ export type Handler = (call: Call) => Reply | Promise<Reply>;
 
 export interface Operation extends Routed {
   readonly id: string;
-  /** Whether the API declares a body; otherwise a sent one is not read. */
+  /** False if the API declares no body. One that is sent is not read. */
   readonly takesBody: boolean;
-  /** The declared 4xx and 5xx statuses. */
+  /** Statuses of errors that the API declares. */
   readonly declared: readonly number[];
   readonly handle: Handler;
 }
 
-/** Returns the mailbox of the path; missing and inaccessible ones give the same error: 404 if declared, else 403. */
+/**
+ * Returns the mailbox in the path. One that does not exist is refused with 404 if the API declares it, otherwise with
+ * 403.
+ */
 export function mailboxOf(call: Call): Mailbox {
   const resourceId = call.params.mailboxResourceId ?? '';
   const params = { mailboxResourceId: resourceId };
@@ -46,7 +49,7 @@ export function mailboxOf(call: Call): Mailbox {
   return mailbox;
 }
 
-/** Returns the refusal for a missing object: 404 if declared, otherwise 422. */
+/** Refuses with 404 if the API declares it, otherwise with 422. */
 export function missing(
   call: Call,
   code: string,
@@ -66,7 +69,7 @@ export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly fold
   return { mailbox, folder };
 }
 
-/** Returns the folder in a body; a missing one makes the body invalid. */
+/** Returns the folder that a body names. If it is missing, the body is invalid. */
 export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
   const folder = findFolder(mailbox, path);
   if (folder !== null) return folder;
@@ -79,7 +82,7 @@ export function findFolder(mailbox: Mailbox, path: string): Folder | null {
   return mailbox.folders.get(spelledPath(path)) ?? null;
 }
 
-/** Returns the uid of the path: an integer from 1. */
+/** @throws Refusal unless the uid is an integer from 1 */
 export function uidOf(call: Call): number {
   return uidFrom(call.params.uid);
 }
@@ -96,7 +99,7 @@ export function messageMissing(call: Call, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** Parses a body by its schema. @throws Refusal 422 with every problem by path */
+/** @throws Refusal 422 with every problem by path */
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
   return bodyFrom(call.body, schema);
 }

@@ -79,7 +79,7 @@ function getQuota(call: Call): Reply {
   });
 }
 
-/** Returns a resource with its percentage as a whole number; over 100 if the limit is exceeded. */
+/** The percentage is a whole number, over 100 if the limit is exceeded. */
 function quotaOf(resourceName: string, usage: number, limit: number) {
   const percentage = limit === 0 ? 100 : Math.round((usage / limit) * 100);
   return { resourceName, usage, limit, percentage };
@@ -87,7 +87,7 @@ function quotaOf(resourceName: string, usage: number, limit: number) {
 
 const KIND = 'feedback';
 
-/** Accepts feedback, once per customer and interval, and stores it without probable secrets. */
+/** Accepts feedback once per customer and interval. Probable secrets are not stored. */
 function submitFeedback(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const { score, message } = bodyOf(call, feedbackRequest);
@@ -109,7 +109,6 @@ function submitFeedback(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Removes tokens issued by this service. */
 function withoutTokens({ service }: Call, text: string): string {
   return text.replace(/[\w.~+/=-]+/g, (word) =>
     service.tokens.has(word) || service.tokens.has(word.replace(/\.$/, '')) ? '[removed]' : word,
@@ -121,7 +120,7 @@ function lastSubmission({ service }: Call, orderId: string): number {
   return typeof at === 'number' ? at : Number.NEGATIVE_INFINITY;
 }
 
-/** Names of secrets. The value follows `=`, `:` or `is`, or is the next word with a digit. */
+/** Names of secrets. A value follows after `=`, `:` or `is`, or is the next word with a digit. */
 const NAMED = String.raw`\b(pass(?:word|wd|code|phrase)?|pwd|pw|pin|secret|token|credentials?|(?:api|access|private)[-_ ]?key)`;
 
 const SECRETS: readonly (readonly [RegExp, string])[] = [
@@ -135,20 +134,20 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 
 const WORD = /[\w.~+/=-]{8,}/g;
 
-/** Removes probable tokens and passwords. A heuristic that removes too much rather than too little. */
+/** Removes probable tokens and passwords. Removes too much rather than too little. */
 export function scrubSecrets(text: string): string {
   const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
   return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
 }
 
-/** Returns true for a long mix of letters and digits (tokens, keys, hashes), or a short one that alternates. */
+/** True for a long mix of letters and digits (tokens, keys, hashes), and for a short one that alternates. */
 function looksSecret(word: string): boolean {
   if (!/\d/.test(word) || !/[A-Za-z]/.test(word)) return false;
   if (word.length >= 20) return true;
   return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }
 
-/** Lists all folders, INBOX first, then by path. */
+/** INBOX comes first, then the order is by path. */
 function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call.query, 50, 100);
@@ -167,7 +166,7 @@ function folderRecordOf(folder: Folder): FolderRecord {
   };
 }
 
-/** Creates a folder by full path, with missing parents. */
+/** Creates missing parents too. */
 function createFolder(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const path = newPath(bodyOf(call, folderRequest).name);
@@ -199,7 +198,7 @@ function updateFolder(call: Call): Reply {
   return dataReply(folderRecordOf(folder));
 }
 
-/** Permanently deletes a folder, its subfolders and all their messages. */
+/** Deletes the folder for good, with its subfolders and their messages. */
 function deleteFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);
@@ -229,11 +228,11 @@ function exists(path: string): Refusal {
   return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
 }
 
-/** Returns the rendered text and HTML, and marks the message as read. */
+/** Also marks the message as read. */
 async function getMessageText(call: Call): Promise<Reply> {
   const entry = entryOf(call);
   const rendered = await renderText(call.service.store.read(entry.source));
-  // The message may have been deleted during rendering: then there is nothing to mark.
+  // The message may have been deleted during rendering.
   call.service.store.changeFlags(folderOf(call).folder, uidOf(call), ['\\Seen'], []);
   return dataReply(rendered);
 }
@@ -279,7 +278,7 @@ function patchMessage(call: Call): Reply {
   return getMessage(call);
 }
 
-/** Responds with 200 if every uid was found, otherwise 207 with each result. */
+/** Responds with 200 if every uid exists, otherwise with 207 and each result. */
 function updateMessageFlags(call: Call): Reply {
   const { folder } = folderOf(call);
   const body = bodyOf(call, messageFlagsRequest);
@@ -305,7 +304,7 @@ function moveMessage(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Moves the existing uids in the given order; ignores others, like IMAP. */
+/** Moves messages in the given order. Like IMAP, ignores uids that do not exist. */
 function moveMessages(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const body = bodyOf(call, moveMessagesRequest);
@@ -317,7 +316,7 @@ function moveMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Succeeds even if the message is already gone: the API declares no 404 here. */
+/** Succeeds even if the message does not exist: the API declares no 404 here. */
 function deleteMessage(call: Call): Reply {
   const { folder } = folderOf(call);
   call.service.store.remove(folder, uidOf(call));
@@ -340,7 +339,7 @@ function deleteAllMessages(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Returns the exact source; does not set `\Seen`. */
+/** Does not set `\Seen`. */
 function getMessageSource(call: Call): Reply {
   const entry = entryOf(call);
   const { store } = call.service;
@@ -353,14 +352,14 @@ function getMessageSource(call: Call): Reply {
   return { kind: 'bytes', type: 'message/rfc822', bytes: store.read(entry.source) };
 }
 
-/** Larger sources are streamed; smaller ones are faster to read at once. */
+/** Smaller sources are faster to read at once than to stream. */
 const STREAM_FROM_BYTES = 1 << 20;
 
 const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'];
-/** The syntax of a keyword: an IMAP atom (RFC 3501, section 9). */
+/** An IMAP atom (RFC 3501, section 9). */
 const KEYWORD = /^[!#$&'+,\-./0-9:;<=>?@A-Z[^_`a-z|}~]+$/;
 
-/** Returns the flags to add and remove, with system flags normalised. @throws Refusal 422 for an invalid flag */
+/** System flags get their usual case. @throws Refusal 422 for an invalid flag */
 function flagChange(body: {
   readonly addFlags?: readonly string[] | undefined;
   readonly removeFlags?: readonly string[] | undefined;
@@ -445,12 +444,12 @@ function deleteWebhook(call: Call): Reply {
   return NO_CONTENT;
 }
 
-/** Sends one test delivery at once, for any status of the webhook, without retries. This API declares no limit. */
+/** Sends one delivery at once, whatever the webhook's status, without retries. This API declares no limit. */
 async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const outcome = await call.service.deliveries.test(mailbox, webhook);
   const record: WebhookTestRecord = {
-    // Always an integer, as declared by the API: 0 without a response.
+    // The API declares an integer, which is 0 without a response.
     httpStatus: outcome.httpStatus ?? 0,
     success: outcome.success,
     error: outcome.error,
@@ -490,7 +489,6 @@ function operation(id: MailboxOperationName, handle: Handler): Operation {
   return { id, method, path: routePath(path), takesBody: body !== null, declared: errors, handle };
 }
 
-/** The 28 operations of the Mailbox API, with their declared error statuses. */
 export const MAILBOX_OPERATIONS: readonly Operation[] = [
   operation('getCurrentAccount', getCurrentAccount),
   operation('submitFeedback', submitFeedback),

@@ -38,12 +38,12 @@ import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
-/** A routed and authorized Platform API request, with checked parameters. */
+/** A request after routing and authorization, with checked parameters. */
 interface PlatformCall {
   readonly service: ServiceState;
   readonly token: PlatformToken;
   readonly params: Readonly<Record<string, string>>;
-  /** By name; missing ones have their default or are absent. */
+  /** Parameters by name. Missing ones have their default or are absent. */
   readonly query: ReadonlyMap<string, string | number>;
   /** A JSON object if the operation has a body. */
   readonly body: unknown;
@@ -55,7 +55,7 @@ type PlatformHandler = (call: PlatformCall) => Reply | Promise<Reply>;
 const MAX_ID = 255;
 
 /**
- * Checks path and query against the operation. An empty query value counts as none.
+ * Checks path and query parameters. An empty query value counts as missing.
  *
  * @throws Refusal 422 with every invalid parameter
  */
@@ -92,13 +92,13 @@ function expectation(param: Param): string {
   return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
 }
 
-/** Returns a 422 with the first problem as message. */
+/** The message is the first problem. */
 function refused(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const { status, code, params } = invalid(fields);
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
 }
 
-/** Returns a 404, also for objects of other users: this API has no 403. */
+/** This API has no 403: objects of other users do not exist. */
 function notFound(what: string): Refusal {
   return new Refusal(404, 'ERR_NOT_FOUND', `The ${what} does not exist.`);
 }
@@ -127,7 +127,7 @@ function webhookOf(call: PlatformCall): {
   return { mailbox, webhook };
 }
 
-/** Returns an order's mailbox ids; with `mailbox_id` only that one, or none if it is not in the order. */
+/** Returns the mailboxes of an order. `mailbox_id` limits them to one, or to none if it is not in the order. */
 function mailboxIdsOf(call: PlatformCall): ReadonlySet<string> {
   const only = call.query.get('mailbox_id');
   return new Set(
@@ -153,12 +153,12 @@ function collection<T>(
   return resource({ data, meta });
 }
 
-/** Returns a single resource, without a wrapper. */
+/** A single resource has no wrapper. */
 function resource(body: unknown, status = 200): Reply {
   return { kind: 'text', status, text: JSON.stringify(body) };
 }
 
-/** Parses a body by its schema. @throws Refusal 422 with every problem by field */
+/** @throws Refusal 422 with every problem by field */
 function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
@@ -191,7 +191,7 @@ function unitOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'entries';
 }
 
-/** Lists webhooks in order of creation. */
+/** In the order of creation. */
 function listWebhooks(call: PlatformCall): Reply {
   const { webhooks, store } = call.service;
   const status = call.query.get('status');
@@ -222,7 +222,7 @@ function deleteWebhook(call: PlatformCall): Reply {
   return resource({ message: 'The webhook was deleted.' });
 }
 
-/** Sends one test delivery at once, for any status of the webhook; rate limited, without retries. */
+/** Sends one delivery at once, whatever the webhook's status, without retries. Rate limited. */
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;
@@ -233,7 +233,7 @@ async function testWebhook(call: PlatformCall): Promise<Reply> {
   }
   const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
-    // An integer or absent: the API has no null here.
+    // The API has an integer here or nothing, but no null.
     ...(httpStatus === null ? {} : { http_status: httpStatus }),
     is_successful: success,
     error,
@@ -254,7 +254,7 @@ function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): Platfo
   };
 }
 
-/** Lists deliveries, newest first: one entry each, updated by every attempt. */
+/** Newest first. Each delivery is one entry, which every attempt updates. */
 function listDeliveryLogs(call: PlatformCall): Reply {
   const { deliveries, store } = call.service;
   return collection(
@@ -273,7 +273,7 @@ function listDeliveryLogs(call: PlatformCall): Reply {
   );
 }
 
-/** Lists an order's mailboxes whose address contains the search text, with their usage. */
+/** Lists the mailboxes of an order whose address contains the search text. */
 function listMailboxes(call: PlatformCall): Reply {
   const { service, query } = call;
   const wanted = String(query.get('search') ?? '').toLowerCase();
@@ -335,7 +335,7 @@ function mailboxRecordOf(
       storage_quota: Math.floor(settings.storageQuotaBytes / BYTES_PER_KILOBYTE),
       messages_used: usage.messages,
       messages_quota: settings.messageQuota,
-      // Counted for this response.
+      // Usage is counted for each response.
       synced_at: new Date(now()).toISOString(),
     },
     created_at: new Date(createdAt).toISOString(),
@@ -348,7 +348,6 @@ interface PlatformRoute extends Routed {
   readonly handle: PlatformHandler;
 }
 
-/** The 9 operations of the Platform API. */
 const PLATFORM_ROUTES: readonly PlatformRoute[] = [
   route('listWebhooks', listWebhooks),
   route('createWebhook', createWebhook),
@@ -366,7 +365,7 @@ function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRo
   return { method: operation.method, path: routePath(operation.path), operation, handle };
 }
 
-/** Codes with status 400 in this API: oversized or non-JSON bodies, and invalid HTTP. */
+/** This API answers 400 to oversized bodies, bodies other than JSON, and invalid HTTP. */
 const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
   'ERR_INVALID_JSON',
   'ERR_CONTENT_TYPE',
@@ -377,8 +376,8 @@ const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns an error in the Platform API's envelope: `message`, `correlation_id` and, only for 422, `errors` by field.
- * Unexpected errors become a 500 without details.
+ * Returns an error in the API's envelope: `message`, `correlation_id` and, only for 422, `errors` by field. An
+ * unexpected error becomes a 500 without details.
  */
 function platformEnvelope(error: unknown, correlationId: string): Reply {
   const refusal =
@@ -394,7 +393,7 @@ function platformEnvelope(error: unknown, correlationId: string): Reply {
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
-/** Serves the Platform API: webhook management for mail orders. */
+/** Serves the Platform API, which manages the webhooks of mail orders. */
 export class PlatformSurface implements Surface {
   readonly prefix = '/api/mail/';
   readonly #rate: RequestRate | null;
@@ -411,7 +410,7 @@ export class PlatformSurface implements Surface {
         : new RequestRate(platformRequestsPerMinute, platformBlock);
   }
 
-  /** Never rejects: errors become a response or a broken connection. */
+  /** Never rejects. An error becomes a response or breaks the connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
@@ -422,7 +421,7 @@ export class PlatformSurface implements Surface {
     response.setHeader('x-correlation-id', correlationId);
     this.#outcome(request, response, match, query)
       .catch((error: unknown): Outcome => {
-        // A client that disconnects while sending its body is not a failure of the service.
+        // Nothing is wrong if a client disconnects while it sends its body.
         if (!(error instanceof Refusal) && !response.destroyed) this.service.report(error);
         return { reply: platformEnvelope(error, correlationId), faults: [] };
       })
@@ -434,7 +433,7 @@ export class PlatformSurface implements Surface {
       });
   }
 
-  /** Responds to an unreadable request, which has no route. It is counted and shows the limit like any other. */
+  /** Answers a request that is unreadable and so has no route. It counts towards the limit like any other. */
   refusal(refusal: Refusal, address: string): Reply {
     const correlationId = randomUUID();
     const rate = this.#rate?.take(address, this.service.now());
@@ -467,7 +466,7 @@ export class PlatformSurface implements Surface {
     return this.#answer(request, match.route, match.params, query);
   }
 
-  /** Counts the request, and adds the limit to every response. @throws Refusal 429 */
+  /** Counts the request, and puts the limit into the headers of its response. @throws Refusal 429 */
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.service.now());
     if (rate === undefined) return;

@@ -2,17 +2,17 @@ import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Children } from './children.ts';
 
-/** Part of the socket's name; nothing listens on the network. */
+/** Only part of the socket's name: nothing listens on the network. */
 const PORT = 5432;
 const USER = 'fleet';
 const DATABASE = 'postgres';
 
 /**
- * Creates a cluster, and starts a server that trusts everyone with access to its socket.
+ * Creates a cluster and starts a server that trusts everyone who can reach its socket.
  *
- * @param children runs processes as the cluster's owner
- * @param owner the owner, if this process runs as root
- * @returns the socket's folder, and the database's URL (`postgresql://…`)
+ * @param children runs processes as the owner of the cluster
+ * @param owner set if this process runs as root
+ * @returns the directory of the socket, and the URL of the database (`postgresql://…`)
  * @throws demo-server-ended, demo-server-late
  */
 export async function startPostgres(
@@ -36,7 +36,7 @@ export async function startPostgres(
     ...(['postgres', '-D', data, '-k', socketFolder, '-p', String(PORT)] as const),
     ...settings.flatMap((text) => ['-c', text]),
   );
-  // A database client here would be the only one outside the registry.
+  // Only the registry has a database client.
   const isReady = ['pg_isready', '-q', '-h', socketFolder, '-p', String(PORT)] as const;
   await children.until('postgres', () =>
     children.run(...isReady).then(

@@ -2,13 +2,13 @@ import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { demoError } from './errors.ts';
 
-/** Debian installs PostgreSQL versions outside PATH, and system programs only in root's PATH. */
+/** Debian installs PostgreSQL versions outside PATH, and system programs where only root's PATH looks. */
 const POSTGRESQL = '/usr/lib/postgresql';
 const SYSTEM = ['/usr/sbin', '/sbin'];
-/** PostgreSQL refuses to run as root; its package creates this user. */
+/** PostgreSQL refuses to run as root. Its package creates this user. */
 const OWNER = 'postgres';
 
-/** Programs for the demo, with their Debian packages. */
+/** Programs of the demo, with their Debian packages. */
 const PACKAGES = {
   initdb: 'postgresql',
   postgres: 'postgresql',
@@ -21,7 +21,7 @@ const PACKAGES = {
   monmaptool: 'ceph-common',
 } as const;
 
-/** Returns the search path for programs: PATH and Debian's other folders. */
+/** Returns the search path for the programs: PATH, and Debian's other directories. */
 export function programPath(PATH: string | undefined): string {
   return [PATH ?? '', ...SYSTEM, ...postgresFolders()].join(path.delimiter);
 }
@@ -37,7 +37,7 @@ function postgresFolders(): string[] {
 }
 
 /**
- * Checks that all programs of the demo are installed and can run as this user.
+ * Checks that the demo's programs are installed and can run as this user.
  *
  * @throws demo-programs-missing, demo-no-owner
  */
@@ -67,7 +67,7 @@ function isIn(folders: string, program: string): boolean {
   });
 }
 
-/** Returns the user for PostgreSQL if this process is root; undefined if it does not exist. */
+/** Returns the user that PostgreSQL runs as if this process is root. */
 export function postgresOwner(): { readonly uid: number; readonly gid: number } | undefined {
   const line = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

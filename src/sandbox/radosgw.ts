@@ -3,12 +3,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Children, lastingPort } from './children.ts';
 
-/** Keys of a short-lived server that only this machine can access. */
+/** The server is short-lived, and only this machine can reach it. */
 const ACCESS_KEY = 'ACCESSKEYOFTHEDEMO01';
 const SECRET_KEY = 'secretKeyOfTheDemo00secretKeyOfTheDemo00';
 
 /**
- * Starts RadosGW, Ceph's S3 server, without buckets, with one monitor and one store in memory.
+ * Starts RadosGW, the S3 server of Ceph, with one monitor and one store in memory. It has no buckets.
  *
  * @throws demo-server-ended, demo-server-late
  */

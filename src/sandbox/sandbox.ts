@@ -8,7 +8,7 @@ import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
 import { Deliveries, realTimer, Sender, type Timer, Webhooks } from './webhooks.ts';
 
-/** Consecutive refused requests that block an address, and the duration. */
+/** How many refused requests in a row block an address, and for how long. */
 export interface RateBlock {
   readonly refusals: number;
   readonly forMs: number;
@@ -17,64 +17,62 @@ export interface RateBlock {
 const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 
 const defaultSettings = {
-  /** Mailbox API requests per minute and token; null for no limit. */
+  /** Mailbox API requests per minute and token. Null is no limit. */
   requestsPerMinute: null as number | null,
-  /** Blocks an address that ignores the limit; null for never. */
+  /** Blocks an address that ignores the limit. Null is never. */
   block: BLOCK as RateBlock | null,
-  /** Delay of every response in milliseconds. */
+  /** Delay of every response. */
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
-  /** Allowed recipients: addresses (`a@example.org`) and domains (`@example.org`); null for all. */
+  /** Addresses (`a@example.org`) and domains (`@example.org`) that may receive mail. Null is all. */
   outgoingAllowList: null as readonly string[] | null,
   storageQuotaBytes: 10 * 1024 ** 3,
   messageQuota: 2_000_000,
-  /** Minimum interval between a customer's feedback submissions. */
+  /** Between two submissions of a customer. */
   feedbackIntervalMs: 10_000,
   /** Allows http and local addresses in webhook URLs. */
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
-  /** Attempts per delivery, including the first. */
+  /** Attempts per delivery. */
   webhookAttempts: 6,
-  /** Delay before the second attempt; it doubles with each further one, up to the maximum. */
+  /** Before the second attempt. Doubles with each further one, up to the longest. */
   webhookFirstRetryMs: 1000,
   webhookLongestRetryMs: 300_000,
-  /** Test deliveries per minute and webhook in the Platform API; the Mailbox API has no limit. */
+  /** Test deliveries per minute and webhook in the Platform API. The Mailbox API has no limit. */
   webhookTestsPerMinute: 10,
-  /** Platform API requests per minute and IP address; null for no limit. */
+  /** Platform API requests per minute and IP address. Null is no limit. */
   platformRequestsPerMinute: 90 as number | null,
-  /** Blocks an address that ignores the limit; null for never. */
   platformBlock: BLOCK as RateBlock | null,
 };
 export type ServiceSettings = Readonly<typeof defaultSettings>;
 
 export interface SandboxOptions {
-  /** Default: 0, for any free port; always on 127.0.0.1. */
+  /** On 127.0.0.1. Default: 0, for any free port. */
   readonly port?: number;
-  /** Sources of the first mailbox; default: generated mail. */
+  /** Paths of the first mailbox's mail. Default: generated mail. */
   readonly from?: readonly string[];
-  /** Determines ids, tokens, generated mail and fault draws. */
+  /** Determines ids, tokens, generated mail and faults. */
   readonly seed?: number;
-  /** Generated mail; ignored with `from`. */
+  /** Ignored with `from`. */
   readonly mail?: GeneratedMail;
-  /** SQLite file for the state; an existing one is served unchanged. */
+  /** SQLite file. An existing one is served unchanged. */
   readonly stateFile?: string;
-  /** Addresses of the mailboxes; `from` fills the first one. */
+  /** Addresses of the mailboxes, of which `from` fills the first. */
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
   readonly now?: () => number;
   readonly timer?: Timer;
-  /** Receives failures of the sandbox itself; default: prints to stderr. */
+  /** Receives failures of the sandbox itself. Default: prints to stderr. */
   readonly report?: (error: unknown) => void;
 }
 
-/** A running service, with access to its internals. */
 export type Sandbox = Awaited<ReturnType<typeof startSandbox>>;
 
 const DEFAULT_SEED = 1;
 const DEFAULT_ADDRESSES = ['ada@example.org', 'office@example.org'];
 
 /**
- * Starts the service on the loopback interface.
+ * Starts the service on the loopback address.
  *
  * @throws MailkeepError `sandbox-seed-unreadable`, `sandbox-state-unusable`, `sandbox-cannot-listen`
  */
@@ -111,9 +109,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
         address,
       })),
       control: { url: `${listener.url}/control`, token: secrets.control },
-      /** Returns the counts of answered requests. */
       requests: () => log.counts(),
-      /** Adds a fault. @returns its id */
       fault: (rule: FaultInput) => faults.add(rule),
       clearFaults: () => faults.clear(),
       /** The state itself, for tests in the same process. */
@@ -130,7 +126,7 @@ export async function startSandbox(options: SandboxOptions = {}) {
   }
 }
 
-/** Returns tokens derived from the seed, so that a restarted sandbox accepts those in existing configurations. */
+/** Tokens follow from the seed, so that existing configurations work with a restarted sandbox. */
 function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
@@ -139,7 +135,7 @@ function secretsOf(seed: number) {
   };
 }
 
-/** The state shared by the operations of all APIs. */
+/** The state that the operations of all APIs share. */
 export type ServiceState = Readonly<ReturnType<typeof openService>>;
 
 function openService(
@@ -157,7 +153,7 @@ function openService(
     const orders = new Orders(store);
     const orderId = resourceIdOf('OR', `${seed}/order`);
     if (store.mailboxes.size === 0) {
-      // All of the seed or nothing: a partial state file would be served as complete.
+      // A state file with part of the seed would be served as complete, so it is all or nothing.
       store.atomically(() => fill(store, options, orderId, seed));
     }
     const userId = resourceIdOf('US', `${seed}/user`);
@@ -189,12 +185,12 @@ function openService(
       standings,
       webhooks,
       deliveries,
-      /** Test deliveries in the Platform API, by webhook. */
+      /** Limits the Platform API's test deliveries per webhook. */
       webhookTests: new RateWindow(settings.webhookTestsPerMinute),
       settings,
       /** Milliseconds since the epoch. */
       now,
-      /** Receives unexpected failures; the client gets only a 500. */
+      /** Receives unexpected failures, for which clients get only a 500. */
       report,
     };
   } catch (error) {

@@ -24,9 +24,9 @@ import { serviceError } from './errors.ts';
 import { type MailSeed, planAt, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 
-/** Mail that is generated again on each read: a million messages take only the memory of their sizes. */
+/** Mail that is generated on each read, so that a million messages take only the memory of their sizes. */
 export class GeneratedBlock implements SourceBlock {
-  /** 0 until the message was generated once. */
+  /** 0 until a message has been generated once. */
   readonly #sizes: Uint32Array;
 
   constructor(private readonly mail: MailSeed) {
@@ -62,16 +62,16 @@ export class GeneratedBlock implements SourceBlock {
 }
 
 export interface GeneratedMail {
-  /** Total messages in all mailboxes. */
+  /** In all mailboxes together. */
   readonly messages?: number;
-  /** Received date of the newest message; default: a fixed day, for reproducibility. */
+  /** When the newest message was received. Default: a fixed day, so that runs can be repeated. */
   readonly newest?: number;
 }
 
 const DEFAULT_MESSAGES = 1000;
 const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
 
-/** Fills mailboxes with generated mail; the first gets twice as much as the others. */
+/** The first mailbox gets twice as much mail as each other one. */
 export function loadGenerated(
   store: Store,
   mailboxes: readonly Mailbox[],
@@ -102,13 +102,13 @@ function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
   }
 }
 
-/** Bytes read of a file to find its header date. */
+/** Bytes to read of a file to find its date. */
 const HEAD_BYTES = 65_536;
 
-/** Files with one message each, byte for byte. Keeps only paths and sizes; a name that is not UTF-8 is a Buffer. */
+/** Files of one message each. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
 class FileBlock implements SourceBlock {
   readonly #sizes: Float64Array;
-  /** NaN until requested. */
+  /** NaN until needed. */
   readonly #received: Float64Array;
 
   /** @param received dates known without reading (from Maildir names), otherwise NaN */
@@ -155,7 +155,7 @@ class FileBlock implements SourceBlock {
   }
 }
 
-/** @throws MailkeepError `sandbox-source-changed` for a truncated range */
+/** @throws MailkeepError `sandbox-source-changed` if the file no longer has the whole range */
 export function assertThere(range: FileRange): void {
   const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
   if (size < range.start + range.length) {
@@ -164,9 +164,7 @@ export function assertThere(range: FileRange): void {
 }
 
 /**
- * Reads at most `ceiling` bytes of a file's range.
- *
- * @param whole true if the range is the whole file: growth is then detected too
+ * @param whole true if the range is the whole file, which then must not have grown either
  * @throws MailkeepError `sandbox-source-changed`
  */
 export function readRange(range: FileRange, ceiling: number, whole: boolean): Buffer {
@@ -214,9 +212,9 @@ function readMaildir(root: string) {
 }
 
 /**
- * Reads the messages of a Maildir folder and their flags, by file name (delivery order).
+ * Reads a Maildir folder. Messages are in the order of their file names, which is that of delivery.
  *
- * @param path in the mailbox: `INBOX`, `INBOX.Lists.foo`
+ * @param path in the mailbox, such as `INBOX.Lists.foo`
  */
 function readFolder(root: string, path: string) {
   const files = ['cur', 'new']
@@ -236,12 +234,12 @@ function readFolder(root: string, path: string) {
   };
 }
 
-/** The messages of an mbox file, read as mboxrd. Keeps only their positions. */
+/** The messages of an mbox file. Keeps only their positions. */
 class MboxBlock implements SourceBlock {
   readonly #starts: Float64Array;
   readonly #ends: Float64Array;
   readonly #quotedLines: Float64Array;
-  /** Dates of the delimiters; otherwise NaN until requested. */
+  /** Dates of the delimiters, or NaN until needed. */
   readonly #received: Float64Array;
   readonly #lineEnds: readonly MboxRange['lineEnds'][];
 
@@ -289,8 +287,9 @@ class MboxBlock implements SourceBlock {
 }
 
 /**
- * Fills a mailbox from a path. A folder with `cur/` and `new/` is a Maildir. In any other folder, each regular file
- * that is not hidden is one message, in path order. A file ending in `.mbox` is an mbox; any other file is one message.
+ * Fills a mailbox from a path. A directory with `cur/` and `new/` is a Maildir. In any other directory, each regular
+ * file that is not hidden is a message, in the order of paths. A file ending in `.mbox` is an mbox, any other file is a
+ * message.
  *
  * @throws MailkeepError `sandbox-seed-unreadable`
  */
@@ -303,7 +302,7 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
   }
 }
 
-/** Other files, such as /etc/passwd, contain colons too: require a typical mail field. */
+/** A colon is not enough: /etc/passwd has some too. */
 const FIELD =
   /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
 
@@ -350,14 +349,16 @@ function intoInbox(store: Store, mailbox: Mailbox, block: SourceBlock): void {
 const SLASH = Buffer.from('/');
 const DOT = 46;
 
-/** Returns the regular files below a folder, sorted by path bytes, without hidden files and folders or links. */
+/**
+ * Returns the regular files below a directory in the order of path bytes. Skips links and hidden files and directories.
+ */
 function walk(root: string): (string | Buffer)[] {
   const found: Buffer[] = [];
   const pending: Buffer[] = [Buffer.from(root)];
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
     const entries: Dirent<Buffer>[] = readdirSync(folder, {
       withFileTypes: true,
-      // Names are bytes: one that is not UTF-8 could not be opened as a string.
+      // A name that is not UTF-8 could not be opened as a string.
       encoding: 'buffer',
     });
     for (const entry of entries) {

@@ -8,16 +8,15 @@ import type { Entry, Folder } from './folder.ts';
 import { bodyOf, type Call, findFolder, mailboxOf } from './operation-call.ts';
 
 interface Composed {
-  /** With the Bcc header: the sender's copy. */
+  /** The sender's copy, with the Bcc header. */
   readonly forSender: Buffer;
-  /** Without the Bcc header: the recipients' copy. The same Buffer without Bcc. */
+  /** The recipients' copy, without the Bcc header. The same Buffer if nobody is in Bcc. */
   readonly forRecipients: Buffer;
 }
 
 /**
- * Writes an RFC 5322 source from plain values, without reading files or URLs.
+ * Writes a message without reading files or URLs.
  *
- * @param thread its In-Reply-To and References
  * @param date milliseconds since the epoch
  * @throws Refusal for an attachment that cannot be decoded
  */
@@ -53,7 +52,7 @@ async function compose(
 
 const THREAD_FIELDS: ReadonlySet<string> = new Set(['message-id', 'references', 'in-reply-to']);
 
-/** Returns In-Reply-To and References for a reply to a source (RFC 5322, 3.6.4). */
+/** Returns the headers of a reply (RFC 5322, 3.6.4). */
 function threadHeaders(source: Buffer): { inReplyTo?: string; references?: string } {
   const { fields } = readHeaderBlock(source, 0, source.length, THREAD_FIELDS);
   const messageId = fields.get('message-id')?.[0] ?? '';
@@ -70,8 +69,8 @@ function ids(value: string): string[] {
 }
 
 /**
- * Sends a message: stores a copy in INBOX.Sent, delivers to mailboxes of this service, and flags the answered or
- * forwarded message. Recipients elsewhere are accepted but receive nothing.
+ * Stores a copy in INBOX.Sent, delivers to mailboxes of this service, and flags the answered or forwarded message.
+ * Other recipients are accepted but receive nothing.
  */
 export async function sendEmail(call: Call): Promise<Reply> {
   const mailbox = mailboxOf(call);
@@ -93,7 +92,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
       flags: [],
     }));
   const own = { folder: sent, flags: ['\\Seen'] };
-  // Atomic: the whole delivery is synchronous.
+  // Nothing can interrupt the delivery, because it is synchronous.
   const uids = store.atomically(() => {
     if (origin !== null) {
       const flag = mail.inReplyTo !== undefined ? '\\Answered' : '$forwarded';
@@ -143,7 +142,6 @@ function originOf(
   return { folder, entry };
 }
 
-/** Encodings of `content`; default: base64. */
 const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
   base64: 'base64',
   'utf-8': 'utf8',
@@ -156,7 +154,6 @@ const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
   hex: 'hex',
 };
 
-/** Base64 without trailing white space. */
 const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}$/;
 
 function decodeAttachment(

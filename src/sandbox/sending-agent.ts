@@ -1,6 +1,9 @@
 import { Agent } from 'undici';
 
-/** A separate file, to load undici lazily: a bundled CommonJS package that is imported lazily has no named exports. */
+/**
+ * A file of its own, so that undici loads on demand. A bundled CommonJS package has no named exports if imported
+ * directly.
+ */
 export function sendingAgent(timeoutMs: number, maxHeaderSize: number): Agent {
   return new Agent({
     pipelining: 0,

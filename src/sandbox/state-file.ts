@@ -5,7 +5,7 @@ import { serviceError } from './errors.ts';
 import type { Entry } from './folder.ts';
 import type { SourceBlock, Sources } from './store.ts';
 
-/** SQLite's application_id of a state file: "MKsb". */
+/** SQLite's application_id of a state file, "MKsb". */
 const APPLICATION_ID = 0x4d4b7362;
 const SCHEMA_VERSION = 1;
 
@@ -36,7 +36,7 @@ export type FolderRow = Readonly<z.output<typeof folderRow>>;
 const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
 const documentRow = z.object({ kind: z.string(), id: z.string(), body: z.string() });
 
-/** Stores the whole state in one SQLite file, with sources as BLOBs, copied from the seed. */
+/** Stores the whole state in one SQLite file. Sources are copied from the seed into BLOBs. */
 export class StateFile implements Sources {
   readonly #db: Database.Database;
   readonly #statements = new Map<string, Database.Statement<unknown[]>>();
@@ -60,7 +60,7 @@ export class StateFile implements Sources {
     return z.array(folderRow).parse(this.#prepared(sql).all());
   }
 
-  /** Yields uid, source and flags (as JSON) of a folder's messages, ascending by uid. */
+  /** Yields uid, source and flags (as JSON) in the order of uids. */
   *messages(folder: number): Generator<z.output<typeof messageTuple>> {
     const rows = this.#prepared(
       'SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid',
@@ -80,7 +80,7 @@ export class StateFile implements Sources {
     );
   }
 
-  /** Adds a folder, or changes its path. */
+  /** Adds a folder or changes its path. */
   putFolder(row: FolderRow): void {
     this.#run(
       `INSERT INTO folders (id, mailbox, path, special_use, next_uid)
@@ -99,7 +99,7 @@ export class StateFile implements Sources {
       'INSERT INTO messages (folder, uid, source, flags) VALUES (?, ?, ?, ?)',
       ...[folder, uid, source, JSON.stringify(flags)],
     );
-    // Uids only grow, even across restarts and after deleting the newest message.
+    // No uid is used again, even after a restart or after deleting the newest message.
     this.#run('UPDATE folders SET next_uid = ? WHERE id = ?', uid + 1, folder);
   }
 
@@ -162,7 +162,7 @@ export class StateFile implements Sources {
     return null;
   }
 
-  /** Runs `act` in a transaction; may be nested. */
+  /** Runs `act` in a transaction. Calls may be nested. */
   atomically<T>(act: () => T): T {
     return this.#db.inTransaction ? act() : this.#db.transaction(act).immediate();
   }
@@ -193,7 +193,7 @@ function openState(file: string): Database.Database {
   try {
     db = new Database(file);
     db.pragma('journal_mode = WAL');
-    // A development server: a power cut may lose the last changes, never the consistency.
+    // A power cut may lose the last changes of this development server, but not its consistency.
     db.pragma('synchronous = NORMAL');
     if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
       const version = db.pragma('user_version', { simple: true });

@@ -8,18 +8,18 @@ import { type Entry, Folder, type SourceFacts } from './folder.ts';
 import type { FolderRow, StateFile } from './state-file.ts';
 
 /**
- * Sources added together: a folder's files, a range of an mbox, generated mail or one delivery. Keeps no source in
- * memory by itself. Numbers are 0-based within the block.
+ * Sources that were added together: the files of a folder, an mbox, generated mail or one delivery. They are not kept
+ * in memory. Numbers start at 0 in each block.
  */
 export interface SourceBlock {
   readonly count: number;
-  /** Bytes of the source. May read or generate it. */
+  /** Bytes of a source, which may have to be read or generated. */
   size(number: number): number;
-  /** Returns the whole source. @throws MailkeepError `sandbox-source-changed` if the underlying file has changed */
+  /** @throws MailkeepError `sandbox-source-changed` if the underlying file has changed */
   read(number: number): Buffer;
-  /** Received date in milliseconds since the epoch. May read the source's header. */
+  /** Milliseconds since the epoch. May have to read the source's header. */
   received(number: number): number;
-  /** Position of the unchanged bytes in a file, for streaming large sources. */
+  /** Where the unchanged bytes are in a file, for streaming large sources. */
   file(number: number): FileRange | null;
 }
 
@@ -55,24 +55,24 @@ export class MemoryBlock implements SourceBlock {
   }
 }
 
-/** Stores sources by number: in their blocks, or in the state file. */
+/** Sources by number: in their blocks, or in the state file. */
 export interface Sources {
-  /** Adds a block's sources. @returns the first source number; the others follow */
+  /** @returns the number of the block's first source. The others follow */
   add(block: SourceBlock): number;
-  /** Called when no message uses the source any more. */
+  /** Called when no message uses a source any more. */
   release(source: number): void;
   size(source: number): number;
-  /** Received date in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   received(source: number): number;
   read(source: number): Buffer;
-  /** Position of the unchanged source in a file, or null if it must be read. */
+  /** Null if the source must be read. */
   file(source: number): FileRange | null;
 }
 
 class BlockSources implements Sources {
-  /** Blocks of several sources, ascending by first number. */
+  /** Blocks of several sources, in the order of their first numbers. */
   readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
-  /** Blocks of one source, which can be released. */
+  /** Blocks of one source. Only they can be released. */
   readonly #singles = new Map<number, SourceBlock>();
   #next = 1;
 
@@ -124,7 +124,7 @@ export interface Mailbox {
 
 export const DELIMITER = '.';
 
-/** The permanent folders of every mailbox (RFC 6154 attributes). */
+/** Folders that every mailbox keeps, with their RFC 6154 attributes. */
 export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
   ['INBOX', null],
   ['INBOX.Sent', '\\Sent'],
@@ -132,7 +132,6 @@ export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
   ['INBOX.Trash', '\\Trash'],
 ]);
 
-/** Returns the special use of a folder name in a Maildir or generated mail. */
 function specialUseOf(path: string): string | null {
   const standing = STANDING_FOLDERS.get(path);
   if (standing !== undefined) return standing;
@@ -140,17 +139,19 @@ function specialUseOf(path: string): string | null {
   return path === 'INBOX.Archive' ? '\\Archive' : null;
 }
 
-/** Returns a folder and its subfolders, parents first. */
+/** Parents come first. */
 export function withSubfolders(mailbox: Mailbox, path: string): Folder[] {
   return [...mailbox.folders.values()]
     .filter((folder) => folder.path === path || folder.path.startsWith(path + DELIMITER))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Maximum cached characters of JSON: some 100,000 records. */
+/** Characters of JSON to cache: some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
 
-/** Caches listing records as JSON text: smaller than objects, and needs no serialising. Oldest dropped first. */
+/**
+ * Caches listing records as JSON text, which is smaller than objects and ready to send. The oldest is dropped first.
+ */
 class RecordCache {
   readonly #fragments = new Map<number, string>();
   #characters = 0;
@@ -160,13 +161,12 @@ class RecordCache {
     private readonly ceiling: number = DEFAULT_CEILING,
   ) {}
 
-  /** Returns a message record as JSON; its expensive part comes from the cache. */
   messageJson(folder: Folder, entry: Entry): string {
     const unseen = !entry.flags.includes('\\Seen');
     return `{"uid":${entry.uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(entry.flags)},"unseen":${unseen},${this.#fragment(entry.source)}}`;
   }
 
-  /** `"date":…,"size":…,…`: the immutable members of a message's JSON, without braces. */
+  /** The members that never change, without braces. */
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
@@ -195,7 +195,7 @@ class RecordCache {
   }
 }
 
-/** Mail from outside or from another mailbox; not moves or seeds. */
+/** Mail from outside or from another mailbox, but not moves or seeds. */
 export interface Arrival {
   readonly mailbox: Mailbox;
   readonly folder: Folder;
@@ -212,28 +212,28 @@ interface Placement {
   readonly flags: Iterable<string>;
 }
 
-/** The service's state. Every change is written to the state file, if any, before the call returns. */
+/** The service's state. A change is in the state file, if there is one, before the call returns. */
 export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
   readonly #sources: Sources;
-  /** Flag sets by their JSON: many messages share few distinct sets. */
+  /** Flag sets by their JSON. Many messages share few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
   /** By kind and id. */
   readonly #documents = new Map<string, Map<string, unknown>>();
-  /** Number of places of a source, if more than one. */
+  /** How many messages use a source, if more than one. */
   readonly #shared = new Map<number, number>();
   #nextFolder = 1;
 
-  /** @param state stores everything; without it the state is lost at exit */
+  /** @param state null keeps the state in memory only */
   constructor(private readonly state: StateFile | null = null) {
     this.#sources = state ?? new BlockSources();
     this.records = new RecordCache(this.#sources);
     if (state !== null) this.#open(state);
   }
 
-  /** Adds a mailbox with its permanent folders. Its id follows from seed and address, so a restart keeps it. */
+  /** Adds a mailbox with its permanent folders. Its id depends on seed and address, so that a restart keeps it. */
   addMailbox(address: string, orderId: string, seed: number): Mailbox {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
@@ -253,7 +253,7 @@ export class Store implements SourceFacts {
     return null;
   }
 
-  /** Creates a folder; the path must be free. */
+  /** @param path must be free */
   createFolder(mailbox: Mailbox, path: string): Folder {
     const folder = new Folder(this.#nextFolder, path, specialUseOf(path));
     this.#nextFolder += 1;
@@ -266,7 +266,7 @@ export class Store implements SourceFacts {
     return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
   }
 
-  /** Returns the folder of a path; creates it and its parents if missing. */
+  /** Creates missing parents too. */
   folderWithParents(mailbox: Mailbox, path: string): Folder {
     const end = path.lastIndexOf(DELIMITER);
     if (end > 0 && !mailbox.folders.has(path)) {
@@ -275,7 +275,7 @@ export class Store implements SourceFacts {
     return this.folderFor(mailbox, path);
   }
 
-  /** Renames a folder and its subfolders; uids stay. The new paths must be free. */
+  /** Renames a folder and its subfolders. The new paths must be free. */
   renameFolder(mailbox: Mailbox, from: string, to: string): void {
     this.atomically(() => {
       for (const folder of withSubfolders(mailbox, from)) {
@@ -287,7 +287,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Deletes a folder, its subfolders and all their messages. */
+  /** Deletes a folder with its subfolders and messages. */
   deleteFolder(mailbox: Mailbox, path: string): void {
     this.atomically(() => {
       for (const folder of withSubfolders(mailbox, path)) {
@@ -298,7 +298,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Adds a block's messages with the next uids, in order. @returns the first source number */
+  /** Adds messages of a block in order. @returns the number of the block's first source */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
       const first = this.#sources.add(block);
@@ -309,12 +309,12 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Adds a message to a folder without an event: a draft or sent copy. @returns its uid */
+  /** Adds a message without announcing it, as for a draft or sent copy. @returns its uid */
   add(folder: Folder, source: Buffer, received: number, flags: Iterable<string>): number {
     return this.addEverywhere([{ folder, flags }], source, received)[0] ?? 0;
   }
 
-  /** Adds a message to several folders, storing its bytes once. @returns its uids, in the order of the places */
+  /** Adds a message to several folders, but stores its bytes once. @returns its uids */
   addEverywhere(
     places: readonly { readonly folder: Folder; readonly flags: Iterable<string> }[],
     source: Buffer,
@@ -327,7 +327,6 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Emits the arrival of new mail. */
   announce(mailbox: Mailbox, folder: Folder, uid: number): void {
     this.events.emit('arrived', { mailbox, folder, uid });
   }
@@ -348,7 +347,7 @@ export class Store implements SourceFacts {
     return flags;
   }
 
-  /** Permanently removes a message. @returns false if it does not exist */
+  /** Removes a message for good. @returns false if it does not exist */
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;
@@ -367,7 +366,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Moves a message. @returns its new uid in the target, or null if it does not exist */
+  /** @returns the uid in the target, or null if the message does not exist */
   move(from: Folder, uid: number, to: Folder): number | null {
     const entry = from.get(uid);
     if (entry === null) return null;
@@ -378,7 +377,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Copies a message without duplicating its bytes. @returns the uid in the target, or null if it does not exist */
+  /** Copies a message but not its bytes. @returns the uid in the target, or null if the message does not exist */
   copy(from: Folder, uid: number, to: Folder): number | null {
     const entry = from.get(uid);
     if (entry === null) return null;
@@ -389,7 +388,7 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Gives the messages new uids from `firstUid` on, as if the folder was recreated. */
+  /** Numbers the messages again from `firstUid`, as if the folder had been recreated. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
       const entries = folder.renumber(firstUid);
@@ -424,7 +423,7 @@ export class Store implements SourceFacts {
     return this.#sources.file(source);
   }
 
-  /** Returns other records (tokens, webhooks, deliveries …) of a kind by id, stored as JSON. */
+  /** Returns other records (tokens, webhooks, deliveries …) by id. */
   documents(kind: string): ReadonlyMap<string, unknown> {
     return this.#documents.get(kind) ?? new Map<string, unknown>();
   }
@@ -444,7 +443,7 @@ export class Store implements SourceFacts {
     this.#documents.set(kind, documents.set(id, body));
   }
 
-  /** Runs `act` in a transaction of the state file. The memory is not rolled back, so `act` must not fail midway. */
+  /** Runs `act` in a transaction of the state file. Memory is not rolled back, so `act` must not fail halfway. */
   atomically<T>(act: () => T): T {
     return this.state === null ? act() : this.state.atomically(act);
   }
@@ -518,7 +517,7 @@ function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {
   };
 }
 
-/** Returns a stable identifier in the service's style: a prefix and 24 characters derived from `name`. */
+/** Returns an identifier in the service's style that depends only on `name`. */
 export function resourceIdOf(prefix: string, name: string): string {
   return prefix + createHash('sha256').update(name).digest('hex').slice(0, 24).toUpperCase();
 }

@@ -9,7 +9,7 @@ import type { Refusal, Reply } from '../service/surface.ts';
 import type { ServiceSettings, ServiceState } from './sandbox.ts';
 import type { Arrival, Mailbox, Store } from './store.ts';
 
-/** Returns a version 7 UUID (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
+/** Returns a version 7 UUID (RFC 9562, 5.7): milliseconds since the epoch in 48 bits, then random bits. */
 function uuidV7(nowMs: number): string {
   const bytes = randomBytes(16);
   bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
@@ -20,7 +20,7 @@ function uuidV7(nowMs: number): string {
 
 const webhookState = z.object({
   id: z.string(),
-  /** Resource id of its mailbox. */
+  /** Resource id. */
   mailbox: z.string(),
   name: z.string(),
   description: z.string().nullable(),
@@ -36,7 +36,7 @@ export type Webhook = z.infer<typeof webhookState>;
 
 type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
-/** Emitted after the change is stored. */
+/** Emitted after a change was stored. */
 interface WebhookEvents {
   changed: [Webhook];
   removed: [Webhook];
@@ -44,7 +44,7 @@ interface WebhookEvents {
 
 const KIND = 'webhook';
 
-/** The webhooks of all mailboxes, shared by both APIs. */
+/** The webhooks of all mailboxes. Both APIs share them. */
 export class Webhooks {
   readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
@@ -60,7 +60,7 @@ export class Webhooks {
     return this.#byId.get(id.toLowerCase()) ?? null;
   }
 
-  /** Returns the webhooks of some mailboxes, in order of creation. */
+  /** In the order of creation. */
   of(mailboxes: ReadonlySet<string>): Webhook[] {
     return [...this.#byId.values()].filter((webhook) => mailboxes.has(webhook.mailbox));
   }
@@ -81,7 +81,7 @@ export class Webhooks {
     return this.#change({ ...webhook, ...change, updatedAt: this.now() });
   }
 
-  /** Replaces the secret; the old one is invalid at once. */
+  /** The old secret is invalid at once. */
   regenerateSecret(webhook: Webhook): Webhook {
     return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
   }
@@ -111,35 +111,33 @@ function newSecret(): string {
 
 type DeliveryTarget = Pick<Webhook, 'url' | 'secret'>;
 
-/** The result of one POST to a webhook's URL. */
 interface DeliveryOutcome {
-  /** Null without a response. */
+  /** Null if there was no response. */
   readonly httpStatus: number | null;
   /** True for any 2xx. */
   readonly success: boolean;
-  /** The failure: the endpoint's text or the connection error, never the secret. */
+  /** Text from the endpoint, or the error of the connection. Never contains the secret. */
   readonly error: string | null;
   readonly durationMs: number;
 }
 
-/** Maximum bytes read of a response: the status is sufficient. */
+/** Bytes of a response to read. Only its status matters. */
 const MAX_ANSWER_BYTES = 64 * 1024;
-/** Maximum characters kept of the endpoint's text. */
 const MAX_ERROR_CHARACTERS = 1000;
 
 /**
- * Sends deliveries, each over a new connection: a kept one would fail after the receiver restarts. Redirects are not
+ * Sends each delivery over a new connection, since a kept one fails when the receiver restarts. Redirects are not
  * followed, because they would receive the secret.
  */
 export class Sender {
   #agent: Promise<Agent> | null = null;
 
-  /** @param timeoutMs for the whole exchange */
+  /** @param timeoutMs limits the whole exchange */
   constructor(private readonly timeoutMs: number) {}
 
-  /** POSTs a JSON text once. Failures of the receiver never reject. */
+  /** POSTs a JSON text once. A failing receiver never makes it reject. */
   async send(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<DeliveryOutcome> {
-    // Loaded at the first delivery: undici takes longer to load than the rest of the service.
+    // Undici takes longer to load than the rest of the service.
     this.#agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
       sendingAgent(this.timeoutMs, MAX_ANSWER_BYTES),
     );
@@ -149,7 +147,7 @@ export class Sender {
       httpStatus,
       success: error === null,
       error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
-      // Clients treat a zero duration as not attempted.
+      // To clients, a duration of zero means that there was no attempt.
       durationMs: Math.max(1, Math.round(performance.now() - started)),
     });
     const timeout = AbortSignal.timeout(this.timeoutMs);
@@ -181,13 +179,12 @@ export class Sender {
     }
   }
 
-  /** Closes open connections. */
   async close(): Promise<void> {
     if (this.#agent !== null) await (await this.#agent).destroy();
   }
 }
 
-/** Returns the start of a response as one line. The status is already known, so a truncated body is fine. */
+/** Returns the start of a response as one line, even if the rest fails. */
 async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -198,7 +195,7 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
       if (length >= MAX_ANSWER_BYTES) break;
     }
   } catch {
-    // Use what arrived.
+    // Use what has arrived.
   }
   return Buffer.concat(chunks)
     .toString('utf8', 0, MAX_ANSWER_BYTES)
@@ -210,17 +207,17 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
-  // With several addresses tried, the error has a code but no message.
+  // If several addresses were tried, the error has a code but no message.
   return error.message === '' ? code : error.message;
 }
 
-/** An event for one webhook, with the delivery's state. */
+/** An event for one webhook, and how far its delivery has got. */
 const deliveryState = z.object({
   /** A version 7 UUID, so that ids sort by age. */
   id: z.string(),
-  /** The webhook's id; it may have been deleted since. */
+  /** Id of a webhook, which may have been deleted. */
   webhook: z.string(),
-  /** The mailbox's resource id. */
+  /** Resource id. */
   mailbox: z.string(),
   /** URL of the last attempt. */
   url: z.string(),
@@ -231,31 +228,31 @@ const deliveryState = z.object({
   maxAttempts: z.number(),
   /** Duration of the last attempt. */
   durationMs: z.number(),
-  /** Time of the next attempt, milliseconds since the epoch; null for none. */
+  /** When to try next, in milliseconds since the epoch. */
   nextAt: z.number().nullable(),
-  /** The JSON text to send; null afterwards. */
+  /** JSON to send, or null once finished. */
   body: z.string().nullable(),
 });
 export type Delivery = z.infer<typeof deliveryState>;
 
-/** Sorts newest first. */
+/** Newest first. */
 function byAge(a: Delivery, b: Delivery): number {
   return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
 }
 
-/** Returns the delay after `attempts` failed attempts: doubling up to the maximum. */
+/** Doubles with each failed attempt. */
 function backoff(attempts: number, firstMs: number, longestMs: number): number {
   return Math.min(longestMs, firstMs * 2 ** Math.min(attempts - 1, 30));
 }
 
-/** Finished deliveries kept; the oldest are dropped first. */
+/** How many finished deliveries to keep. */
 const DEFAULT_KEPT = 10_000;
 const DELIVERY_KIND = 'delivery';
 
-/** The stored deliveries: queued ones, which a restart resumes, and finished ones. */
+/** Stores deliveries. Queued ones resume after a restart. */
 export class DeliveryLog {
   readonly #queued = new Map<string, Delivery>();
-  /** In order of completion. */
+  /** In the order in which they finished. */
   readonly #finished = new Map<string, Delivery>();
 
   constructor(
@@ -304,7 +301,6 @@ export class DeliveryLog {
   }
 }
 
-/** Returns the body of a delivery about new mail: the event, the mailbox and the listed message. */
 function arrivalPayload(
   store: Store,
   { mailbox, folder, uid }: Arrival,
@@ -314,7 +310,6 @@ function arrivalPayload(
   return { event: 'message.received', mailbox: mailbox.address, data };
 }
 
-/** Returns the body of a test delivery, about a non-existent message. */
 function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
   return {
     event: 'message.received',
@@ -338,7 +333,7 @@ function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
   };
 }
 
-/** Calls `act` after `ms`; the returned function cancels it. */
+/** Calls `act` after a delay. Returns a function that cancels it. */
 export type Timer = (ms: number, act: () => void) => () => void;
 
 export const realTimer: Timer = (ms, act) => {
@@ -362,12 +357,12 @@ interface DeliveryPorts {
   readonly report: (error: unknown) => void;
 }
 
-/** Concurrent deliveries per webhook, so that one receiver does not delay others. */
+/** Deliveries of a webhook at a time. Other webhooks do not wait for a slow one. */
 const WIDTH = 4;
-/** Maximum queued deliveries; further ones are logged as failed without an attempt. */
+/** Further deliveries fail without an attempt. */
 const MAX_QUEUED = 10_000;
 
-/** State of a queued delivery: timed, waiting, sending, or held while its webhook is paused. */
+/** What a queued delivery waits for: its time, its turn, the response, or (held) its paused webhook. */
 type Phase =
   | { readonly kind: 'timed'; readonly cancel: () => void }
   | { readonly kind: 'waiting' }
@@ -375,16 +370,16 @@ type Phase =
   | { readonly kind: 'held' };
 
 /**
- * Delivers arriving mail to the webhooks of its mailbox, at least once. Keeps a delivery, even across restarts, until
- * it is accepted or its attempts run out. Every attempt uses the webhook's current URL and secret.
+ * Delivers new mail to the webhooks of its mailbox at least once. A delivery is kept, even across restarts, until it is
+ * accepted or its attempts run out. Each attempt uses the current URL and secret of the webhook.
  */
 export class Deliveries {
   readonly #log: DeliveryLog;
   readonly #phases = new Map<string, Phase>();
-  /** Due deliveries and the number being sent, by webhook. */
+  /** Due deliveries by webhook, and how many of them are being sent. */
   readonly #lanes = new Map<string, { readonly waiting: string[]; sending: number }>();
   readonly #running = new Set<Promise<void>>();
-  /** Test deliveries being sent, with their webhook's id. */
+  /** Test deliveries being sent, with the ids of their webhooks. */
   readonly #tests = new Map<AbortController, string>();
   #closed = false;
 
@@ -395,7 +390,6 @@ export class Deliveries {
     ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
   }
 
-  /** Resumes the queued deliveries. */
   start(): void {
     for (const delivery of this.#log.queued()) {
       if (this.ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
@@ -403,7 +397,7 @@ export class Deliveries {
     }
   }
 
-  /** Returns finished and retried deliveries, newest first. */
+  /** Returns deliveries that were attempted, newest first. */
   list(mailboxes: ReadonlySet<string>): Delivery[] {
     return [...this.#log.queued(), ...this.#log.finished()]
       .filter(({ mailbox, state, attempts }) => {
@@ -412,7 +406,7 @@ export class Deliveries {
       .sort(byAge);
   }
 
-  /** Sends one sample delivery at once, for any status of the webhook. Logged, not retried. */
+  /** Sends a sample at once, whatever the webhook's status. It is logged but not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { send, now } = this.ports;
     const createdAt = now();
@@ -444,7 +438,7 @@ export class Deliveries {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Aborts running deliveries; they stay queued, and a restart sends them again. */
+  /** Aborts running deliveries. They stay queued for the next start. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const phase of this.#phases.values()) stop(phase);
@@ -459,7 +453,7 @@ export class Deliveries {
       .of(new Set([resourceId]))
       .filter(({ status, events }) => status === 'active' && events.includes('message.received'));
     if (targets.length === 0) return;
-    // An error here must not affect the delivery of the mail.
+    // The mail itself must arrive even if this fails.
     try {
       const body = JSON.stringify(arrivalPayload(store, arrival));
       const createdAt = this.ports.now();
@@ -511,7 +505,7 @@ export class Deliveries {
       const id = lane.waiting.shift();
       if (id === undefined) break;
       const delivery = this.#log.getQueued(id);
-      // It was given up meanwhile, or held and queued again: only one position counts.
+      // It may have been given up, or been held and queued again: one of its positions counts.
       if (delivery === null || this.#phases.get(id)?.kind !== 'waiting') continue;
       this.#begin(delivery, lane);
     }
@@ -568,7 +562,7 @@ export class Deliveries {
     }
   }
 
-  /** Ends a queued delivery without another attempt. One that was never attempted is not logged. */
+  /** Ends a queued delivery. One that was never attempted is not logged. */
   #giveUp(delivery: Delivery): void {
     this.#phases.delete(delivery.id);
     if (delivery.attempts === 0) this.#log.remove(delivery.id);
@@ -586,13 +580,13 @@ export class Deliveries {
     }
   }
 
-  /** Cancels timers and aborts running deliveries, so that nothing more is sent. */
+  /** Aborts running deliveries too, so that nothing more is sent. */
   #removed(webhook: Webhook): void {
     for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
     for (const delivery of this.#queuedOf(webhook)) {
       const phase = this.#phases.get(delivery.id);
       if (phase !== undefined) stop(phase);
-      // A running delivery counts as an attempt: #attempted logs it once aborted.
+      // An aborted delivery counts as an attempt, which #attempted logs.
       if (phase?.kind !== 'sending') this.#giveUp(delivery);
     }
   }
@@ -607,7 +601,7 @@ function stop(phase: Phase): void {
   if (phase.kind === 'sending') phase.abort.abort();
 }
 
-/** Addresses of the local machine or network (RFC 6890). */
+/** Addresses of this machine and of private networks (RFC 6890). */
 const INSIDE = new BlockList();
 for (const [network, bits] of [
   ['0.0.0.0', 8],
@@ -629,10 +623,10 @@ for (const [network, bits] of [
 }
 
 /**
- * Returns the problem of a URL as a webhook target; null for none.
+ * Returns why a URL cannot be the target of a webhook, or null.
  *
- * @param url an http or https URL
- * @param local allows plain http and local targets
+ * @param url with http or https
+ * @param local allows http and local targets
  */
 export function targetProblem(url: string, local: boolean): string | null {
   const { protocol, hostname, username, password } = new URL(url);
@@ -648,30 +642,30 @@ function leadsInside(hostname: string): boolean {
     case 4:
       return INSIDE.check(host, 'ipv4');
     case 6:
-      // BlockList handles IPv4 addresses in IPv6 notation (::ffff:0:0/96).
+      // BlockList also knows IPv4 addresses in IPv6 notation (::ffff:0:0/96).
       return INSIDE.check(host, 'ipv6');
     default:
       return host === 'localhost' || host.endsWith('.localhost');
   }
 }
 
-/** How an API reads requests about webhooks and responds to them. */
+/** How one of the APIs reads requests for webhooks and answers them. */
 interface WebhookSurface<Call> {
-  /** Parses a body by its schema. @throws Refusal */
+  /** @throws Refusal */
   body<T extends z.ZodType>(call: Call, schema: T): z.output<T>;
-  /** Returns the mailbox of the path. @throws Refusal */
+  /** @throws Refusal */
   mailboxOf(call: Call): Mailbox;
-  /** Returns the webhook of the path, with its mailbox. @throws Refusal */
+  /** @throws Refusal */
   webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook };
-  /** Refuses a new webhook for a mailbox that may have none. @throws Refusal */
+  /** @throws Refusal if this mailbox may not have a webhook */
   checkCreate(call: Call, mailbox: Mailbox): void;
-  /** Returns the refusal of a URL, such as `must be an https URL`. */
+  /** @param problem such as `must be an https URL` */
   urlRefusal(problem: string): Refusal;
   recordOf(mailbox: Mailbox, webhook: Webhook): object;
   reply(record: object, status?: number): Reply;
 }
 
-/** The operations shared by both APIs, on the same webhooks and fields. */
+/** The operations of both APIs, which share webhooks and fields. */
 export function webhookOperations<Call extends { readonly service: ServiceState }>(
   surface: WebhookSurface<Call>,
 ) {
@@ -684,7 +678,7 @@ export function webhookOperations<Call extends { readonly service: ServiceState 
     secret: webhook.secret,
   });
   return {
-    /** Creates a webhook. Only this response contains its secret. */
+    /** Only this response contains the secret. */
     createWebhook(call: Call): Reply {
       const mailbox = surface.mailboxOf(call);
       const { name, description, events, status, url } = surface.body(call, createWebhookRequest);
