@@ -288,8 +288,6 @@ export const objectError = defineErrors({
       `${counted(f.announced, 'byte')} were announced for ${f.name}, but there are ${f.found < f.announced ? 'fewer' : 'more'}. Nothing was stored in ${f.store}.`,
   },
   origin: {
-    'object-exists': ({ store, name }: OfObject) =>
-      `${store} has an object ${name} already. It was left as it is.`,
     /** The store keeps a version until `until` (ISO 8601; null if unreported), so it was not deleted. */
     'object-locked': ({ store, name, until }: OfObject & { until: string | null }) =>
       `${store} keeps a version of ${name} locked${until === null ? '' : ` until ${until}`}. It was not deleted.`,
@@ -298,13 +296,10 @@ export const objectError = defineErrors({
       `${f.store} does not lock ${f.name} as asked: ${f.wanted} was wanted, ${f.found ?? 'no lock'} was found.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without a lock, or use another bucket.',
     ],
-    'store-unable': ({ store, ability }: OfStore & { ability: 'refuse-existing' | 'lock' }) =>
-      ability === 'lock'
-        ? [
-            `${store} cannot lock objects.`,
-            'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
-          ]
-        : `${store} cannot refuse to overwrite an object.`,
+    'store-unable': ({ store }: OfStore & { ability: 'lock' }) => [
+      `${store} cannot lock objects.`,
+      'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
+    ],
     /** The server returned an error; `answer` is its error code, such as `MalformedXML`, or empty. */
     'store-refused': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} refused ${operation}: ${refusal(status, answer)}.`,

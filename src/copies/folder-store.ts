@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, link, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { errnoName, errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
@@ -17,37 +17,37 @@ import {
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Not available on Windows, where links are rare. Opening a pipe would block. */
+/** Windows has no O_NOFOLLOW, but few links either. Without O_NONBLOCK, opening a pipe would block. */
 const NOT_FOLLOWING = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT']);
 const NOT_THERE = new Set(['ENOENT', 'ENOTDIR']);
-/** Errors of file systems that cannot sync a directory (network shares; Windows): the rename must suffice. */
+/** Network shares and Windows cannot sync a directory. The rename must then suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
-/** Runs a read, and converts system errors to `store-unreadable`. */
-async function reading<T>(file: string, read: () => Promise<T>): Promise<T> {
+type DiskCode = 'store-unreadable' | 'store-disk-full' | 'store-unwritable';
+
+/** Runs `act`, and converts system errors to the code that `codeOf` returns. */
+async function converting<T>(
+  file: string,
+  act: () => T | Promise<T>,
+  codeOf: (errno: string) => DiskCode,
+): Promise<T> {
   try {
-    return await read();
+    return await act();
   } catch (error) {
     const errno = errnoOf(error);
     if (error instanceof MailkeepError || errno === undefined) throw error;
-    throw objectError('store-unreadable', { file, errno }, error);
+    throw objectError(codeOf(errno), { file, errno }, error);
   }
 }
 
-/** Runs a write, and converts system errors to `store-disk-full` and `store-unwritable`. */
-async function writing<T>(file: string, write: () => T | Promise<T>): Promise<T> {
-  try {
-    return await write();
-  } catch (error) {
-    const errno = errnoOf(error);
-    if (error instanceof MailkeepError || errno === undefined) throw error;
-    const code = NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable';
-    throw objectError(code, { file, errno }, error);
-  }
-}
+const reading = <T>(file: string, read: () => Promise<T>): Promise<T> =>
+  converting(file, read, () => 'store-unreadable');
 
-/** Returns the operation's result. Undefined if the path does not exist. */
+const writing = <T>(file: string, write: () => T | Promise<T>): Promise<T> =>
+  converting(file, write, (errno) => (NO_ROOM.has(errno) ? 'store-disk-full' : 'store-unwritable'));
+
+/** Undefined if the path does not exist. */
 async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
   try {
     return await act();
@@ -57,21 +57,16 @@ async function ifThere<T>(act: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Returns a path's entry, without following a link. Undefined if it does not exist. */
 function statsAt(file: string): Promise<Stats | undefined> {
   return reading(file, () => ifThere(() => lstat(file)));
 }
 
-/**
- * Opens a regular file without following links. Undefined if it does not exist.
- *
- * @throws store-entry-foreign; store-unreadable
- */
+/** Undefined if the file does not exist. @throws store-entry-foreign unless it is a regular file */
 async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   const handle = await reading(file, () =>
     ifThere(() => open(file, constants.O_RDONLY | NOT_FOLLOWING)),
   ).catch((error: unknown) => {
-    // ELOOP: a link. ENXIO: a socket, or a device without hardware.
+    // ELOOP means a link, ENXIO a socket or a device without hardware.
     const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
     if (errno !== 'ELOOP' && errno !== 'ENXIO') throw error;
     throw objectError('store-entry-foreign', { file }, error);
@@ -81,7 +76,7 @@ async function openUnlinked(file: string): Promise<FileHandle | undefined> {
   throw objectError('store-entry-foreign', { file });
 }
 
-/** Writes a new file durably. Errors of the source pass unchanged. */
+/** Errors of `bytes` pass unchanged. */
 async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
   const handle = await writing(file, () => open(file, 'wx', FILE_MODE));
   try {
@@ -92,7 +87,6 @@ async function writeDurably(file: string, bytes: AsyncIterable<Uint8Array>): Pro
   }
 }
 
-/** Makes the names in a directory durable. */
 async function syncFolder(folder: string): Promise<void> {
   let handle: FileHandle | undefined;
   try {
@@ -106,23 +100,24 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-/** Object names never start with this. */
+/** Object names cannot start with a dot. */
 const UNFINISHED = '.unfinished-';
-/** Milliseconds without a write after which a file counts as left by a process that has ended. */
+/** If a file has not been written for this long, the process that created it has ended. */
 const ABANDONED_MS = 60 * 60_000;
 
-interface FolderStoreOptions {
-  /** Milliseconds since 1970. */
-  readonly now?: () => number;
-}
-
-/** Returns a store in a directory, created on demand. Files are renamed once durable; links are not followed. */
-export function folderStore(dir: string, { now = Date.now }: FolderStoreOptions = {}): ObjectStore {
+/**
+ * Returns a store in a directory, which the first `put` creates. Files are renamed once durable. Links are not followed.
+ *
+ * @param options with `now` in milliseconds since 1970
+ */
+export function folderStore(
+  dir: string,
+  { now = Date.now }: { readonly now?: () => number } = {},
+): ObjectStore {
   return new FolderStore(path.resolve(dir), now);
 }
 
 class FolderStore implements ObjectStore {
-  #abilities: Promise<Abilities> | undefined;
   readonly #swept = new Set<string>();
 
   constructor(
@@ -134,23 +129,24 @@ class FolderStore implements ObjectStore {
     name: string,
     length: number,
     bytes: AsyncIterable<Uint8Array>,
-    { signal, onlyNew = false, lockUntil }: PutOptions,
+    { signal, lockUntil }: PutOptions,
   ): Promise<void> {
     const file = this.#fileOf(name);
-    if (lockUntil !== undefined) {
-      throw objectError('store-unable', { store: this.label, ability: 'lock' });
-    }
+    if (lockUntil !== undefined) await this.lock();
     signal.throwIfAborted();
     const folder = path.dirname(file);
     await this.#refuseForeignFolders(name);
     await writing(folder, () => makeFoldersDurably(folder, FOLDER_MODE));
     await this.#sweep(folder);
-    const unfinished = unfinishedIn(folder);
+    const unfinished = path.join(folder, `${UNFINISHED}${randomBytes(12).toString('hex')}`);
     try {
       const facts = { store: this.label, name };
       await writeDurably(unfinished, countedBytes(facts, length, bytes, signal));
       signal.throwIfAborted();
-      await writing(file, () => this.#publish(unfinished, file, name, onlyNew));
+      const there = await statsAt(file);
+      if (there !== undefined && !there.isFile())
+        throw objectError('store-entry-foreign', { file });
+      await writing(file, () => rename(unfinished, file));
     } catch (error) {
       await ifThere(() => unlink(unfinished)).catch(() => {});
       throw error;
@@ -215,52 +211,10 @@ class FolderStore implements ObjectStore {
 
   async abilities(signal: AbortSignal): Promise<Abilities> {
     signal.throwIfAborted();
-    this.#abilities ??= this.#tryOut();
-    try {
-      return await this.#abilities;
-    } catch (error) {
-      this.#abilities = undefined;
-      throw error;
-    }
+    return { keepsVersions: false, locks: false };
   }
 
   async close(): Promise<void> {}
-
-  /** Some file systems do not support hard links (FAT, some network shares). */
-  async #tryOut(): Promise<Abilities> {
-    const { label } = this;
-    await writing(label, () => makeFoldersDurably(label, FOLDER_MODE));
-    const [tried, second] = [unfinishedIn(label), unfinishedIn(label)];
-    await writeDurably(tried, nothing());
-    try {
-      await link(tried, second);
-      await unlink(second);
-      return { refusesExisting: true, keepsVersions: false, locks: false };
-    } catch (error) {
-      if (errnoOf(error) === undefined) throw error;
-      return { refusesExisting: false, keepsVersions: false, locks: false };
-    } finally {
-      await writing(tried, () => unlink(tried));
-    }
-  }
-
-  async #publish(from: string, to: string, name: string, onlyNew: boolean): Promise<void> {
-    const there = await statsAt(to);
-    if (there !== undefined && !there.isFile()) {
-      throw objectError('store-entry-foreign', { file: to });
-    }
-    if (!onlyNew) return await rename(from, to);
-    try {
-      // Unlike a rename, this fails if the target exists.
-      await link(from, to);
-    } catch (error) {
-      const errno = errnoName(error);
-      if (errno === 'EEXIST') throw objectError('object-exists', { store: this.label, name });
-      if (errno === 'ENOSPC' || errno === 'EDQUOT') throw error;
-      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' }, error);
-    }
-    await unlink(from);
-  }
 
   /** Removes files left by interrupted processes, once per directory. */
   async #sweep(folder: string): Promise<void> {
@@ -285,7 +239,7 @@ class FolderStore implements ObjectStore {
     const entries = await reading(folder, () =>
       ifThere(() => readdir(folder, { withFileTypes: true })),
     );
-    // Names in a directory follow its name and a slash, which sorts after the hyphen.
+    // A directory sorts by its name with a slash, which comes after the hyphen.
     const found = (entries ?? [])
       .filter((entry) => isPlainName(`${above}${entry.name}`))
       .map((entry) => ({ entry, key: `${above}${entry.name}${entry.isDirectory() ? '/' : ''}` }))
@@ -297,7 +251,7 @@ class FolderStore implements ObjectStore {
         continue;
       }
       const file = path.join(this.label, ...key.split('/'));
-      // If this entry were skipped, an object behind it would seem missing.
+      // Skipping this entry would make the objects behind it appear missing.
       if (!entry.isFile() && (begins || prefix.startsWith(`${key}/`))) {
         throw objectError('store-entry-foreign', { file });
       }
@@ -308,7 +262,7 @@ class FolderStore implements ObjectStore {
     }
   }
 
-  /** Refuses links above an object: the data would be elsewhere. */
+  /** Refuses links among the directories above an object, because its data would be elsewhere. */
   async #refuseForeignFolders(name: string): Promise<void> {
     const levels = name.split('/').slice(0, -1);
     for (let depth = 1; depth <= levels.length; depth += 1) {
@@ -328,9 +282,3 @@ class FolderStore implements ObjectStore {
 function factOf(name: string, { size, mtimeMs }: Stats): ObjectFact {
   return { name, length: size, modified: Math.floor(mtimeMs) };
 }
-
-function unfinishedIn(folder: string): string {
-  return path.join(folder, `${UNFINISHED}${randomBytes(12).toString('hex')}`);
-}
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}

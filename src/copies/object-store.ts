@@ -1,9 +1,9 @@
 import { type Clock, sleep } from '../core/concurrency.ts';
 import { objectError } from './errors.ts';
 
-/** Limits network traffic to a number of bytes per second. All users of a line share one instance. */
+/** Limits network traffic to a number of bytes per second. All users of a connection share one instance. */
 export class ByteRate {
-  /** Time at which the bytes admitted so far will have passed, milliseconds since 1970. */
+  /** When all admitted bytes will have passed, milliseconds since 1970. */
   #busyUntil = 0;
 
   /** @param bytesPerSecond undefined for no limit */
@@ -12,7 +12,7 @@ export class ByteRate {
     private readonly clock: Clock,
   ) {}
 
-  /** Bytes to admit at a time: a tenth of a second's worth. */
+  /** Number of bytes to admit at a time: a tenth of a second's worth. */
   get piece(): number {
     if (this.bytesPerSecond === undefined) return Number.POSITIVE_INFINITY;
     return Math.max(1, Math.min(64 * 1024, Math.floor(this.bytesPerSecond / 10)));
@@ -23,22 +23,18 @@ export class ByteRate {
     return this.bytesPerSecond === undefined ? 0 : (bytes / this.bytesPerSecond) * 1000;
   }
 
-  /** Waits until bytes may pass. @throws the signal's reason */
+  /** Waits until the bytes may pass. @throws the signal's reason */
   async take(bytes: number, signal: AbortSignal): Promise<void> {
     if (this.bytesPerSecond === undefined || bytes === 0) return;
     const now = this.clock.now();
-    // Limits the wait if the clock was set back.
+    // If the clock was set back, the wait must still be bounded.
     const starts = Math.max(now, Math.min(this.#busyUntil, now + this.msFor(64 * 1024 * 1024)));
     this.#busyUntil = starts + this.msFor(bytes);
     if (starts > now) await sleep(this.clock, starts - now, signal);
   }
 }
 
-/**
- * Yields the bytes of an object, and fails at the end if their number differs from the announced one.
- *
- * @throws object-length; the signal's reason
- */
+/** Passes bytes on. @throws object-length if there are more or fewer than announced; the signal's reason */
 export async function* countedBytes(
   facts: { readonly store: string; readonly name: string },
   announced: number,
@@ -55,110 +51,71 @@ export async function* countedBytes(
   if (found !== announced) throw objectError('object-length', { ...facts, announced, found });
 }
 
-/** All limits on server responses and their duration. */
-const MIB = 1024 * 1024;
-
-/** A page of 1,000 objects is about 500 kB. */
-export const MAX_XML_BYTES = 8 * MIB;
-export const MAX_HEADER_BYTES = 64 * 1024;
-/** Objects up to this length are sent in one request, larger ones in parts. */
-export const PART_BYTES = 8 * MIB;
-/** `onlyNew` objects are sent in one request: some servers refuse existing objects only there, not for parts. */
-export const MAX_NEW_BYTES = 64 * MIB;
-/** Limit of the S3 protocol. */
-export const MAX_PARTS = 10_000;
-/** Maximum consecutive empty pages of a listing. */
-export const MAX_EMPTY_PAGES = 100;
-
-/** Limits on a response, in milliseconds. */
-export interface Timeouts {
-  readonly connect: number;
-  /** Until the response starts, plus the time for the request's bytes at `MIN_BYTES_PER_MS`. */
-  readonly answer: number;
-  /** Silence within the response while a reader waits for bytes. */
-  readonly idle: number;
-}
-
-export const TIMEOUTS: Timeouts = { connect: 10_000, answer: 60_000, idle: 60_000 };
-
-/** 16 kB/s. */
-export const MIN_BYTES_PER_MS = 16;
-
-/** Longer names are not ours, and too long for a directory. */
+/** No object of ours has a longer name, and file systems allow at most 255 bytes. */
 const MAX_CHARACTERS = 240;
 const PLAIN = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/;
-/** A dot may be anywhere except at the start: no part is `.`, `..` or a hidden file. */
+/** A part cannot start with a dot, so none is `.`, `..` or a hidden file. */
 const DOTTED = /^[a-z0-9-][a-z0-9.-]*(?:\/[a-z0-9-][a-z0-9.-]*)*$/;
 
-/** Returns whether an object of ours could be stored under a name. */
+/** Returns whether we may store an object under a name. */
 export function isObjectName(name: string): boolean {
   return name.length <= MAX_CHARACTERS && DOTTED.test(name);
 }
 
-/** Returns whether a listed name could be ours. Excludes dots: unknown objects that look like ours may be removed. */
+/** Returns whether a listed name may be ours. Names with dots are excluded, because a cleanup may remove what we list. */
 export function isPlainName(name: string): boolean {
   return name.length <= MAX_CHARACTERS && PLAIN.test(name);
 }
 
-/**
- * Refuses an invalid object name before it becomes part of a path or URL.
- *
- * @throws TypeError, because this program makes the names
- */
+/** Refuses an invalid name before it becomes part of a path or URL. @throws TypeError: such a name is a bug */
 export function checkObjectName(name: string, isName: (name: string) => boolean): void {
   if (!isName(name)) throw new TypeError(`no name of an object: ${JSON.stringify(name)}`);
 }
 
 export interface ObjectFact {
   readonly name: string;
-  /** In bytes. */
+  /** Bytes. */
   readonly length: number;
-  /** By the store's clock, milliseconds since 1970. */
+  /** Milliseconds since 1970, by the store's clock. */
   readonly modified: number;
 }
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Refuse to replace an object: only for stores with `Abilities.refusesExisting`, up to 64 MiB. */
-  readonly onlyNew?: boolean;
-  /** Milliseconds since 1970: until then, not even the owner can delete the object. Only for stores with locks. */
+  /** Milliseconds since 1970. Until then, not even the owner can delete the object. Needs `Abilities.locks`. */
   readonly lockUntil?: number;
-  /** In governance mode, users with a special permission can delete a locked object; default compliance. */
+  /** In governance mode, users with a special permission can delete a locked object. Defaults to compliance. */
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** Observed abilities of a store, not its claims. */
+/** What a store was observed to do, whatever it claims. */
 export interface Abilities {
-  /** `put` with `onlyNew` fails for an existing object, even with two concurrent calls. */
-  readonly refusesExisting: boolean;
-  /** The store keeps deleted and overwritten objects until their versions are deleted; `delete` does that. */
+  /** The store keeps deleted and overwritten objects until `delete` removes their versions. */
   readonly keepsVersions: boolean;
-  /** Objects can be locked: a lock was written and read back. */
+  /** A lock was written and read back. */
   readonly locks: boolean;
 }
 
 export interface GetOptions {
   readonly signal: AbortSignal;
-  /** A result of `versions`; by default the newest. */
+  /** From `versions`. Defaults to the newest. */
   readonly version?: string | undefined;
 }
 
 /**
- * Objects by name, each written once and complete. Names consist of lower-case letters, digits, hyphens and slashes; in
- * a bucket also dots, except at the start of a part. Other names in a listing are not ours, and are omitted.
+ * Objects by name. Names consist of lower-case letters, digits, hyphens and slashes. In a bucket, they may also have
+ * dots, except at the start of a part. Listings omit other names, which are not ours.
  */
 export interface ObjectStore {
-  /** For people, without secrets: `s3://bucket/prefix` or the directory. */
+  /** `s3://bucket/prefix` or the directory, without secrets. */
   readonly label: string;
 
   /**
-   * Stores an object atomically: it is visible only when complete, and a failure leaves nothing. Replaces an existing
-   * object unless `onlyNew` is set.
+   * Stores or replaces an object atomically. It becomes visible only when complete, and a failure leaves nothing.
    *
-   * @param length of all bytes
-   * @param bytes read once; a repeated request sends the same bytes from memory
-   * @throws object-length if the number of bytes differs; object-exists; store-unable; object-lock-dropped (the object
-   * is then stored without the lock)
+   * @param bytes are read once; a repeated request sends the same bytes from memory
+   * @throws object-length if `bytes` has another length; store-unable; object-lock-dropped (the object is then stored
+   * without the lock)
    */
   put(
     name: string,
@@ -168,37 +125,32 @@ export interface ObjectStore {
   ): Promise<void>;
 
   /**
-   * Yields the bytes of an object. Resumes after a broken connection, but only with the same object.
+   * Yields the bytes of an object. After a broken connection, it resumes if the object is still the same.
    *
    * @throws object-missing; object-changed
    */
   get(name: string, options: GetOptions): AsyncIterable<Buffer>;
 
   /**
-   * Locks all versions of an object that hold bytes until a time, in compliance mode. Longer locks stay: a lock cannot
-   * be shortened.
+   * Locks all versions of an object except delete markers, in compliance mode. Locks cannot be shortened.
    *
    * @param until milliseconds since 1970
    * @throws store-unable; object-missing; object-lock-dropped
    */
   lock(name: string, until: number, signal: AbortSignal): Promise<void>;
 
-  /** Returns the versions of an object that hold bytes, newest first; none if the store keeps no versions. */
+  /** Returns the versions of an object, newest first, without delete markers. Empty if the store keeps none. */
   versions(name: string, signal: AbortSignal): Promise<readonly string[]>;
 
   head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;
 
-  /** Yields all objects whose names start with `prefix`, sorted by the bytes of their names. */
+  /** Yields all objects whose names start with `prefix`, in byte order. */
   list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact>;
 
-  /**
-   * Deletes an object with all its versions. Does nothing if it is missing.
-   *
-   * @throws object-locked
-   */
+  /** Deletes an object with all its versions, if it exists. @throws object-locked */
   delete(name: string, signal: AbortSignal): Promise<void>;
 
-  /** Returns the store's abilities, tested at the first call. */
+  /** The first call tests the store. */
   abilities(signal: AbortSignal): Promise<Abilities>;
 
   close(): Promise<void>;
@@ -212,14 +164,10 @@ export interface Upload {
 
 /**
  * A store with separate upload steps, for objects that must be recorded elsewhere before the first byte is sent. The
- * object exists once the upload is completed. An aborted upload cannot be completed.
+ * object exists once its upload is completed. An aborted upload cannot be completed.
  */
 export interface UploadingStore extends ObjectStore {
-  /**
-   * Starts an upload, even of a small object.
-   *
-   * @param metadata stored with the object; names of lower-case letters and hyphens
-   */
+  /** @param metadata is stored with the object; names consist of lower-case letters and hyphens */
   beginUpload(
     name: string,
     metadata: Readonly<Record<string, string>>,
@@ -227,9 +175,9 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<Upload>;
 
   /**
-   * Sends all bytes of an upload, and returns the server's IDs of their parts.
+   * Sends all bytes of an upload and returns the server's IDs of the parts.
    *
-   * @param length of all bytes: at least one
+   * @param length at least 1
    * @throws object-length
    */
   sendParts(
@@ -240,11 +188,11 @@ export interface UploadingStore extends ObjectStore {
   ): Promise<readonly string[]>;
 
   /**
-   * Requests the object to be assembled from its parts. Also resolves if a response was lost and the server no longer
-   * has the upload, so it does not prove that the object exists.
+   * Asks the server to assemble the object. Also resolves if a response was lost and the server no longer has the
+   * upload, so it does not prove that the object exists.
    */
   completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal): Promise<void>;
 
-  /** Aborts an upload and drops its parts. Does nothing if the server does not have it. */
+  /** Aborts an upload, if the server has it, and drops its parts. */
   giveUpUpload(upload: Upload, signal: AbortSignal): Promise<void>;
 }

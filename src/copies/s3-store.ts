@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { keyOf, type S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
@@ -10,9 +9,6 @@ import {
   type GetOptions,
   isObjectName,
   isPlainName,
-  MAX_EMPTY_PAGES,
-  MAX_NEW_BYTES,
-  MAX_PARTS,
   type ObjectFact,
   type PutOptions,
   type Upload,
@@ -31,12 +27,25 @@ import {
   xmlText,
 } from './s3-client.ts';
 
-/** Lock time of test objects: the server's clock may differ from ours. */
+/** Lock time of test objects. It must exceed any difference between the server's clock and ours. */
 const TRIED_LOCK_MS = 60 * 60_000;
-
+/** Limit of the S3 protocol. */
+const MAX_PARTS = 10_000;
+/** In a row. */
+const MAX_EMPTY_PAGES = 100;
+const MAX_PAGES = 1000;
+/** Objects are written once, so more versions come from another writer. */
+const MAX_VERSIONS = 32;
+const MIB = 1024 * 1024;
+/** Metadata that identifies the `writeObject` call which stored an object, in case its response was lost. */
+const MARK = 'x-amz-meta-mailkeep-put';
+/** Time limit for aborting a failed upload. If it is exceeded, a later cleanup aborts the upload. */
+const GIVING_UP_MS = 15_000;
 const LISTING = 'ListObjectsV2';
+const READING = 'GetObject';
+const XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"';
 
-/** Decodes a key of the bucket; an undecodable one stays an invalid name. */
+/** Decodes a key of the bucket. An undecodable key stays as it is, which is not a valid name. */
 function decodedKey(key: string, isEncoded: boolean): string {
   if (!isEncoded) return key;
   try {
@@ -46,18 +55,11 @@ function decodedKey(key: string, isEncoded: boolean): string {
   }
 }
 
-const MAX_PAGES = 1000;
-
-/** Objects are written once, so many versions come from another writer. */
-const MAX_VERSIONS = 32;
-const READING = 'GetObject';
-
-/** Range of a part of an object, and the total length. */
+/** Range of a partial response, and the total length. */
 const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
 interface Whole {
   readonly length: number;
-  /** Identifies these bytes. */
   readonly etag: string;
 }
 
@@ -66,10 +68,9 @@ function continuing(position: number, { etag }: Whole): Readonly<Record<string, 
   return { range: `bytes=${position}-`, 'if-match': etag };
 }
 
-/** A version's lock, which prevents its deletion. */
 interface Lock {
   readonly mode: 'COMPLIANCE' | 'GOVERNANCE';
-  /** Milliseconds since 1970, whole seconds: servers keep no more. */
+  /** Milliseconds since 1970, in whole seconds as servers keep it. */
   readonly until: number;
 }
 
@@ -77,28 +78,16 @@ function lockOf(until: number, mode: Lock['mode']): Lock {
   return { mode, until: Math.ceil(until / 1000) * 1000 };
 }
 
-function isKept(lock: Lock, found: Lock | undefined): boolean {
-  return found?.mode === lock.mode && found.until >= lock.until;
-}
-
 function lockText({ mode, until }: Lock): string {
   return `${mode.toLowerCase()} until ${new Date(until).toISOString()}`;
 }
 
-/** A multipart upload that was neither completed nor aborted. Its parts cost money. */
-interface UnfinishedUpload extends Upload {
-  /** In milliseconds, by the server's clock. */
-  readonly age: number;
-}
-
-const MIB = 1024 * 1024;
-
-/** Returns the value of Content-MD5, with which a server detects changed bytes. */
+/** Returns the value of Content-MD5. */
 function md5(bytes: Buffer): string {
   return createHash('md5').update(bytes).digest('base64');
 }
 
-/** Yields the bytes in buffers of one length; the last may be shorter. Each is valid until the next is requested. */
+/** Yields buffers of one length, of which the last may be shorter. Each is valid until the next is requested. */
 async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Buffer> {
   const part = Buffer.allocUnsafeSlow(length);
   let filled = 0;
@@ -116,20 +105,14 @@ async function* inParts(bytes: AsyncIterable<Uint8Array>, length: number): Async
   if (filled > 0) yield part.subarray(0, filled);
 }
 
-/** Marks an object with its call of `writeObject`, which identifies it after a lost response. */
-const MARK = 'x-amz-meta-mailkeep-put';
-
-/** Time limit for aborting a failed upload. A later cleanup aborts the rest. */
-const GIVING_UP_MS = 15_000;
-
 interface Write {
   readonly name: string;
   readonly length: number;
-  readonly mark: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
+/** Undefined if the server does not report the version. */
 function versionOf({ headers }: S3Reply): string | undefined {
   const version = headers['x-amz-version-id'];
   return typeof version === 'string' && version !== '' ? version : undefined;
@@ -141,7 +124,7 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
   return new S3Store(target, options);
 }
 
-/** A store in an S3 bucket, or one of a compatible server. */
+/** A store in a bucket of S3 or of a compatible server. */
 export class S3Store extends S3Client implements UploadingStore {
   #abilities: Promise<Abilities> | undefined;
   #keepsVersions: boolean | undefined;
@@ -202,11 +185,7 @@ export class S3Store extends S3Client implements UploadingStore {
     return await this.#beginParts(name, headers, signal);
   }
 
-  async completeUpload(
-    upload: Upload,
-    parts: readonly string[],
-    signal: AbortSignal,
-  ): Promise<void> {
+  async completeUpload(upload: Upload, parts: readonly string[], signal: AbortSignal) {
     await this.#completeParts(upload, parts, signal);
   }
 
@@ -216,8 +195,8 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Aborts uploads of interrupted processes, once. Without a prefix, others may share the bucket. So only names like
-   * the one being written count as ours: same directory, same length.
+   * Aborts uploads of interrupted processes, once. Others may share a bucket without a prefix. So only names with the
+   * same directory and length as `like` count as ours.
    */
   async #sweep(like: string, signal: AbortSignal): Promise<void> {
     if (this.#isSwept) return;
@@ -229,11 +208,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /**
-   * Yields the objects whose names start with `prefix`, in order. Omits keys that are not names of ours.
-   *
-   * @throws store-answer-invalid for a listing that is out of order, endless, or outside the prefix
-   */
+  /** @throws store-answer-invalid for a listing that is unsorted, endless or outside the prefix */
   async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
     const above = keyOf(this.target, '');
     const wanted = `${above}${prefix}`;
@@ -246,7 +221,7 @@ export class S3Store extends S3Client implements UploadingStore {
       const isEncoded = textOf(page, 'EncodingType') === 'url';
       for (const object of objects) {
         const key = decodedKey(textOf(object, 'Key'), isEncoded);
-        // Servers sort by bytes; JavaScript sorts strings differently.
+        // Servers sort by bytes, JavaScript by UTF-16 code units.
         const bytes = Buffer.from(key);
         if (last !== undefined && Buffer.compare(last, bytes) >= 0) {
           throw this.invalid(LISTING, 'keys out of order');
@@ -270,7 +245,7 @@ export class S3Store extends S3Client implements UploadingStore {
   ): Promise<XmlElement> {
     const query = {
       'list-type': '2',
-      // XML cannot represent some characters, which foreign keys may contain.
+      // Keys of others may have characters that XML cannot represent.
       'encoding-type': 'url',
       ...(prefix === '' ? {} : { prefix }),
       ...(token === undefined ? {} : { 'continuation-token': token }),
@@ -296,35 +271,28 @@ export class S3Store extends S3Client implements UploadingStore {
     return { name, length: Number(length), modified };
   }
 
-  /** Returns whether the bucket keeps or once kept versions; true if the server does not report it. */
+  /** Returns whether the bucket keeps or once kept versions. True if the server does not report it. */
   async #hasVersions(signal: AbortSignal): Promise<boolean> {
     if (this.#keepsVersions !== undefined) return this.#keepsVersions;
     const operation = 'GetBucketVersioning';
     const query = { versioning: '' };
-    const { status, xml, ...reply } = await this.request(
-      { operation, method: 'GET', query },
-      signal,
-    );
-    if (reply.code === 'NoSuchBucket') throw this.refused(operation, { status, xml, ...reply });
-    const isSaid = status === 200 && xml?.name === 'VersioningConfiguration';
-    this.#keepsVersions = !isSaid || textOf(xml, 'Status') !== '';
+    const reply = await this.request({ operation, method: 'GET', query }, signal);
+    if (reply.code === 'NoSuchBucket') throw this.refused(operation, reply);
+    const { status, xml } = reply;
+    const isReported = status === 200 && xml?.name === 'VersioningConfiguration';
+    this.#keepsVersions = !isReported || textOf(xml, 'Status') !== '';
     return this.#keepsVersions;
   }
 
-  /**
-   * Deletes all versions of an object, and its delete markers.
-   *
-   * @param bypass also deletes governance locks, if the credentials allow it
-   * @throws object-locked
-   */
+  /** @param bypass also deletes versions with governance locks, if the credentials allow it */
   async #deleteVersions(name: string, signal: AbortSignal, bypass = false): Promise<void> {
-    // Lists all first: each page continues from a version that must still exist.
+    // All are listed first, because each page continues from a version that must still exist.
     const versions: string[] = [];
     for await (const { version } of this.#versionsOf(name, signal)) versions.push(version);
     for (const version of versions) await this.deleteVersion(name, version, signal, bypass);
   }
 
-  /** Returns an object's versions, newest first, without delete markers. None if they cannot be listed. */
+  /** Returns an object's versions, newest first, without delete markers. Empty if they cannot be listed. */
   async #versionsWithBytes(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const versions: string[] = [];
     try {
@@ -361,7 +329,7 @@ export class S3Store extends S3Client implements UploadingStore {
       }
       if (textOf(xml, 'IsTruncated') !== 'true') return;
       const nextKey = keyIn(xml, 'NextKeyMarker');
-      // Longer names with this prefix come later.
+      // The rest are longer names with this prefix.
       if (nextKey > key) return;
       const next = {
         'key-marker': nextKey,
@@ -393,25 +361,20 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.refused(operation, reply);
   }
 
-  /** Returns the end of a version's lock; null for a legal hold without end, undefined for no lock. */
+  /** Returns the end of a version's lock. Null for a legal hold, which has no end; undefined if there is no lock. */
   async #lockedUntil(
     name: string,
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<string | null | undefined> {
     const request = { operation: 'HeadObject', method: 'HEAD', name, query } as const;
-    const reply: S3Reply = await this.request(request, signal);
+    const reply = await this.request(request, signal);
     if (reply.status !== 200) return undefined;
     const until = Date.parse(String(reply.headers['x-amz-object-lock-retain-until-date']));
     if (reply.headers['x-amz-object-lock-legal-hold'] === 'ON') return null;
     return Number.isNaN(until) ? undefined : new Date(until).toISOString();
   }
 
-  /**
-   * Yields the bytes of an object or version. Resumes after a broken connection, if the object is still the same.
-   *
-   * @throws object-missing; object-changed; see `S3Client.request`
-   */
   async *get(name: string, { signal, version }: GetOptions): AsyncGenerator<Buffer> {
     checkObjectName(name, isObjectName);
     const query = version === undefined ? {} : { versionId: version };
@@ -444,7 +407,7 @@ export class S3Store extends S3Client implements UploadingStore {
         return;
       } catch (error) {
         answer?.discard();
-        // Without an ETag, the rest might belong to another object.
+        // Without an ETag, the next bytes might belong to another object.
         if (position > 0 && whole?.etag === '' && error instanceof MailkeepError) throw error;
         await patience.afterFailure(error, askedMs);
       } finally {
@@ -459,7 +422,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const facts = { store: this.label, name };
     if (isTransient(reply) || reply.code === 'NoSuchBucket') return this.refused(READING, reply);
     if (reply.status === 404) return objectError('object-missing', facts);
-    // The object is now shorter than the resume position, or has another ETag.
+    // The object has become shorter than the resume position or has another ETag.
     if (reply.status === 412 || reply.status === 416) return objectError('object-changed', facts);
     return this.refused(READING, reply);
   }
@@ -467,9 +430,11 @@ export class S3Store extends S3Client implements UploadingStore {
   #wholeOf({ status, headers }: Answer, position: number): Whole {
     const etag = headers.etag ?? '';
     if (status === 200) {
-      // Bytes already read must not be repeated.
+      // The server ignored the range, and would repeat bytes.
       if (position > 0) throw this.invalid(READING, 'no part of the object, as was asked for');
-      return { length: this.#lengthOf(headers), etag };
+      const length = headers['content-length'] ?? '';
+      if (!/^\d{1,15}$/.test(length)) throw this.invalid(READING, 'no length');
+      return { length: Number(length), etag };
     }
     const [, from, to, length] = CONTENT_RANGE.exec(headers['content-range'] ?? '') ?? [];
     if (Number(from) !== position || Number(to) !== Number(length) - 1) {
@@ -478,32 +443,27 @@ export class S3Store extends S3Client implements UploadingStore {
     return { length: Number(length), etag };
   }
 
-  #lengthOf(headers: IncomingHttpHeaders): number {
-    const length = headers['content-length'] ?? '';
-    if (!/^\d{1,15}$/.test(length)) throw this.invalid(READING, 'no length');
-    return Number(length);
-  }
-
   /**
-   * Reads an object's lock back: some servers return 200 for unsupported requests.
+   * Reads an object's lock back, because some servers return 200 for unsupported requests.
    *
-   * @param isSet locks the object afterwards if needed, as for multipart objects in RadosGW. Only for buckets with
-   * proven locks: other servers would store the request as the object's bytes.
+   * @param setsLock locks the object now if needed, as for multipart objects in RadosGW. Only for buckets with proven
+   * locks: other servers would store the request as the object's bytes.
    * @throws object-lock-dropped
    */
   async #checkLock(
     name: string,
     version: string | undefined,
     lock: Lock,
-    { isSet }: { readonly isSet: boolean },
+    setsLock: boolean,
     signal: AbortSignal,
   ): Promise<void> {
+    const isKept = (one: Lock | undefined) => one?.mode === lock.mode && one.until >= lock.until;
     let found = await this.#keptLock(name, version, signal);
-    if (isSet && version !== undefined && !isKept(lock, found)) {
+    if (setsLock && version !== undefined && !isKept(found)) {
       await this.#setLock(name, version, lock, signal);
       found = await this.#keptLock(name, version, signal);
     }
-    if (isKept(lock, found)) return;
+    if (isKept(found)) return;
     throw objectError('object-lock-dropped', {
       store: this.label,
       name,
@@ -512,11 +472,6 @@ export class S3Store extends S3Client implements UploadingStore {
     });
   }
 
-  /**
-   * Locks the versions of an object that hold bytes.
-   *
-   * @throws object-missing if there are none; object-lock-dropped
-   */
   async lock(name: string, until: number, signal: AbortSignal): Promise<void> {
     checkObjectName(name, isObjectName);
     await this.#refuseUnlocked(signal);
@@ -524,7 +479,7 @@ export class S3Store extends S3Client implements UploadingStore {
     const versions = await this.#versionsWithBytes(name, signal);
     if (versions.length === 0) throw objectError('object-missing', { store: this.label, name });
     for (const version of versions) {
-      await this.#checkLock(name, version, lock, { isSet: true }, signal);
+      await this.#checkLock(name, version, lock, true, signal);
     }
   }
 
@@ -549,16 +504,20 @@ export class S3Store extends S3Client implements UploadingStore {
     signal: AbortSignal,
   ): Promise<void> {
     const operation = 'PutObjectRetention';
+    const time = new Date(until).toISOString();
     const body = Buffer.from(
-      `<Retention xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Mode>${mode}</Mode><RetainUntilDate>${new Date(until).toISOString()}</RetainUntilDate></Retention>`,
+      `<Retention ${XMLNS}><Mode>${mode}</Mode><RetainUntilDate>${time}</RetainUntilDate></Retention>`,
     );
     const query = { retention: '', versionId: version };
     const headers = { 'content-md5': md5(body) };
     await this.ok({ operation, method: 'PUT', name, query, headers, body }, signal);
   }
 
-  /** Returns up to 1,000 unfinished uploads by name prefix. None if listing is not allowed or supported. */
-  async unfinishedUploads(prefix: string, signal: AbortSignal): Promise<UnfinishedUpload[]> {
+  /**
+   * Returns up to 1,000 uploads that were neither completed nor aborted, with their ages in milliseconds by the server's
+   * clock. Empty if listing is not allowed or not supported.
+   */
+  async unfinishedUploads(prefix: string, signal: AbortSignal) {
     const above = keyOf(this.target, '');
     const query = {
       uploads: '',
@@ -589,11 +548,6 @@ export class S3Store extends S3Client implements UploadingStore {
     if (reply.status >= 300 && reply.status !== 404) throw this.refused(operation, reply);
   }
 
-  /**
-   * Starts a multipart upload. The object is invisible until completion.
-   *
-   * @throws see `S3Client.request`
-   */
   async #beginParts(
     name: string,
     headers: Readonly<Record<string, string>>,
@@ -603,26 +557,20 @@ export class S3Store extends S3Client implements UploadingStore {
     const query = { uploads: '' };
     const reply = await this.ok({ operation, method: 'POST', name, query, headers }, signal);
     const uploadId = reply.xml === undefined ? '' : textOf(reply.xml, 'UploadId');
-    if (reply.isUncertain) await this.#giveUpOthers(name, uploadId, signal);
+    if (reply.isUncertain) {
+      // The name is ours alone. An unacknowledged upload of it would stay for ever, and its parts cost money.
+      for (const upload of await this.unfinishedUploads(name, signal)) {
+        if (upload.name !== name || upload.uploadId === uploadId) continue;
+        await this.giveUpUpload(upload, signal);
+      }
+    }
     if (uploadId === '' || uploadId.length > 2048) {
       throw this.invalid(operation, 'no id of the upload');
     }
     return { name, uploadId };
   }
 
-  /** Aborts other uploads of this name, which is ours alone: an unacknowledged one would stay for ever. */
-  async #giveUpOthers(name: string, uploadId: string, signal: AbortSignal): Promise<void> {
-    for (const upload of await this.unfinishedUploads(name, signal)) {
-      if (upload.name !== name || upload.uploadId === uploadId) continue;
-      await this.giveUpUpload(upload, signal);
-    }
-  }
-
-  /**
-   * Sends all parts of an upload, one after another, and returns the server's IDs of them.
-   *
-   * @param length of all bytes; determines the part size, since there are at most 10,000 parts
-   */
+  /** @param length determines the size of the parts, of which there are at most 10,000 */
   async sendParts(
     upload: Upload,
     length: number,
@@ -654,14 +602,14 @@ export class S3Store extends S3Client implements UploadingStore {
     throw this.invalid(operation, 'no ETag');
   }
 
-  /** Assembles an object from parts. The server forgets the upload: after a lost response, check the object. */
+  /** If the response was lost, the server no longer has the upload. The caller then has to look for the object. */
   async #completeParts({ name, uploadId }: Upload, etags: readonly string[], signal: AbortSignal) {
     const operation = 'CompleteMultipartUpload';
     const parts = etags.map(
       (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${xmlText(etag)}</ETag></Part>`,
     );
     const body = Buffer.from(
-      `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`,
+      `<CompleteMultipartUpload ${XMLNS}>${parts.join('')}</CompleteMultipartUpload>`,
     );
     const request = { operation, method: 'POST', name, query: { uploadId }, body } as const;
     const reply = await this.request(request, signal);
@@ -674,10 +622,9 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /**
-   * Stores an object, in one request or in parts, and checks that its lock was kept. The caller has verified that the
-   * bucket keeps locks.
+   * Stores an object and checks that its lock was kept. Does not check whether the bucket can lock objects.
    *
-   * @throws object-length, object-exists, object-lock-dropped, store-unable; see `S3Client.request`
+   * @throws object-length, object-lock-dropped; errors of `S3Client.request`
    */
   async writeObject(
     name: string,
@@ -685,61 +632,37 @@ export class S3Store extends S3Client implements UploadingStore {
     bytes: AsyncIterable<Uint8Array>,
     options: PutOptions,
   ): Promise<void> {
-    const { signal, onlyNew = false } = options;
+    const { signal, lockUntil, lockMode = 'compliance' } = options;
     signal.throwIfAborted();
-    const { lockUntil, lockMode = 'compliance' } = options;
     const mode = lockMode === 'compliance' ? 'COMPLIANCE' : 'GOVERNANCE';
     const lock = lockUntil === undefined ? undefined : lockOf(lockUntil, mode);
-    const mark = randomBytes(16).toString('hex');
     const headers = {
       'content-type': 'application/octet-stream',
-      [MARK]: mark,
+      [MARK]: randomBytes(16).toString('hex'),
       ...(lock && {
         'x-amz-object-lock-mode': lock.mode,
         'x-amz-object-lock-retain-until-date': new Date(lock.until).toISOString(),
       }),
     };
-    const write: Write = { name, length, mark, headers, signal };
-    const single = length <= (onlyNew ? Math.max(MAX_NEW_BYTES, this.partBytes) : this.partBytes);
-    if (onlyNew && !single) {
-      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' });
-    }
+    const write: Write = { name, length, headers, signal };
+    const single = length <= this.partBytes;
     const version = single
-      ? await this.#writeAtOnce(write, bytes, onlyNew)
+      ? await this.#writeAtOnce(write, bytes)
       : await this.#writeInParts(write, bytes);
-    if (lock !== undefined) await this.#checkLock(name, version, lock, { isSet: !single }, signal);
+    if (lock !== undefined) await this.#checkLock(name, version, lock, !single, signal);
   }
 
-  /** Returns the stored version, if the server reports it. */
-  async #writeAtOnce(
-    write: Write,
-    bytes: AsyncIterable<Uint8Array>,
-    onlyNew: boolean,
-  ): Promise<string | undefined> {
+  async #writeAtOnce(write: Write, bytes: AsyncIterable<Uint8Array>): Promise<string | undefined> {
     const { name, length, signal } = write;
     const collected: Uint8Array[] = [];
     const counted = countedBytes({ store: this.label, name }, length, bytes, signal);
     for await (const chunk of counted) collected.push(Uint8Array.from(chunk));
     const body = Buffer.concat(collected);
     const operation = 'PutObject';
-    const headers = {
-      ...write.headers,
-      // Required with locks, and in buckets that lock everything.
-      'content-md5': md5(body),
-      ...(onlyNew ? { 'if-none-match': '*' } : {}),
-    };
+    // Content-MD5 is required with locks, and in buckets that lock everything.
+    const headers = { ...write.headers, 'content-md5': md5(body) };
     const reply = await this.request({ operation, method: 'PUT', name, headers, body }, signal);
     if (reply.status === 200 && reply.code === '') return versionOf(reply);
-    if (onlyNew && reply.status === 412) {
-      if (reply.isUncertain) {
-        const own = await this.#ownObject(write);
-        if (own !== undefined) return versionOf(own);
-      }
-      throw objectError('object-exists', { store: this.label, name });
-    }
-    if (onlyNew && reply.status === 501) {
-      throw objectError('store-unable', { store: this.label, ability: 'refuse-existing' });
-    }
     throw this.refused(operation, reply);
   }
 
@@ -753,31 +676,32 @@ export class S3Store extends S3Client implements UploadingStore {
       if (own === undefined) throw this.refused('CompleteMultipartUpload', reply);
       return versionOf(own);
     } catch (error) {
-      // The original signal may have aborted already.
+      // The caller's signal may have aborted already.
       await this.giveUpUpload(upload, AbortSignal.timeout(GIVING_UP_MS)).catch(() => {});
       throw error;
     }
   }
 
-  /** Returns the response for the object if this call stored it completely. */
-  async #ownObject({ name, length, mark, signal }: Write): Promise<S3Reply | undefined> {
+  /** Returns the server's response about the object if this call stored it completely. */
+  async #ownObject({ name, length, headers, signal }: Write): Promise<S3Reply | undefined> {
     const reply = await this.request({ operation: 'HeadObject', method: 'HEAD', name }, signal);
     const isOwn =
       reply.status === 200 &&
-      reply.headers[MARK] === mark &&
+      reply.headers[MARK] === headers[MARK] &&
       reply.headers['content-length'] === String(length);
     return isOwn ? reply : undefined;
   }
 
-  /** Tests a bucket's abilities with small objects below `probe/`, deleted afterwards if allowed. */
+  /** Tests a bucket's abilities with small objects below `probe/`, which are deleted again if allowed. */
   async #tryOut(signal: AbortSignal): Promise<Abilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
-      const first = await this.#tryToPut(name, signal);
-      const second = first.isTaken ? await this.#tryToPut(name, signal) : first;
+      // Content-MD5 is required in buckets that lock everything.
+      const headers = { 'content-md5': md5(Buffer.alloc(0)) };
+      const request = { operation: 'PutObject', method: 'PUT', name, headers } as const;
+      const version = (await this.ok(request, signal)).headers['x-amz-version-id'];
       return {
-        refusesExisting: first.isTaken && !second.isTaken,
-        keepsVersions: first.isVersion,
+        keepsVersions: typeof version === 'string' && version !== 'null',
         locks: await this.#tryToLock(signal),
       };
     } finally {
@@ -785,22 +709,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  async #tryToPut(
-    name: string,
-    signal: AbortSignal,
-  ): Promise<{ readonly isTaken: boolean; readonly isVersion: boolean }> {
-    const operation = 'PutObject';
-    // MD5 of no bytes: required if a bucket locks everything.
-    const headers = { 'if-none-match': '*', 'content-md5': '1B2M2Y8AsgTpgAmY7PhCfg==' };
-    const reply = await this.request({ operation, method: 'PUT', name, headers }, signal);
-    const version = reply.headers['x-amz-version-id'];
-    const isVersion = typeof version === 'string' && version !== 'null';
-    if (reply.status === 200) return { isTaken: true, isVersion };
-    if (reply.status !== 412 && reply.status !== 501) throw this.refused(operation, reply);
-    return { isTaken: false, isVersion: false };
-  }
-
-  /** Tests locking only if the bucket reports support for it. */
+  /** Tests locking if the bucket reports that it is enabled. */
   async #tryToLock(signal: AbortSignal): Promise<boolean> {
     const query = { 'object-lock': '' };
     const request = { operation: 'GetObjectLockConfiguration', method: 'GET', query } as const;
@@ -822,7 +731,7 @@ export class S3Store extends S3Client implements UploadingStore {
     }
   }
 
-  /** Deletes a test object. One that may not be deleted stays: it is empty and unused. */
+  /** Deletes a test object, if allowed. It is empty, so it may also stay. */
   async #deleteTried(name: string, signal: AbortSignal): Promise<void> {
     try {
       await this.#deleteVersions(name, signal, true);
@@ -836,11 +745,10 @@ export class S3Store extends S3Client implements UploadingStore {
 }
 
 /**
- * Creates a bucket unless it exists and is ours.
+ * Creates a bucket unless it exists and is ours. Returns whether it was created.
  *
- * @param lock enables Object Lock in a new bucket; an existing bucket is not changed
- * @returns whether it was created
- * @throws store-bucket-taken; see `S3Client.request`
+ * @param lock enables Object Lock, which cannot be changed in an existing bucket
+ * @throws store-bucket-taken; errors of `S3Client.request`
  */
 export async function ensureBucket(
   target: S3Target,
@@ -863,9 +771,9 @@ async function createBucket(client: S3Store, lock: boolean, signal: AbortSignal)
   const { region, bucket } = client.target;
   const headers = lock ? { 'x-amz-bucket-object-lock-enabled': 'true' } : {};
   const body = Buffer.from(
-    `<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>${xmlText(region)}</LocationConstraint></CreateBucketConfiguration>`,
+    `<CreateBucketConfiguration ${XMLNS}><LocationConstraint>${xmlText(region)}</LocationConstraint></CreateBucketConfiguration>`,
   );
-  // Amazon's first region must not be sent, and other servers may not have regions.
+  // Amazon refuses the name of its first region, and other servers may not have regions.
   const requests = region === 'us-east-1' ? [{}] : [{ body }, {}];
   for (const request of requests) {
     const reply = await client.request({ operation, method: 'PUT', headers, ...request }, signal);

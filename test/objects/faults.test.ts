@@ -96,11 +96,9 @@ describe.skipIf(skipped)('with faults on the way', () => {
         await putBytes(store, `data/${i}`, bytes);
         expected.set(`data/${i}`, bytes);
         const key = random.bytes(40);
-        await putBytes(store, `keys/${i}`, key, { onlyNew: true });
+        await putBytes(store, `keys/${i}`, key);
         expected.set(`keys/${i}`, key);
       }
-      const again = putBytes(store, 'keys/0', 'another', { onlyNew: true });
-      await expect(again).rejects.toMatchObject({ code: 'object-exists' });
       await store.delete('keys/1', signal);
       expected.delete('keys/1');
       expect(await listedNames(store)).toEqual([...expected.keys()].sort());
@@ -111,22 +109,6 @@ describe.skipIf(skipped)('with faults on the way', () => {
         expect(await store.head(name, signal)).toMatchObject({ length: bytes.length });
       }
       expect(await unfinished()).toEqual([]);
-    },
-  );
-
-  test.each<HttpFault['do']>(['lose-answer', 'answer-late'])(
-    'an object that is new is stored once if its acknowledgement is lost: %s',
-    async (kind) => {
-      const here = await faulty(`new-${kind}`);
-      const fault = { do: kind, status: 500, code: 'InternalError' } as HttpFault;
-      once(here.proxy, /^PUT .*keys/, fault);
-      await putBytes(here.store, 'keys/a', 'ours', { onlyNew: true });
-      expect(here.proxy.seen.map(({ method }) => method)).toEqual(['PUT', 'PUT', 'HEAD']);
-      expect((await getBytes(here.direct, 'keys/a')).toString()).toBe('ours');
-      // Somebody else's object is not taken for ours, also of the same length.
-      once(here.proxy, /^PUT .*keys/, { do: 'cut-before' });
-      const other = putBytes(here.store, 'keys/a', 'ours', { onlyNew: true });
-      await expect(other).rejects.toMatchObject({ code: 'object-exists' });
     },
   );
 

@@ -16,7 +16,6 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { folderStore } from '../../src/copies/folder-store.ts';
 import {
-  expectOneWinner,
   expectStoreContract,
   getBytes,
   inPieces,
@@ -44,14 +43,9 @@ test('a folder stores objects, and creates itself', async () => {
   await store.close();
 });
 
-test('an object that is to be new never replaces another', async () => {
+test('a folder has neither versions nor locks', async () => {
   const store = folderStore(folder());
-  expect(await store.abilities(signal)).toEqual({
-    refusesExisting: true,
-    keepsVersions: false,
-    locks: false,
-  });
-  await expectOneWinner(store, 'keys/a');
+  expect(await store.abilities(signal)).toEqual({ keepsVersions: false, locks: false });
   await expect(putBytes(store, 'keys/b', 'x', { lockUntil: Date.now() })).rejects.toMatchObject({
     code: 'store-unable',
     facts: { ability: 'lock' },
@@ -60,8 +54,7 @@ test('an object that is to be new never replaces another', async () => {
     code: 'store-unable',
     facts: { ability: 'lock' },
   });
-  expect(readdirSync(store.label)).toEqual(['keys']);
-  expect(readdirSync(path.join(store.label, 'keys'))).toEqual(['a']);
+  expect(readdirSync(store.label)).toEqual([]);
 });
 
 test('a link, a pipe or a folder is neither followed nor replaced', async () => {
@@ -79,7 +72,6 @@ test('a link, a pipe or a folder is neither followed nor replaced', async () => 
     await expect(getBytes(store, name)).rejects.toMatchObject(foreign);
     await expect(store.head(name, signal)).rejects.toMatchObject(foreign);
     await expect(putBytes(store, name, 'ours')).rejects.toMatchObject(foreign);
-    await expect(putBytes(store, name, 'ours', { onlyNew: true })).rejects.toMatchObject(foreign);
     await expect(store.delete(name, signal)).rejects.toMatchObject(foreign);
   }
   for (const prefix of ['', 'data/', 'data/linked', 'keys/f']) {

@@ -6,7 +6,6 @@ import { seeded } from '../bench/seeded.ts';
 import { startRadosgw, withoutRadosgw } from './servers/radosgw.ts';
 import { type S3Server, targetAt } from './servers/s3-server.ts';
 import {
-  expectOneWinner,
   expectStoreContract,
   getBytes,
   inPieces,
@@ -87,32 +86,15 @@ describe.skipIf(skipped)('RadosGW', () => {
     }
   });
 
-  test('refuses an object that is there, also of several writers at once', async () => {
-    const store = opened(await madeTarget('only-new'));
-    expect(await store.abilities(signal)).toEqual({
-      refusesExisting: true,
-      keepsVersions: false,
-      locks: false,
-    });
-    await expectOneWinner(store, 'keys/a');
-    const large = seeded('only-new').bytes(9 * MIB);
-    await putBytes(store, 'manifests/a', large, { onlyNew: true });
-    await expect(putBytes(store, 'manifests/a', large, { onlyNew: true })).rejects.toMatchObject({
-      code: 'object-exists',
-    });
-    expect((await getBytes(store, 'manifests/a')).equals(large)).toBe(true);
-    // Nothing is left of what was tried.
-    expect(await listedNames(store)).toEqual(['keys/a', 'manifests/a']);
+  test('leaves nothing of what was tried', async () => {
+    const store = opened(await madeTarget('tried'));
+    expect(await store.abilities(signal)).toEqual({ keepsVersions: false, locks: false });
+    expect(await listedNames(store)).toEqual([]);
   });
 
   test('keeps locks, which are read back, and deletes all versions of what is not locked', async () => {
     const store = opened(await madeTarget('locks', {}, true));
-    // With versions, RadosGW stores another one, whatever If-None-Match says.
-    expect(await store.abilities(signal)).toEqual({
-      refusesExisting: false,
-      keepsVersions: true,
-      locks: true,
-    });
+    expect(await store.abilities(signal)).toEqual({ keepsVersions: true, locks: true });
     const lockUntil = Date.now() + 3_600_000;
     const until = new Date(Math.ceil(lockUntil / 1000) * 1000).toISOString();
     const sizes = [3, 9 * MIB];

@@ -14,7 +14,7 @@ export async function putBytes(
   store: ObjectStore,
   name: string,
   bytes: Buffer | string,
-  options: { readonly onlyNew?: boolean; readonly lockUntil?: number } = {},
+  options: { readonly lockUntil?: number } = {},
 ): Promise<void> {
   const buffer = Buffer.from(bytes);
   await store.put(name, buffer.length, inPieces(buffer), { signal, ...options });
@@ -107,18 +107,4 @@ export async function expectStoreContract(
 async function* breaking(length: number): AsyncGenerator<Buffer> {
   yield* inPieces(Buffer.alloc(length - 1));
   throw new Error('the source broke');
-}
-
-/** Checks that of several puts of one name at once, exactly one stores its bytes. */
-export async function expectOneWinner(store: ObjectStore, name: string): Promise<void> {
-  const writers = Array.from({ length: 6 }, (_, i) => `writer ${i}`);
-  const results = await Promise.allSettled(
-    writers.map((bytes) => putBytes(store, name, bytes, { onlyNew: true })),
-  );
-  const winners = writers.filter((_, i) => results[i]?.status === 'fulfilled');
-  expect(winners).toEqual([(await getBytes(store, name)).toString()]);
-  for (const result of results) {
-    if (result.status === 'rejected')
-      expect(result.reason).toMatchObject({ code: 'object-exists' });
-  }
 }

@@ -38,17 +38,9 @@ describe.skipIf(skipped)('Swift', () => {
     await expectStoreContract(opened(await madeTarget('contract')), 9 * MIB + 3);
   });
 
-  test('cannot refuse an object that is there, which is found by trying', async () => {
-    const store = opened(await madeTarget('only-new'));
-    expect(await store.abilities(signal)).toEqual({
-      refusesExisting: false,
-      keepsVersions: false,
-      locks: false,
-    });
-    await expect(putBytes(store, 'keys/a', 'x', { onlyNew: true })).rejects.toMatchObject({
-      code: 'store-unable',
-      facts: { ability: 'refuse-existing' },
-    });
+  test('has neither versions nor locks, and nothing is left of what was tried', async () => {
+    const store = opened(await madeTarget('tried'));
+    expect(await store.abilities(signal)).toEqual({ keepsVersions: false, locks: false });
     expect(await listed(store)).toEqual([]);
   });
 
