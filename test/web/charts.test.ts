@@ -1,15 +1,19 @@
 import { type ComponentChild, h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import { describe, expect, test } from 'vitest';
-import { axisTo, labelled, percent, shortNumber } from '../../src/web/pages/chart-frame.tsx';
+
 import {
   AgeDots,
+  axisTo,
   Bars,
   Columns,
   Diverging,
   Heat,
   Lines,
+  labelled,
+  percent,
   StackedArea,
+  shortNumber,
 } from '../../src/web/pages/charts.tsx';
 
 describe('scales', () => {

@@ -1,25 +1,327 @@
-import {
-  type Axis,
-  axisTo,
-  BarLink,
-  type Mark,
-  Plot,
-  painted,
-  percent,
-  Stretched,
-  shortNumber,
-  WIDE,
-} from './chart-frame.tsx';
+import type { ComponentChildren } from 'preact';
+import { count } from '../../core/text.ts';
+
+const STEPS = [1, 2, 2.5, 5, 10];
+
+/** Returns the marks of an axis from 0 to a round number that is at least `most`. @param parts maximum marks above 0 */
+export function axisTo(most: number, parts = 4, areWhole = true) {
+  if (!(most > 0)) return { top: 1, marks: [0, 1] };
+  const rough = most / parts;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const fits = STEPS.map((step) => step * power).find((step) => step >= rough * (1 - 1e-9));
+  const least = fits ?? 10 * power;
+  const step = areWhole ? Math.max(1, Math.ceil(least)) : least;
+  const count = Math.ceil((most / step) * (1 - 1e-9));
+  return { top: count * step, marks: Array.from({ length: count + 1 }, (_, at) => at * step) };
+}
+
+const UNITS = ['', 'k', 'M', 'G', 'T'];
+
+/** Returns a number in at most four characters: `950`, `25k`, `1.2M`. */
+export function shortNumber(value: number): string {
+  let [amount, unit] = [Math.abs(value), 0];
+  while (amount >= 999.5 && unit < UNITS.length - 1) {
+    amount /= 1000;
+    unit += 1;
+  }
+  const text =
+    amount >= 10 || Number.isInteger(amount) ? String(Math.round(amount)) : tenths(amount);
+  return `${value < 0 ? '−' : ''}${text}${UNITS[unit]}`;
+}
+
+function tenths(amount: number): string {
+  return amount.toFixed(amount < 0.1 ? 2 : 1).replace(/\.0$/, '');
+}
+
+/** Returns a share of the whole as an SVG percentage, such as `12.5%`. */
+export function percent(share: number): string {
+  return `${Number((Math.min(1, Math.max(0, share)) * 100).toFixed(3))}%`;
+}
+
+/** Returns which of `count` bars get a label: at most `most`, evenly spaced, including the last. */
+export function labelled(count: number, most: number): number[] {
+  if (count <= 0) return [];
+  const step = Math.max(1, Math.ceil(count / most));
+  const found: number[] = [];
+  for (let at = count - 1; at >= 0; at -= step) found.unshift(at);
+  return found;
+}
+
+/** Pixels above and below a plot: half of the topmost mark, and the labels of the horizontal axis. */
+const [ABOVE, BELOW] = [12, 22];
+
+export interface Mark {
+  /** Position as a fraction of the axis, from the left or the bottom. */
+  readonly at: number;
+  readonly text: string;
+}
 
 interface Framed {
   /** Height of the plot alone, in pixels. */
   readonly height: number;
   readonly labels: readonly Mark[];
+  readonly class?: string | undefined;
 }
 
-/** Returns the marks of an axis with their texts. */
-function marksOf({ top, marks }: Axis, text = shortNumber): Mark[] {
+/**
+ * The frame of a chart. The plot grows with the window while text keeps its size: its content is placed at fractions of
+ * the width, and paths go into `Stretched`. Screen readers skip it, since a table next to it has the same numbers.
+ */
+function Plot({
+  height,
+  marks,
+  labels,
+  children,
+  ...more
+}: Framed & { marks: readonly Mark[]; children: ComponentChildren }) {
+  // To a tenth of a pixel.
+  const level = (at: number): number => Math.round(height * (1 - at) * 10) / 10;
+  const whole = ABOVE + height + BELOW;
+  return (
+    <div class={`chart ${more.class ?? ''}`.trim()} aria-hidden="true">
+      <svg class="axis" height={whole} aria-hidden="true" focusable="false">
+        {marks.map(({ at, text }) => (
+          <text key={text} class="ax" x="100%" y={ABOVE + level(at) + 3.5} text-anchor="end">
+            {text}
+          </text>
+        ))}
+      </svg>
+      <svg class="plot" height={whole} aria-hidden="true" focusable="false">
+        <g transform={`translate(0 ${ABOVE})`}>
+          {marks.map(({ at }) => (
+            <line key={at} class="grid" x1="0" x2="100%" y1={level(at)} y2={level(at)} />
+          ))}
+          {labels.map(({ at, text }) => (
+            <text
+              key={`${at} ${text}`}
+              class="ax"
+              x={percent(at)}
+              y={height + 17}
+              text-anchor={at < 0.04 ? 'start' : at > 0.94 ? 'end' : 'middle'}
+            >
+              {text}
+            </text>
+          ))}
+          {children}
+        </g>
+      </svg>
+    </div>
+  );
+}
+
+/** Width of the coordinates of `Stretched`. */
+const WIDE = 1000;
+
+/** Draws paths in coordinates of `WIDE` by the plot's height, stretched to its width. */
+function Stretched({ height, children }: { height: number; children: ComponentChildren }) {
+  return (
+    <svg
+      width="100%"
+      height={height}
+      viewBox={`0 0 ${WIDE} ${height}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+      overflow="visible"
+    >
+      {children}
+    </svg>
+  );
+}
+
+interface Linked {
+  readonly title: string;
+  readonly href: string | null;
+}
+
+/** A shape with its link. The table has the same links, so that the keyboard can skip the shapes. */
+function BarLink({ href, title, children }: Linked & { children: ComponentChildren }) {
+  const content = (
+    <>
+      <title>{title}</title>
+      {children}
+    </>
+  );
+  if (href === null) return <g>{content}</g>;
+  return (
+    <a href={href} tabindex={-1}>
+      {content}
+    </a>
+  );
+}
+
+/** Textures also distinguish the series: solid, vertical lines, dots, horizontal lines, diagonal lines. */
+export const FILLS = ['f-1', 'f-2', 'f-3', 'f-4', 'f-5'] as const;
+
+/** Returns the fill of a shape: a texture of the page, or the one of its class. */
+function painted(fill: string): { readonly class: string; readonly fill?: string } {
+  const isTextured = /^f-(?:[2-5]|ended)$/.test(fill);
+  return isTextured
+    ? { class: fill, fill: fill.replace(/^f-(.*)/, 'url(#t-$1)') }
+    : { class: fill };
+}
+
+export function Textures() {
+  const size = { width: 5, height: 5, patternUnits: 'userSpaceOnUse' } as const;
+  return (
+    <svg class="textures" width="0" height="0" aria-hidden="true" focusable="false">
+      <defs>
+        <pattern id="t-2" {...size}>
+          <rect class="g-2" width="5" height="5" />
+          <rect class="t-line" width="1" height="5" />
+        </pattern>
+        <pattern id="t-3" {...size}>
+          <rect class="g-3" width="5" height="5" />
+          <circle class="t-line" cx="2.5" cy="2.5" r="1" />
+        </pattern>
+        <pattern id="t-4" {...size}>
+          <rect class="g-4" width="5" height="5" />
+          <rect class="t-line" width="5" height="1" />
+        </pattern>
+        <pattern id="t-5" {...size} patternTransform="rotate(-45)">
+          <rect class="g-5" width="5" height="5" />
+          <rect class="t-line" width="1" height="5" />
+        </pattern>
+        <pattern id="t-ended" {...size} width="4" height="4" patternTransform="rotate(45)">
+          <rect class="g-ended" width="4" height="4" />
+          <rect class="t-ended" width="1.4" height="4" />
+        </pattern>
+      </defs>
+    </svg>
+  );
+}
+
+interface FigureProps {
+  readonly name: string;
+  readonly wide: 4 | 5 | 6 | 7 | 8 | 12;
+  readonly keys?: readonly {
+    readonly name: string;
+    /** Total, shown after the name. */
+    readonly count?: number;
+    readonly fill: string;
+    readonly href?: string | null;
+  }[];
+  readonly note?: ComponentChildren;
+  readonly remark?: ComponentChildren;
+  readonly table?: TableProps | null;
+  readonly id?: string;
+  readonly children: ComponentChildren;
+}
+
+/** A chart with its name, its key, a sentence that sums it up, and the same numbers as a table. */
+export function Figure({ name, wide, keys = [], note, remark, table, id, children }: FigureProps) {
+  return (
+    <section class={`panel c${wide}`} aria-label={name} id={id}>
+      <h2>
+        <span>{name}</span>
+        {note !== undefined && <small>{note}</small>}
+      </h2>
+      {keys.length > 0 && (
+        <ul class="keys">
+          {keys.map((key) => (
+            <li key={key.name}>
+              <svg width="11" height="11" aria-hidden="true" focusable="false">
+                <rect {...painted(key.fill)} width="11" height="11" rx="2" />
+              </svg>
+              <MaybeLink href={key.href}>
+                <bdi>{key.name}</bdi>
+                {key.count !== undefined && ` ${count(key.count)}`}
+              </MaybeLink>
+            </li>
+          ))}
+        </ul>
+      )}
+      {children}
+      {remark != null && <p class="remark">{remark}</p>}
+      {table != null && (
+        <details class="as-table">
+          <summary>
+            as table<span class="vh">: {name}</span>
+          </summary>
+          <section class="scroll" tabindex={0} aria-label={`${name}, as table`}>
+            <NumberTable {...table} />
+          </section>
+        </details>
+      )}
+    </section>
+  );
+}
+
+interface MaybeLinkProps {
+  readonly href?: string | null | undefined;
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}
+
+export function MaybeLink({ href, children, ...more }: MaybeLinkProps) {
+  if (href == null) return <>{children}</>;
+  return (
+    <a {...more} href={href}>
+      {children}
+    </a>
+  );
+}
+
+type Cell = string | readonly [text: string, href: string | null];
+
+interface TableProps {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+/** Numbers in rows. The first cell of a row is its name, which comes from outside. */
+function NumberTable({ head, rows }: TableProps) {
+  const shown = (cell: Cell, isName: boolean) => {
+    const [text, href] = typeof cell === 'string' ? [cell] : cell;
+    return (
+      <MaybeLink href={href} class="link">
+        {isName ? <bdi>{text}</bdi> : text}
+      </MaybeLink>
+    );
+  };
+  return (
+    <table>
+      <thead>
+        <tr>
+          {head.map((text, at) => (
+            <th key={text} scope="col" class={at === 0 ? undefined : 'r'}>
+              <bdi>{text}</bdi>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name = '', ...cells], row) => (
+          <tr key={row}>
+            <th scope="row">{shown(name, true)}</th>
+            {cells.map((cell, at) => (
+              <td key={at} class="r">
+                {shown(cell, false)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function marksOf({ top, marks }: ReturnType<typeof axisTo>, text = shortNumber): Mark[] {
   return marks.map((mark) => ({ at: mark / top, text: text(mark) }));
+}
+
+/** Returns the place of one of `count` bars. @param margin fraction of its width to leave free on each side */
+function column(at: number, count: number, margin = 0) {
+  const width = 1 / Math.max(1, count);
+  return { x: percent((at + margin) * width), width: percent((1 - 2 * margin) * width) };
+}
+
+/** Returns a height that is visible unless it is 0. */
+function thick(height: number): number {
+  return height > 0 ? Math.max(1, round(height)) : 0;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
 }
 
 interface Pair {
@@ -31,7 +333,7 @@ interface Pair {
   readonly downHref: string | null;
 }
 
-/** Minimum share of the height above the line, and below it. */
+/** Minimum fraction of the height above the line, and below it. */
 const LEAST = 0.25;
 
 export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly Pair[] }) {
@@ -42,44 +344,33 @@ export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly 
   const share = up.top / (up.top + down.top);
   const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
   const scale = Math.min(line / up.top, (height - line) / down.top);
-  const bar = 1 / Math.max(1, pairs.length);
-  const marks = [
-    ...up.marks.map((mark) => ({
-      at: 1 - (line - mark * scale) / height,
-      text: shortNumber(mark),
-    })),
-    ...down.marks.slice(-1).map((mark) => ({
-      at: 1 - (line + mark * scale) / height,
-      text: shortNumber(mark),
-    })),
-  ];
+  const marks = [...up.marks, ...down.marks.slice(-1).map((mark) => -mark)].map((mark) => ({
+    at: 1 - (line - mark * scale) / height,
+    text: shortNumber(Math.abs(mark)),
+  }));
   const spaced = marks.filter(
     ({ at }, index) => index === 0 || Math.abs(at - (marks[0]?.at ?? 0)) * height > 12,
   );
   return (
     <Plot height={height} marks={spaced} labels={labels}>
       {pairs.map(({ title, up: came, down: gone, upHref, downHref }, at) => {
-        const column = { x: percent(at * bar), width: percent(bar) };
-        const slim = { x: percent((at + 0.15) * bar), width: percent(0.7 * bar) };
+        const whole = column(at, pairs.length);
+        const slim = column(at, pairs.length, 0.15);
         if (came === null || gone === null)
           return (
             <BarLink key={title} href={null} title={title}>
-              <rect class="absent" {...column} y={line - 1} height="2" />
+              <rect class="absent" {...whole} y={line - 1} height="2" />
             </BarLink>
           );
+        const above = thick(came * scale);
         return (
           <g key={title}>
             <BarLink href={upHref} title={title}>
-              <rect class="hit" {...column} y="0" height={line} />
-              <rect
-                class="f-1"
-                {...slim}
-                y={line - thick(came * scale)}
-                height={thick(came * scale)}
-              />
+              <rect class="hit" {...whole} y="0" height={line} />
+              <rect class="f-1" {...slim} y={line - above} height={above} />
             </BarLink>
             <BarLink href={downHref} title={title}>
-              <rect class="hit" {...column} y={line} height={height - line} />
+              <rect class="hit" {...whole} y={line} height={height - line} />
               <rect class="f-gone" {...slim} y={line + 1} height={thick(gone * scale)} />
             </BarLink>
           </g>
@@ -89,61 +380,44 @@ export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly 
   );
 }
 
-/** Returns a height that is visible unless it is 0. */
-function thick(height: number): number {
-  return height > 0 ? Math.max(1, Math.round(height * 10) / 10) : 0;
+interface Columns extends Framed {
+  readonly bars: readonly {
+    readonly title: string;
+    /** Null if unknown. */
+    readonly value: number | null;
+    readonly marked: number;
+  }[];
+  readonly limit: { readonly value: number; readonly text: string } | null;
 }
 
-interface Upright {
-  readonly title: string;
-  /** Null if unknown. */
-  readonly value: number | null;
-  readonly marked: number;
-}
-
-export function Columns({
-  height,
-  bars,
-  limit,
-  labels,
-}: Framed & {
-  bars: readonly Upright[];
-  limit: { readonly value: number; readonly text: string } | null;
-}) {
+export function Columns({ height, bars, limit, labels }: Columns) {
   const most = Math.max(0, ...bars.map(({ value }) => value ?? 0));
   const axis = axisTo(Math.max(most, limit?.value ?? 0), 3);
-  const { top } = axis;
-  const bar = 1 / Math.max(1, bars.length);
+  const level = height * (1 - (limit?.value ?? 0) / axis.top);
   return (
     <Plot height={height} marks={marksOf(axis)} labels={labels}>
       {limit !== null && (
         <>
-          <line
-            class="limit"
-            x1="0"
-            x2="100%"
-            y1={height * (1 - limit.value / top)}
-            y2={height * (1 - limit.value / top)}
-          />
-          <text class="ax warn" x="100%" y={height * (1 - limit.value / top) - 5} text-anchor="end">
+          <line class="limit" x1="0" x2="100%" y1={level} y2={level} />
+          <text class="ax warn" x="100%" y={level - 5} text-anchor="end">
             {limit.text}
           </text>
         </>
       )}
       {bars.map(({ title, value, marked }, at) => {
-        const tall = thick(((value ?? 0) / top) * height);
-        const part = thick((marked / top) * height);
-        const column = { x: percent(at * bar), width: percent(bar) };
-        const place = { x: percent((at + 0.12) * bar), width: percent(0.76 * bar) };
+        const tall = thick(((value ?? 0) / axis.top) * height);
+        const part = thick((marked / axis.top) * height);
+        const whole = column(at, bars.length);
+        const slim = column(at, bars.length, 0.12);
         return (
           <BarLink key={title} href={null} title={title}>
-            <rect class="hit" {...column} y="0" height={height} />
+            <rect class="hit" {...whole} y="0" height={height} />
             {value === null ? (
-              <rect class="absent" {...column} y={height - 2} height="2" />
+              <rect class="absent" {...whole} y={height - 2} height="2" />
             ) : (
-              <rect class="f-1" {...place} y={height - tall} height={tall} />
+              <rect class="f-1" {...slim} y={height - tall} height={tall} />
             )}
-            {part > 0 && <rect class="f-warn" {...place} y={height - part} height={part} />}
+            {part > 0 && <rect class="f-warn" {...slim} y={height - part} height={part} />}
           </BarLink>
         );
       })}
@@ -151,89 +425,66 @@ export function Columns({
   );
 }
 
-interface Layer {
-  readonly name: string;
-  readonly fill: string;
-  /** At the left edge, and at the end of each period. */
-  readonly values: readonly number[];
+interface Stack extends Framed {
+  readonly layers: readonly {
+    readonly name: string;
+    readonly fill: string;
+    /** At the left edge, and at the end of each column. */
+    readonly values: readonly number[];
+  }[];
+  readonly columns: readonly Linked[];
 }
 
-interface Column {
-  readonly title: string;
-  readonly href: string | null;
-}
-
-export function StackedArea({
-  height,
-  layers,
-  columns,
-  labels,
-}: Framed & { layers: readonly Layer[]; columns: readonly Column[] }) {
-  const points = columns.length + 1;
-  const bar = 1 / columns.length;
-  const totals = Array.from({ length: points }, (_, at) =>
-    layers.reduce((sum, { values }) => sum + (values[at] ?? 0), 0),
-  );
-  const axis = axisTo(Math.max(...totals));
-  const below = new Array<number>(points).fill(0);
-  const shapes = layers.map(({ name, fill, values }) => {
-    const lower = [...below];
-    for (const at of below.keys()) below[at] = (below[at] ?? 0) + (values[at] ?? 0);
-    return { name, fill, path: band(lower, below, axis.top, height) };
+export function StackedArea({ height, layers, columns, labels }: Stack) {
+  const points = Array.from({ length: columns.length + 1 }, (_, at) => at);
+  const sums = points.map(() => 0);
+  const stacked = layers.map(({ values, ...layer }) => {
+    const lower = [...sums];
+    for (const at of points) sums[at] = (sums[at] ?? 0) + (values[at] ?? 0);
+    return { ...layer, lower, upper: [...sums] };
   });
+  const axis = axisTo(Math.max(...sums));
+  const step = WIDE / Math.max(1, columns.length);
+  const point = (value: number, at: number): string =>
+    `${round(at * step)} ${round(height * (1 - value / axis.top))}`;
   return (
     <Plot height={height} marks={marksOf(axis)} labels={labels}>
       <Stretched height={height}>
-        {shapes.map(({ name, fill, path }) => (
-          <path key={name} {...painted(fill)} d={path} />
+        {stacked.map(({ name, fill, lower, upper }) => (
+          <path
+            key={name}
+            {...painted(fill)}
+            d={`M${[...upper.map(point), ...lower.map(point).reverse()].join('L')}Z`}
+          />
         ))}
       </Stretched>
-      {columns.map(({ title, href }, at) => (
-        <BarLink key={title} href={href} title={title}>
-          <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
+      {columns.map((bar, at) => (
+        <BarLink key={bar.title} {...bar}>
+          <rect class="hit" {...column(at, columns.length)} y="0" height={height} />
         </BarLink>
       ))}
     </Plot>
   );
 }
 
-function band(
-  lower: readonly number[],
-  upper: readonly number[],
-  top: number,
-  height: number,
-): string {
-  const step = WIDE / Math.max(1, lower.length - 1);
-  const point = (value: number, at: number): string =>
-    `${round(at * step)} ${round(height * (1 - value / top))}`;
-  const there = upper.map(point);
-  const back = lower.map(point).reverse();
-  return `M${[...there, ...back].join('L')}Z`;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
-}
-
 export interface Line {
   readonly name: string;
   readonly class: string;
-  /** Ascending shares of the width, with their values. */
+  /** Ascending fractions of the width, with their values. */
   readonly points: readonly (readonly [at: number, value: number])[];
 }
 
+interface LinesProps extends Framed {
+  readonly text: (value: number) => string;
+  readonly lines: readonly Line[];
+}
+
 /** Lines, each with its name at its end. A line may start late if earlier values are unknown. */
-export function Lines({
-  height,
-  lines,
-  labels,
-  text,
-  ...more
-}: Framed & { text: (value: number) => string; class?: string; lines: readonly Line[] }) {
+export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
   const axis = axisTo(most, 4, false);
   const y = (value: number): number => height * (1 - value / axis.top);
-  const named = lines.flatMap((line) => {
+  const ends = lines.flatMap((line) => {
     const last = line.points.at(-1);
     return last === undefined ? [] : [{ ...line, at: last[0], y: y(last[1]) }];
   });
@@ -248,19 +499,18 @@ export function Lines({
           />
         ))}
       </Stretched>
-      {lines.map(({ name, points, ...line }) =>
-        points.length === 1
-          ? points.map(([at, value]) => (
-              <circle key={name} class={`dot ${line.class}`} cx={percent(at)} cy={y(value)} r="3" />
-            ))
-          : null,
+      {ends.map(
+        ({ name, points, at, y, ...line }) =>
+          points.length === 1 && (
+            <circle key={name} class={`dot ${line.class}`} cx={percent(at)} cy={y} r="3" />
+          ),
       )}
-      {apart(named, height).map(({ name, at, y: height, ...line }) => (
+      {apart(ends, height).map(({ name, at, y, ...line }) => (
         <text
           key={name}
           class={`name ${line.class}`}
           x={percent(at)}
-          y={height}
+          y={y}
           text-anchor={at > 0.5 ? 'end' : 'start'}
         >
           {name}
@@ -288,23 +538,19 @@ function apart<L extends { readonly y: number }>(lines: readonly L[], height: nu
     });
 }
 
-interface BrickShape {
-  readonly title: string;
-  readonly class: string;
+interface Wall {
+  readonly bricks: readonly { readonly title: string; readonly class: string }[];
 }
 
-const LENGTH = 22;
-const HIGH = 16;
-
 /** A wall of bricks. The browser lays out the rows: each brick is an image in a line of text. */
-export function Bricks({ bricks }: { bricks: readonly BrickShape[] }) {
+export function Bricks({ bricks }: Wall) {
   return (
     <p class="wall" aria-hidden="true">
       {bricks.map(({ title, ...brick }) => (
-        <svg key={title} width={LENGTH} height={HIGH} aria-hidden="true" focusable="false">
+        <svg key={title} width="22" height="16" aria-hidden="true" focusable="false">
           <title>{title}</title>
-          <rect class={brick.class} x="1" y="1" width={LENGTH - 2} height={HIGH - 2} rx="2" />
-          {brick.class === 'b-damaged' && <path class="b-cross" d={`M5 4 17 12M17 4 5 12`} />}
+          <rect class={brick.class} x="1" y="1" width="20" height="14" rx="2" />
+          {brick.class === 'b-damaged' && <path class="b-cross" d="M5 4 17 12M17 4 5 12" />}
         </svg>
       ))}
     </p>
@@ -313,20 +559,16 @@ export function Bricks({ bricks }: { bricks: readonly BrickShape[] }) {
 
 const HEAT_HIGH = 20;
 
+interface HeatProps {
+  readonly rows: readonly string[];
+  readonly columns: readonly string[];
+  readonly counts: readonly (readonly number[])[];
+  readonly titleOf: (row: number, column: number) => string;
+}
+
 /** Rows of squares, darker for larger numbers. The title of each has its number. */
-export function Heat({
-  rows,
-  columns,
-  counts,
-  titleOf,
-}: {
-  rows: readonly string[];
-  columns: readonly string[];
-  counts: readonly (readonly number[])[];
-  titleOf: (row: number, column: number) => string;
-}) {
+export function Heat({ rows, columns, counts, titleOf }: HeatProps) {
   const most = Math.max(1, ...counts.flat());
-  const wide = 1 / Math.max(1, columns.length);
   const height = rows.length * HEAT_HIGH;
   return (
     <div class="chart heat" aria-hidden="true">
@@ -339,13 +581,12 @@ export function Heat({
       </svg>
       <svg class="plot" height={height + 22} aria-hidden="true" focusable="false">
         {counts.map((line, row) =>
-          line.map((value, column) => (
-            <g key={`${row} ${column}`}>
-              <title>{titleOf(row, column)}</title>
+          line.map((value, at) => (
+            <g key={`${row} ${at}`}>
+              <title>{titleOf(row, at)}</title>
               <rect
                 class="cell"
-                x={percent((column + 0.05) * wide)}
-                width={percent(0.9 * wide)}
+                {...column(at, columns.length, 0.05)}
                 y={row * HEAT_HIGH + 1}
                 height={HEAT_HIGH - 2}
                 rx="2"
@@ -354,12 +595,13 @@ export function Heat({
             </g>
           )),
         )}
-        {columns.map((name, column) =>
-          column % 3 === 0 ? (
-            <text key={name} class="ax" x={percent((column + 0.05) * wide)} y={height + 15}>
-              {name}
-            </text>
-          ) : null,
+        {columns.map(
+          (name, at) =>
+            at % 3 === 0 && (
+              <text key={name} class="ax" x={column(at, columns.length, 0.05).x} y={height + 15}>
+                {name}
+              </text>
+            ),
         )}
       </svg>
     </div>
@@ -371,17 +613,10 @@ function shade(share: number): number {
   return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
 }
 
-interface BarPart {
-  readonly value: number;
-  readonly fill: string;
-  readonly href: string | null;
-  readonly title: string;
-}
-
 interface BarRow {
   readonly name: string;
   readonly href: string | null;
-  readonly parts: readonly BarPart[];
+  readonly parts: readonly (Linked & { readonly value: number; readonly fill: string })[];
   readonly text: string;
 }
 
@@ -390,55 +625,43 @@ export function Bars({ rows }: { rows: readonly BarRow[] }) {
   const most = Math.max(1, ...rows.map(total));
   return (
     <ul class="bars">
-      {rows.map((row) => (
-        <li key={row.name}>
-          {row.href === null ? (
-            <span class="who" title={row.name}>
-              <bdi>{row.name}</bdi>
-            </span>
-          ) : (
-            <a class="who" href={row.href} title={row.name}>
-              <bdi>{row.name}</bdi>
-            </a>
-          )}
-          <BarPicture parts={row.parts} most={most} />
-          <span class="r">{row.text}</span>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function BarPicture({ parts, most }: { parts: readonly BarPart[]; most: number }) {
-  let before = 0;
-  return (
-    <svg width="100%" height="10" aria-hidden="true" focusable="false">
-      {parts.map(({ value, fill, href, title }) => {
-        const x = before / most;
-        before += value;
-        const place = { x: percent(x), width: percent(value / most) };
+      {rows.map(({ name, href, parts, text }) => {
+        const who = { class: 'who', title: name };
+        let before = 0;
         return (
-          <BarLink key={title} href={href} title={title}>
-            <rect {...painted(fill)} {...place} height="10" rx="1.5" />
-          </BarLink>
+          <li key={name}>
+            {href === null ? (
+              <span {...who}>
+                <bdi>{name}</bdi>
+              </span>
+            ) : (
+              <a {...who} href={href}>
+                <bdi>{name}</bdi>
+              </a>
+            )}
+            <svg width="100%" height="10" aria-hidden="true" focusable="false">
+              {parts.map(({ value, fill, ...part }) => {
+                const place = { x: percent(before / most), width: percent(value / most) };
+                before += value;
+                return (
+                  <BarLink key={part.title} {...part}>
+                    <rect {...painted(fill)} {...place} height="10" rx="1.5" />
+                  </BarLink>
+                );
+              })}
+            </svg>
+            <span class="r">{text}</span>
+          </li>
         );
       })}
-    </svg>
+    </ul>
   );
-}
-
-interface Dot {
-  readonly title: string;
-  readonly href: string | null;
-  /** Milliseconds; null is shown at the right edge. */
-  readonly age: number | null;
-  readonly late: boolean;
 }
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-const MARKS: readonly (readonly [age: number, text: string])[] = [
+const AGES: readonly (readonly [age: number, text: string])[] = [
   [MINUTE, '1 min'],
   [5 * MINUTE, '5 min'],
   [HOUR, '1 h'],
@@ -452,15 +675,18 @@ const RADIUS = 4;
 /** Distance between two dots of a pile, in pixels. */
 const STEP = 2 * RADIUS + 3;
 
+interface AgeDotsProps {
+  readonly height: number;
+  readonly dots: readonly (Linked & {
+    /** Milliseconds; null is shown at the right edge. */
+    readonly age: number | null;
+    readonly late: boolean;
+  })[];
+  readonly limit: { readonly age: number; readonly text: string };
+}
+
 /** Dots by age on a logarithmic scale, piled up if they share an age, with a line at the limit. */
-export function AgeDots({
-  height,
-  dots,
-  limit,
-}: Omit<Framed, 'labels'> & {
-  dots: readonly Dot[];
-  limit: { readonly age: number; readonly text: string };
-}) {
+export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
   // Leaves room at the right for folders that were never compared.
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
@@ -471,22 +697,21 @@ export function AgeDots({
     Math.max(1, Math.floor(height / STEP)),
   );
   const at = shareOf(limit.age);
-  const labels: Mark[] = MARKS.filter(
-    ([age]) => age <= oldest && Math.abs(shareOf(age) - at) > 0.08,
-  ).map(([age, text]) => ({ at: shareOf(age), text }));
+  const labels = AGES.map(([age, text]) => ({ age, text, at: shareOf(age) })).filter(
+    (label) => label.age <= oldest && Math.abs(label.at - at) > 0.08,
+  );
+  const vertical = (share: number) => ({
+    x1: percent(share),
+    x2: percent(share),
+    y1: 0,
+    y2: height,
+  });
   return (
     <Plot height={height} marks={[]} labels={labels} class="aged">
       {labels.map((label) => (
-        <line
-          key={label.text}
-          class="grid"
-          x1={percent(label.at)}
-          x2={percent(label.at)}
-          y1="0"
-          y2={height}
-        />
+        <line key={label.text} class="grid" {...vertical(label.at)} />
       ))}
-      <line class="limit" x1={percent(at)} x2={percent(at)} y1="0" y2={height} />
+      <line class="limit" {...vertical(at)} />
       <text class="ax warn" x={percent(at)} y={height + 17} text-anchor="middle">
         {limit.text}
       </text>
@@ -496,7 +721,7 @@ export function AgeDots({
         return (
           <BarLink key={title} href={href} title={title}>
             {late ? (
-              // A diamond: a path placed at a share of the width.
+              // A diamond: a path placed at a fraction of the width.
               <svg x={percent(place / PLACES)} y={y} overflow="visible" aria-hidden="true">
                 <path class="late" d="M0-6 6 0 0 6-6 0Z" />
               </svg>

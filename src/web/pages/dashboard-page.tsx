@@ -1,66 +1,116 @@
-import { bytes, closingEquation, count, counted, span } from '../../core/text.ts';
+import type { ComponentChildren } from 'preact';
+import { bytes, closingEquation, count, counted, span, two } from '../../core/text.ts';
 import type { DashboardData, Series } from '../dashboard.ts';
-import { dayText, type Period, RANGES, type Range, timeText } from '../dashboard-data.ts';
-import { pageAddress } from '../query-text.ts';
-import { FILLS, Figure, Linked, NumberTable, Textures } from './chart-frame.tsx';
-import { Diverging, type Line, Lines, StackedArea } from './charts.tsx';
 import {
-  CorrespondentsPanel,
-  EACH,
-  found,
-  joined,
-  type Of,
-  ProofsPanel,
-  QuarantinePanel,
-  RequestsPanel,
-  RhythmPanel,
-  StoragePanel,
-  timeLabels,
-  VerificationPanel,
-} from './dashboard-panels.tsx';
+  type BrickState,
+  dayText,
+  type Period,
+  RANGES,
+  type Range,
+  type StoredBytes,
+  timeText,
+  type Unit,
+} from '../dashboard-data.ts';
+import { LATE_MS } from '../issues.ts';
+import { pageAddress } from '../query-text.ts';
+import {
+  AgeDots,
+  Bars,
+  Bricks,
+  Columns,
+  Diverging,
+  FILLS,
+  Figure,
+  Heat,
+  type Line,
+  Lines,
+  labelled,
+  type Mark,
+  MaybeLink,
+  StackedArea,
+  Textures,
+} from './charts.tsx';
 import { Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 
+type Dashboard = PageOf<'dashboard'>;
+
+interface Of<K extends keyof DashboardData> {
+  readonly data: DashboardData[K];
+  /** IANA name of the zone in which days start. */
+  readonly zone: string;
+}
+
+function found(query: string): string {
+  return pageAddress('/mail', { q: query });
+}
+
+function foundBy(query: string | null): string | null {
+  return query === null ? null : found(query);
+}
+
+function joined(query: string, term: string): string {
+  return `${query} ${term}`.trim();
+}
+
+function sum(values: readonly (number | null)[]): number {
+  return values.reduce<number>((total, value) => total + (value ?? 0), 0);
+}
+
+/** Maximum labels of a time axis on a narrow window: of long ones, with a year or an hour, and of short ones. */
+const [MAX_LONG_LABELS, MAX_LABELS] = [3, 4];
+
+/** Returns the labels below bars of time: years for many months, else days or hours. */
+function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[] {
+  const { length } = periods;
+  if (unit === 'month' && length > 24) {
+    const years = periods.flatMap(({ label }, at) =>
+      label.startsWith('Jan ') ? [{ at: at / length, text: label.slice(4) }] : [],
+    );
+    return labelled(years.length, MAX_LABELS + 2).flatMap((at) => years[at] ?? []);
+  }
+  const textOf = {
+    hour: ({ from }: Period) => timeText(from, zone).replace(/ \d{4} /, ' '),
+    day: ({ from }: Period) => dayText(from, zone).replace(/ \d{4}$/, ''),
+    week: ({ from }: Period) => dayText(from, zone).replace(/ \d{4}$/, ''),
+    // `Mar ’26` for `Mar 2026`: three of them fit below the narrowest chart.
+    month: ({ label }: Period) => label.replace(/ \d\d(\d\d)$/, ' ’$1'),
+  }[unit];
+  const isLong = unit === 'hour' || unit === 'month';
+  return labelled(length, isLong ? MAX_LONG_LABELS : MAX_LABELS).flatMap((at) => {
+    const period = periods[at];
+    return period === undefined ? [] : [{ at: (at + 0.5) / length, text: textOf(period) }];
+  });
+}
+
+const EACH: Readonly<Record<Unit, string>> = {
+  hour: 'an hour',
+  day: 'a day',
+  week: 'a week',
+  month: 'a month',
+};
+
 function KeptPanel({ data, zone }: Of<'kept'>) {
   const { unit, periods, mailboxes, ended, total, shared } = data;
-  const all: readonly Series[] = ended.count > 0 ? [...mailboxes, ended] : mailboxes;
-  const fillOf = (series: Series, at: number): string =>
-    series === ended ? 'f-ended' : (FILLS[at] ?? 'f-5');
-  const layers = all.map((series, at) => ({
-    name: series.name,
-    fill: fillOf(series, at),
-    values: running(series),
+  const all = [...mailboxes, ...(ended.count > 0 ? [ended] : [])].map((series, at) => ({
+    ...series,
+    fill: series === ended ? 'f-ended' : (FILLS[at] ?? 'f-5'),
+    href: found(series.query),
   }));
-  const columns = periods.map(({ label, term }, at) => ({
-    title: `${label}: ${all.map(({ name, counts }) => `${count(counts[at] ?? 0)} ${name}`).join(', ')}`,
-    href: found(joined(total.query, term)),
-  }));
-  const columnsOfTable = [...all, total];
-  const rows = periods.flatMap(({ label, term }, at) =>
-    // Periods without mail would fill the table of an old archive.
-    (total.counts[at] ?? 0) === 0
-      ? []
-      : [
-          [
-            { text: label },
-            ...columnsOfTable.map(({ counts, query }) => ({
-              text: count(counts[at] ?? 0),
-              href: found(joined(query, term)),
-            })),
-          ],
-        ],
-  );
+  const columns = [...all, total];
+  // Periods without mail would fill the table of an old archive.
+  const rows = periods.flatMap(({ label, term }, at) => {
+    const cells = columns.map(
+      ({ counts, query }) => [count(counts[at] ?? 0), found(joined(query, term))] as const,
+    );
+    return (total.counts[at] ?? 0) === 0 ? [] : [[label, ...cells]];
+  });
   return (
     <Figure
       name="Messages kept"
       wide={8}
-      keys={all.map((series, at) => ({
-        name: series.name,
-        count: series.count,
-        fill: fillOf(series, at),
-        href: found(series.query),
-      }))}
+      keys={all}
       note={
         <>
           <Link to={found(total.query)}>{counted(total.count, 'message')}</Link> by {unit} received
@@ -71,17 +121,15 @@ function KeptPanel({ data, zone }: Of<'kept'>) {
           ? null
           : `${counted(shared, 'message')} in several mailboxes: counted in each of them.`
       }
-      table={
-        <NumberTable
-          head={[unit, ...columnsOfTable.map(({ name }) => name)]}
-          rows={rows.toReversed()}
-        />
-      }
+      table={{ head: [unit, ...columns.map(({ name }) => name)], rows: rows.toReversed() }}
     >
       <StackedArea
         height={170}
-        layers={layers}
-        columns={columns}
+        layers={all.map((series) => ({ ...series, values: running(series) }))}
+        columns={periods.map(({ label, term }, at) => ({
+          title: `${label}: ${all.map(({ name, counts }) => `${count(counts[at] ?? 0)} ${name}`).join(', ')}`,
+          href: found(joined(total.query, term)),
+        }))}
         labels={timeLabels(unit, periods, zone)}
       />
     </Figure>
@@ -89,47 +137,43 @@ function KeptPanel({ data, zone }: Of<'kept'>) {
 }
 
 function running({ before, counts }: Series): number[] {
-  let sum = before;
-  return [
-    sum,
-    ...counts.map((one) => {
-      sum += one;
-      return sum;
-    }),
-  ];
+  const sums = [before];
+  for (const added of counts) sums.push((sums.at(-1) ?? 0) + added);
+  return sums;
 }
 
-function GigabytesPanel({
-  data,
-  unit,
-  zone,
-}: Of<'gigabytes'> & { unit: DashboardData['kept']['unit'] }) {
+function GigabytesPanel({ data, unit, zone }: Of<'gigabytes'> & { unit: Unit }) {
   const { periods, mail, disk, mailNow, diskNow } = data;
   const [from, to] = [periods[0]?.from ?? 0, periods.at(-1)?.to ?? 1];
   const shareOf = (at: number): number => Math.min(1, Math.max(0, (at - from) / (to - from)));
+  const first = disk[0];
   const lines: Line[] = [
     {
       name: 'mail',
       class: 'l-2',
-      points: mail.map((sum, at) => [(at + 1) / mail.length, sum]),
+      points: mail.map((size, at) => [(at + 1) / mail.length, size]),
     },
   ];
-  if (disk.length > 0)
+  if (first !== undefined)
     lines.push({
       name: 'on disk',
       class: 'l-1',
       points: disk.map(({ at, bytes: size }) => [shareOf(at), size]),
     });
-  const first = disk[0];
+  const diskIn = ({ from, to }: Period): string => {
+    const last = disk.findLast(({ at }) => at >= from && at < to);
+    return last === undefined ? '' : bytes(last.bytes);
+  };
+  const rows = periods.map((period, at) => [
+    period.label,
+    bytes(mail[at] ?? 0),
+    ...(first === undefined ? [] : [diskIn(period)]),
+  ]);
   return (
     <Figure
       name="Bytes"
       wide={4}
-      note={
-        diskNow === null
-          ? `${bytes(mailNow)} of mail`
-          : `${bytes(mailNow)} of mail on ${bytes(diskNow)} of disk`
-      }
+      note={`${bytes(mailNow)} of mail${diskNow === null ? '' : ` on ${bytes(diskNow)} of disk`}`}
       remark={
         diskNow === null
           ? 'The disk is not shown: all mailboxes share it.'
@@ -137,18 +181,7 @@ function GigabytesPanel({
             ? 'No sample of the disk yet: each sync takes one a day.'
             : `The disk is sampled once a day, since ${dayText(first.at, zone)}.`
       }
-      table={
-        <NumberTable
-          head={[unit, 'mail', ...(disk.length > 0 ? ['on disk'] : [])]}
-          rows={periods
-            .map((period, at) => [
-              { text: period.label },
-              { text: bytes(mail[at] ?? 0) },
-              ...(disk.length > 0 ? [{ text: diskAt(disk, period) }] : []),
-            ])
-            .toReversed()}
-        />
-      }
+      table={{ head: [unit, ...lines.map(({ name }) => name)], rows: rows.toReversed() }}
     >
       <Lines
         height={170}
@@ -161,86 +194,436 @@ function GigabytesPanel({
   );
 }
 
-function diskAt(disk: DashboardData['gigabytes']['disk'], { from, to }: Period): string {
-  const last = disk.findLast(({ at }) => at >= from && at < to);
-  return last === undefined ? '' : bytes(last.bytes);
-}
-
 /** Arrivals and deletions, so that an unexpected deletion stands out. */
 function ChangesPanel({ data, zone }: Of<'changes'>) {
   const { unit, periods, stored, ended, asOf, since, cut, all } = data;
-  const sum = (list: readonly (number | null)[]): number =>
-    list.reduce<number>((total, one) => total + (one ?? 0), 0);
-  const isKnown = stored.some((one) => one !== null);
-  const firstKnown = periods[stored.findIndex((one) => one !== null)];
-  const text = (value: number | null | undefined): string =>
-    value == null ? 'not known' : count(value);
-  /** A zero has no link, since there is nothing to show. */
-  const linked = (value: number | null | undefined, query: string | undefined): string | null =>
-    value == null || value === 0 || query === undefined ? null : found(query);
-  const hrefs = periods.map((_, at) => ({
-    up: linked(stored[at], data.found[at]?.stored),
-    down: linked(ended[at], data.found[at]?.ended),
-  }));
+  const known = stored.findIndex((value) => value !== null);
+  const text = (value: number | null): string => (value === null ? 'not known' : count(value));
+  // A zero has no link, since there is nothing to show.
+  const linked = (value: number | null, query: string | undefined): string | null =>
+    value === null || value === 0 || query === undefined ? null : found(query);
+  const pairs = periods.map(({ label }, at) => {
+    const [up, down] = [stored[at] ?? null, ended[at] ?? null];
+    return {
+      label,
+      title: `${label}: ${text(up)} new, ${text(down)} deleted`,
+      up,
+      down,
+      upHref: linked(up, data.found[at]?.stored),
+      downHref: linked(down, data.found[at]?.ended),
+    };
+  });
+  const key = (name: string, values: typeof stored, fill: string, query: string | undefined) => {
+    const total = sum(values);
+    return { name, count: total, fill, href: linked(total, query) };
+  };
   return (
     <Figure
       name={`New and deleted ${EACH[unit]}`}
       wide={6}
       keys={[
-        {
-          name: 'new here',
-          count: sum(stored),
-          fill: 'f-1',
-          href: linked(sum(stored), all.stored),
-        },
-        {
-          name: 'deleted at the service',
-          count: sum(ended),
-          fill: 'f-gone',
-          href: linked(sum(ended), all.ended),
-        },
+        key('new here', stored, 'f-1', all.stored),
+        key('deleted at the service', ended, 'f-gone', all.ended),
       ]}
       note={`by ${unit} of the sync`}
       remark={
-        !isKnown
+        known < 0
           ? cut
             ? 'More changed at once than is counted here.'
             : 'Nothing was synced yet.'
           : cut
-            ? `More changed before ${dayText(firstKnown?.from ?? 0, zone)} than is counted here.`
+            ? `More changed before ${dayText(periods[known]?.from ?? 0, zone)} than is counted here.`
             : since !== null && since > (periods[0]?.from ?? 0)
               ? `The archive began on ${dayText(since, zone)}.`
               : null
       }
+      table={{
+        head: [unit, 'new here', 'deleted at the service'],
+        rows: pairs
+          .map(({ label, up, down, upHref, downHref }, at) => [
+            [label, found(asOf[at] ?? '')] as const,
+            [text(up), upHref] as const,
+            [text(down), downHref] as const,
+          ])
+          .toReversed(),
+      }}
+    >
+      <Diverging height={130} pairs={pairs} labels={timeLabels(unit, periods, zone)} />
+    </Figure>
+  );
+}
+
+interface StorageProps {
+  readonly name: string;
+  readonly rows: readonly StoredBytes[];
+  readonly note: string;
+  readonly remark?: string | null;
+}
+
+function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
+  return (
+    <Figure
+      name={name}
+      wide={4}
+      note={note}
+      remark={rows.length === 0 ? (remark ?? 'Nothing yet.') : remark}
       table={
-        <NumberTable
-          head={[unit, 'new here', 'deleted at the service']}
-          rows={periods
-            .map(({ label }, at) => [
-              { text: label, href: found(asOf[at] ?? '') },
-              { text: text(stored[at]), href: hrefs[at]?.up ?? null },
-              { text: text(ended[at]), href: hrefs[at]?.down ?? null },
-            ])
-            .toReversed()}
-        />
+        rows.length === 0
+          ? null
+          : {
+              head: ['name', 'messages', 'bytes'],
+              rows: rows.map((row) => [
+                [row.name, foundBy(row.query)],
+                row.messages === null ? '' : [count(row.messages), foundBy(row.query)],
+                bytes(row.bytes),
+              ]),
+            }
       }
     >
-      <Diverging
-        height={130}
-        pairs={periods.map(({ label }, at) => ({
-          title: `${label}: ${text(stored[at])} new, ${text(ended[at])} deleted`,
-          up: stored[at] ?? null,
-          down: ended[at] ?? null,
-          upHref: hrefs[at]?.up ?? null,
-          downHref: hrefs[at]?.down ?? null,
-        }))}
-        labels={timeLabels(unit, periods, zone)}
+      <Bars
+        rows={rows.map((row) => {
+          const messages = row.messages === null ? '' : ` in ${counted(row.messages, 'message')}`;
+          const [href, text] = [foundBy(row.query), bytes(row.bytes)];
+          const fill = href === null ? 'f-none' : (FILLS[row.series ?? 0] ?? 'f-5');
+          const title = `${row.name}: ${text}${messages}`;
+          return { name: row.name, href, text, parts: [{ value: row.bytes, fill, href, title }] };
+        })}
       />
     </Figure>
   );
 }
 
-type Dashboard = PageOf<'dashboard'>;
+function CorrespondentsPanel({
+  data,
+  base,
+}: Pick<Of<'correspondents'>, 'data'> & { base: string }) {
+  const { years, people, term } = data;
+  const rows = people.map(({ address, from, to, fromQuery, toQuery }) => {
+    const linked = (query: string | null): string | null =>
+      query === null ? null : found(joined(base, joined(query, term)));
+    return { address, from, to, fromHref: linked(fromQuery), toHref: linked(toQuery) };
+  });
+  return (
+    <Figure
+      name="Correspondents"
+      wide={6}
+      keys={[
+        { name: 'from them', fill: 'f-1' },
+        { name: 'to them', fill: 'f-2' },
+      ]}
+      note={term === '' ? years : `${years}, by calendar year`}
+      remark={people.length === 0 ? 'Nobody yet.' : null}
+      table={
+        people.length === 0
+          ? null
+          : {
+              head: ['address', 'from', 'to'],
+              rows: rows.map(({ address, from, to, fromHref, toHref }) => [
+                address,
+                [count(from), fromHref],
+                [count(to), toHref],
+              ]),
+            }
+      }
+    >
+      <Bars
+        rows={rows.map(({ address, from, to, fromHref, toHref }) => {
+          const part = (value: number, way: string, fill: string, href: string | null) => {
+            const title = `${counted(value, 'message')} ${way} ${address}`;
+            return { value, fill, href, title };
+          };
+          return {
+            name: address,
+            href: from > 0 ? fromHref : toHref,
+            text: `${count(from)} + ${count(to)}`,
+            parts: [part(from, 'from', 'f-1', fromHref), part(to, 'to', 'f-2', toHref)],
+          };
+        })}
+      />
+    </Figure>
+  );
+}
+
+const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
+const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
+
+function RhythmPanel({ data, zone }: Of<'rhythm'>) {
+  const { counts, from, cut, query } = data;
+  const all = counted(sum(counts.flat()), 'message');
+  return (
+    <Figure
+      name="When mail comes"
+      wide={6}
+      note={
+        <>
+          {query === null ? all : <Link to={found(query)}>{all}</Link>} since {dayText(from, zone)},
+          time of {zone}
+        </>
+      }
+      remark={cut ? 'The newest fifty thousand messages.' : null}
+      table={{
+        head: ['hour', ...WEEKDAYS],
+        rows: HOURS.map((hour, at) => [hour, ...counts.map((day) => count(day[at] ?? 0))]),
+      }}
+    >
+      <Heat
+        rows={WEEKDAYS}
+        columns={HOURS}
+        counts={counts}
+        titleOf={(row, column) =>
+          `${WEEKDAYS[row]} ${HOURS[column]}: ${counted(counts[row]?.[column] ?? 0, 'message')}`
+        }
+      />
+    </Figure>
+  );
+}
+
+function QuarantinePanel({ data, zone }: Of<'quarantine'>) {
+  const { count: all, entries } = data;
+  return (
+    <Figure
+      name="Quarantine"
+      wide={12}
+      id="quarantine"
+      note={all === 0 ? 'empty' : `${counted(all, 'message')}, tried again by every sync`}
+      remark={
+        all === 0
+          ? 'Every message that the service showed was fetched completely.'
+          : all > entries.length
+            ? `${count(all - entries.length)} more: "mailkeep quarantine" lists them.`
+            : null
+      }
+    >
+      {entries.length > 0 && (
+        <section class="scroll" tabindex={0} aria-label="Messages in quarantine">
+          <table>
+            <thead>
+              <tr>
+                {['Since', 'Place', 'Why', 'Tries'].map((name) => (
+                  <th key={name} scope="col" class={name === 'Tries' ? 'r' : undefined}>
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {entries.map(({ address, folder, uid, since, reason, detail, tries }) => (
+                <tr key={`${address} ${folder} ${uid}`}>
+                  <td>{dayText(since, zone)}</td>
+                  <td>
+                    <bdi>
+                      {address} / {folder}, uid {uid}
+                    </bdi>
+                  </td>
+                  <td>
+                    <bdi>
+                      {reason}: {detail}
+                    </bdi>
+                  </td>
+                  <td class="r">{count(tries)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </Figure>
+  );
+}
+
+function ProofsPanel({ data, now, zone }: Of<'proofs'> & { now: number }) {
+  const proofs = data.map(({ address, folder, query, at, complete }) => {
+    const age = at === null ? null : Math.max(0, now - at);
+    const compared = age === null ? 'never compared' : `compared ${span(age)} ago`;
+    return {
+      at,
+      age,
+      complete,
+      late: age === null || age > LATE_MS || !complete,
+      name: `${address} / ${folder}`,
+      text: complete ? compared : `${compared}, not complete`,
+      href: foundBy(query),
+    };
+  });
+  const late = proofs.filter((proof) => proof.late);
+  const [worst] = late;
+  const isNone = proofs.length === 0;
+  return (
+    <Figure
+      name="Age of the last comparison"
+      wide={6}
+      keys={[
+        { name: 'a folder', fill: 'f-1' },
+        ...(late.length > 0 ? [{ name: 'late or not complete', fill: 'f-warn' }] : []),
+      ]}
+      note={
+        isNone
+          ? undefined
+          : `${count(proofs.length - late.length)} of ${count(proofs.length)} complete within 26 h`
+      }
+      remark={
+        isNone
+          ? 'No folder is compared with a service: the mail came from files.'
+          : worst && `Longest: ${worst.name}, ${worst.text}.`
+      }
+      table={
+        isNone
+          ? null
+          : {
+              head: ['folder', 'compared', 'complete'],
+              rows: proofs.map(({ name, href, at, complete }) => [
+                [name, href],
+                at === null ? 'never' : timeText(at, zone),
+                complete ? 'yes' : 'no',
+              ]),
+            }
+      }
+    >
+      {!isNone && (
+        <AgeDots
+          height={118}
+          limit={{ age: LATE_MS, text: '26 h' }}
+          dots={proofs.map((proof) => ({ ...proof, title: `${proof.name}: ${proof.text}` }))}
+        />
+      )}
+    </Figure>
+  );
+}
+
+const UNIT_HOURS = { hour: 1, day: 24, week: 168, month: 720 } as const;
+
+function RequestsPanel({ data, zone }: Of<'requests'>) {
+  const { unit, periods, since, perMinute, gates } = data;
+  const known = periods.filter(({ requests }) => requests !== null);
+  const [requests, refused, failed] = (['requests', 'refused', 'failed'] as const).map((of) =>
+    sum(periods.map((period) => period[of])),
+  ) as [number, number, number];
+  const budget = perMinute === null ? null : perMinute * 60 * UNIT_HOURS[unit];
+  const most = Math.max(0, ...periods.map((period) => period.requests ?? 0));
+  // A budget far above the usage would flatten the bars, so a sentence states it instead.
+  const isNear = budget !== null && budget <= most * 12;
+  const used =
+    budget === null
+      ? ''
+      : `, ${shareText(requests / (budget * Math.max(1, known.length)))} of the budget`;
+  const remarks = [
+    ...(budget === null || isNear ? [] : [`The budget is ${count(budget)} ${EACH[unit]}.`]),
+    ...(since !== null && since > (periods[0]?.from ?? 0)
+      ? [`Known since ${dayText(since, zone)}.`]
+      : []),
+    ...(failed > 0 ? [`${counted(failed, 'request')} failed.`] : []),
+  ];
+  return (
+    <Figure
+      name={`Requests ${EACH[unit]}`}
+      wide={6}
+      keys={refused > 0 ? [{ name: 'refused', count: refused, fill: 'f-warn' }] : []}
+      note={
+        since === null ? undefined : `${count(requests)} in ${counted(known.length, unit)}${used}`
+      }
+      remark={
+        since === null
+          ? 'None is remembered: requests are counted by each sync from now on.'
+          : remarks.join(' ') || null
+      }
+      table={
+        since === null
+          ? null
+          : {
+              head: [unit, 'requests', 'refused (429)', 'failed'],
+              rows: [
+                ...gates.map((one) => [one.gate, count(one.requests), count(one.refused), '']),
+                ...known
+                  .map((period) => [
+                    period.label,
+                    count(period.requests ?? 0),
+                    count(period.refused),
+                    count(period.failed),
+                  ])
+                  .toReversed(),
+              ],
+            }
+      }
+    >
+      {since !== null && (
+        <Columns
+          height={106}
+          limit={
+            isNear && perMinute !== null
+              ? { value: budget, text: `budget: ${count(perMinute)} a minute` }
+              : null
+          }
+          bars={periods.map(({ label, requests: value, refused: marked, failed: lost }) => ({
+            title: `${label}: ${value === null ? 'not known' : counted(value, 'request')}${marked > 0 ? `, ${count(marked)} refused` : ''}${lost > 0 ? `, ${count(lost)} failed` : ''}`,
+            value,
+            marked,
+          }))}
+          labels={timeLabels(unit, periods, zone)}
+        />
+      )}
+    </Figure>
+  );
+}
+
+function shareText(share: number): string {
+  const per = share * 100;
+  if (per === 0) return '0 %';
+  return per < 1 ? 'less than 1 %' : `${Math.round(per)} %`;
+}
+
+/** Name of each kind of brick, in the order of the key. */
+const BRICKS: Readonly<Record<BrickState, string>> = {
+  recent: 'read back within 26 h',
+  earlier: 'longer ago',
+  partly: 'in part',
+  never: 'never',
+  open: 'still written to',
+  damaged: 'damaged',
+};
+/** Maximum bricks of a wall: more could not be told apart. */
+const MAX_BRICKS = 600;
+
+function VerificationPanel({ data, zone }: Of<'verification'>) {
+  const { bricks, fullAt, findings } = data;
+  const shown = bricks.slice(-MAX_BRICKS).map(({ segment, bytes: size, state, at }) => ({
+    segment,
+    size: bytes(size),
+    name: BRICKS[state],
+    class: `b-${state}`,
+    when: at === null ? '' : timeText(at, zone),
+  }));
+  return (
+    <Figure
+      name="Verification"
+      wide={6}
+      keys={Object.entries(BRICKS).flatMap(([state, name]) => {
+        const number = bricks.filter((brick) => brick.state === state).length;
+        return number === 0 && state !== 'damaged'
+          ? []
+          : { name, count: number, fill: `b-${state}` };
+      })}
+      note={fullAt === null ? 'never completely' : `complete ${timeText(fullAt, zone)}`}
+      remark={[
+        'A brick is a segment of the log.',
+        ...(findings > 0 ? [`${counted(findings, 'finding')}: see Health.`] : []),
+        ...(shown.length < bricks.length ? [`The last ${count(MAX_BRICKS)} are drawn.`] : []),
+      ].join(' ')}
+      table={{
+        head: ['segment', 'size', 'read back', 'state'],
+        rows: shown
+          .map(({ segment, size, when, name }) => [String(segment), size, when, name])
+          .toReversed(),
+      }}
+    >
+      <Bricks
+        bricks={shown.map(({ segment, size, name, when, ...brick }) => ({
+          ...brick,
+          title: `segment ${segment}, ${size}: ${name}${when === '' ? '' : `, ${when}`}`,
+        }))}
+      />
+    </Figure>
+  );
+}
 
 const RANGE_NAMES: Readonly<Record<Range, string>> = {
   '30d': '30 days',
@@ -273,39 +656,39 @@ function address(page: Dashboard, query: string, range: Range | null): string {
 
 function NotShown({ page }: { page: Dashboard }) {
   const { query, problem } = page.frame;
+  const all = (the: string) => (
+    <>
+      <Link to={address(page, '', page.range)}>{the} dashboard of all mailboxes</Link>.
+    </>
+  );
   return (
     <>
       <h1>Dashboard</h1>
       <div class="strip warn">
         <Icon name="alert" />
         <div>
+          <strong>
+            {problem?.message ?? 'The dashboard counts mailboxes and accounts, as they are now.'}
+          </strong>
           {problem === null ? (
-            <strong>The dashboard counts mailboxes and accounts, as they are now.</strong>
+            <p>
+              <Link to={found(query)}>
+                See what <bdi>{query}</bdi> finds
+              </Link>
+              , or {all('the')}
+            </p>
           ) : (
-            <strong>{problem.message}</strong>
-          )}
-          <p>
-            {problem === null ? (
-              <>
-                <Link to={found(query)}>
-                  See what <bdi>{query}</bdi> finds
-                </Link>
-                , or{' '}
-              </>
-            ) : (
-              problem.suggestion !== null && (
+            <p>
+              {problem.suggestion !== null && (
                 <>
                   <Link to={address(page, problem.suggestion.query, page.range)}>
                     Did you mean <bdi>{problem.suggestion.text}</bdi>?
                   </Link>{' '}
                 </>
-              )
-            )}
-            <Link to={address(page, '', page.range)}>
-              {problem === null ? 'the' : 'The'} dashboard of all mailboxes
-            </Link>
-            .
-          </p>
+              )}
+              {all('The')}
+            </p>
+          )}
         </div>
       </div>
     </>
@@ -353,21 +736,23 @@ function Numbers({ page, data }: { page: Dashboard; data: NonNullable<Dashboard[
   );
 }
 
-function Head({
-  page,
-  closing,
-  isEmpty,
-}: {
-  page: Dashboard;
-  closing: DashboardData['closing'];
-  isEmpty: boolean;
-}) {
-  const { frame, range, mailboxes, now } = page;
+interface HeadProps {
+  readonly page: Dashboard;
+  readonly closing: DashboardData['closing'];
+  readonly isEmpty: boolean;
+}
+
+function Head({ page, closing, isEmpty }: HeadProps) {
+  const { range, mailboxes, now } = page;
   const { incomplete, comparedAt } = closing;
-  const compared =
-    comparedAt === null
-      ? ''
-      : `, compared with the service ${span(Math.max(0, now - comparedAt))} ago`;
+  const shown = page.frame.query.trim();
+  const choice = (name: ComponentChildren, query: string, of: Range | null, isChosen: boolean) => (
+    <a key={query} href={address(page, query, of)} aria-current={isChosen ? 'true' : undefined}>
+      {name}
+    </a>
+  );
+  const choiceOf = (mailbox: Dashboard['mailboxes'][number]) =>
+    choice(<bdi>{mailbox.name}</bdi>, mailbox.query, range, shown === mailbox.query);
   return (
     <div class="head">
       <div class="says">
@@ -380,102 +765,22 @@ function Head({
         </h1>
         <p class="muted">
           {counted(closing.mailboxes, 'mailbox', 'mailboxes')}, {counted(closing.folders, 'folder')}
-          {compared}
+          {comparedAt !== null &&
+            `, compared with the service ${span(Math.max(0, now - comparedAt))} ago`}
         </p>
       </div>
       <div class="controls">
         {mailboxes.length > 1 && (
           <nav class="seg" aria-label="Mailbox">
-            <a
-              href={address(page, '', range)}
-              aria-current={frame.query.trim() === '' ? 'true' : undefined}
-            >
-              All mailboxes
-            </a>
-            {mailboxes.map(({ name, query }) => (
-              <a
-                key={query}
-                href={address(page, query, range)}
-                aria-current={frame.query.trim() === query ? 'true' : undefined}
-              >
-                <bdi>{name}</bdi>
-              </a>
-            ))}
+            {choice('All mailboxes', '', range, shown === '')}
+            {mailboxes.map(choiceOf)}
           </nav>
         )}
         <nav class="seg" aria-label="Time">
-          <a
-            href={address(page, frame.query, null)}
-            aria-current={range === null ? 'true' : undefined}
-          >
-            Overview
-          </a>
-          {RANGES.map((one) => (
-            <a
-              key={one}
-              href={address(page, frame.query, one)}
-              aria-current={range === one ? 'true' : undefined}
-            >
-              {RANGE_NAMES[one]}
-            </a>
-          ))}
+          {choice('Overview', page.frame.query, null, range === null)}
+          {RANGES.map((one) => choice(RANGE_NAMES[one], page.frame.query, one, range === one))}
         </nav>
       </div>
-    </div>
-  );
-}
-
-function Equation({ closing }: { closing: DashboardData['closing'] }) {
-  const { imported, ended, endedQuery } = closing;
-  const { atService, terms, pending } = closingEquation(closing);
-  return (
-    <div class="eq">
-      {(atService + pending > 0 || imported === 0) && (
-        <p class="sum">
-          <span class="term">
-            <strong>{count(atService)}</strong>{' '}
-            <span>{atService === 1 ? 'message' : 'messages'} at the service</span>
-          </span>
-          {terms.map(({ kind, count: messages, text }, i) => (
-            <>
-              <i>{i === 0 ? '=' : '+'}</i>
-              <span key={kind} class={`term ${TERM_CLASSES[kind] ?? ''}`}>
-                <strong>
-                  <Linked href={TERM_LINKS[kind]}>{count(messages)}</Linked>
-                </strong>{' '}
-                <span>{text}</span>
-              </span>
-            </>
-          ))}
-        </p>
-      )}
-      {pending > 0 && (
-        <p class="sum">
-          <span class="term w">
-            <strong>
-              <a href="/health/held">{count(pending)}</a>
-            </strong>{' '}
-            <span>{pending === 1 ? 'pending deletion' : 'pending deletions'}</span>
-          </span>
-        </p>
-      )}
-      {imported > 0 && (
-        <p class="sum">
-          <span class="term">
-            <strong>{count(imported)}</strong> <span>imported from files</span>
-          </span>
-        </p>
-      )}
-      {ended > 0 && (
-        <p class="sum e">
-          <span class="term">
-            <strong>
-              <a href={found(endedQuery)}>{count(ended)}</a>
-            </strong>{' '}
-            <span>deleted there, kept only here</span>
-          </span>
-        </p>
-      )}
     </div>
   );
 }
@@ -485,3 +790,47 @@ const TERM_LINKS: Readonly<Record<string, string>> = {
   quarantined: '#quarantine',
 };
 const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantined: 'w' };
+
+function Equation({ closing }: { closing: DashboardData['closing'] }) {
+  const { imported, ended, endedQuery } = closing;
+  const { atService, terms, pending } = closingEquation(closing);
+  const term = (number: number, text: string, kind?: string, href?: string) => (
+    <span class={kind === undefined ? 'term' : `term ${kind}`}>
+      <strong>
+        <MaybeLink href={href}>{count(number)}</MaybeLink>
+      </strong>{' '}
+      <span>{text}</span>
+    </span>
+  );
+  return (
+    <div class="eq">
+      {(atService + pending > 0 || imported === 0) && (
+        <p class="sum">
+          {term(atService, `${atService === 1 ? 'message' : 'messages'} at the service`)}
+          {terms.map(({ kind, count: messages, text }, i) => (
+            <>
+              <i>{i === 0 ? '=' : '+'}</i>
+              {term(messages, text, TERM_CLASSES[kind] ?? '', TERM_LINKS[kind])}
+            </>
+          ))}
+        </p>
+      )}
+      {pending > 0 && (
+        <p class="sum">
+          {term(
+            pending,
+            pending === 1 ? 'pending deletion' : 'pending deletions',
+            'w',
+            '/health/held',
+          )}
+        </p>
+      )}
+      {imported > 0 && <p class="sum">{term(imported, 'imported from files')}</p>}
+      {ended > 0 && (
+        <p class="sum e">
+          {term(ended, 'deleted there, kept only here', undefined, found(endedQuery))}
+        </p>
+      )}
+    </div>
+  );
+}
