@@ -157,7 +157,6 @@ function retentionOf(
 
 /** `policy` is null if no configuration of this archive was found. */
 export type Retention = ReturnType<typeof retentionOf>;
-export type Hold = NonNullable<Retention['policy']>['holds'][number];
 export type Preview = NonNullable<Retention['policy']>['preview'];
 
 function previewOf(

@@ -1,26 +1,175 @@
-import type { VNode } from 'preact';
-import { bytes, count, counted } from '../../core/text.ts';
+import type { ComponentChildren } from 'preact';
+import type { KeptRun } from '../../core/state-runs.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
 import {
+  bytes,
+  type ClosingSums,
+  closingText,
+  count,
+  counted,
+  KEPT_WHY,
+  PRUNED_WHY,
+  span,
+} from '../../core/text.ts';
+import {
+  DAY_MS,
   type FolderPages,
   type FolderRow,
-  type HealthContent,
   type HealthTab,
+  type HeldFolder,
+  type HeldPages,
   isFailed,
-  type Look,
+  type Lane,
+  type Linked,
   type LookAnswer,
   type MailboxRow,
+  type Mark,
   type Overview,
+  type Preview,
+  type QuarantinePages,
+  type Retention,
+  type RunPages,
   type Verifications,
 } from '../health.ts';
 import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
+import { pageAddress } from '../query-text.ts';
 import { Command } from './frame.tsx';
-import { HeldTab, QuarantineTab, RetentionTab } from './health-messages.tsx';
-import { Ago, Fact, Maybe, Messages, PageLinks, SumText, TablePanel } from './health-parts.tsx';
-import { RunsTab, tookOf } from './health-runs.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
+import { Fact, Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
-import { Moment } from './time-band.tsx';
+import { Clock, Moment } from './time-band.tsx';
+
+function Messages({ count: number, query }: Linked) {
+  if (number === 0) return <span class="zero">0</span>;
+  return query === null ? <span>{count(number)}</span> : <Link q={query}>{count(number)}</Link>;
+}
+
+/** The elapsed time, with the moment as its title. */
+function Ago({ at, now }: { at: string | number; now: number }) {
+  const time = new Date(at);
+  return (
+    <time dateTime={time.toISOString()} title={time.toLocaleString('en-GB')}>
+      {span(Math.max(0, now - time.getTime()))} ago
+    </time>
+  );
+}
+
+function Maybe({ at, never }: { at: string | number | null; never: string }) {
+  return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
+}
+
+/** The sum of a folder or a run, worded as in `sync`. */
+function SumText({ originTotal, ...sums }: ClosingSums & { originTotal: number }) {
+  return <span>{closingText(sums, originTotal)}</span>;
+}
+
+function Subject({ id = null, subject }: { id?: string | null; subject: string | null }) {
+  const text = <bdi>{plainLine(subject ?? '(no subject)')}</bdi>;
+  return id === null ? text : <Link to={`/m/${id}`}>{text}</Link>;
+}
+
+/** A column of a table. `head` has the names of the rows, `r` has numbers; other kinds are classes of the cells. */
+type Column<T> = readonly [
+  name: string,
+  cell: (row: T) => ComponentChildren,
+  kind?: 'head' | 'r' | 'wrap' | 'sentence' | ((row: T) => string | undefined),
+];
+
+interface TableProps<T> {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly T[];
+  /** Shows the column's name in each cell on a narrow window. */
+  readonly labelled?: boolean;
+}
+
+/** A panel with a table. On a narrow window, the cells of a row are stacked. */
+function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
+  return (
+    <section class="panel">
+      <h2>
+        <span>{title}</span>
+        {note !== undefined && <small>{note}</small>}
+      </h2>
+      <div class="scroll">
+        <table class="stacks">
+          <thead>
+            <tr>
+              {columns.map(([name, , kind]) => (
+                <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, at) => (
+              <tr key={at}>
+                {columns.map(([name, cell, kind]) => {
+                  const label = { key: name, 'data-label': labelled ? name : undefined };
+                  if (kind === 'head')
+                    return (
+                      <th scope="row" {...label}>
+                        {cell(row)}
+                      </th>
+                    );
+                  return (
+                    <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
+                      {cell(row)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+interface PageLinksProps {
+  readonly path: string;
+  readonly parameters?: Readonly<Record<string, string | undefined>>;
+  readonly from: number;
+  readonly step: number;
+  readonly all: number;
+}
+
+function PageLinks({ path, parameters, from, step, all }: PageLinksProps) {
+  if (all <= step && from === 0) return null;
+  const to = (at: number): string =>
+    pageAddress(path, { ...parameters, from: at <= 0 ? undefined : String(at) });
+  return (
+    <nav class="pages" aria-label="Pages">
+      {from > 0 && (
+        <a class="btn" href={to(from - step)} rel="prev">
+          <Icon name="back" />
+          Before
+        </a>
+      )}
+      <span>
+        {count(Math.min(all, from + 1))} to {count(Math.min(all, from + step))} of {count(all)}
+      </span>
+      <span class="spacer" />
+      {from + step < all && (
+        <a class="btn" href={to(from + step)} rel="next">
+          Next
+        </a>
+      )}
+    </nav>
+  );
+}
+
+function Panel({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="panel">
+      <h2>{title}</h2>
+      {children}
+    </section>
+  );
+}
 
 function FoldersTab({ groups, sort, from, step, all, now }: FolderPages & { now: number }) {
   const other = sort === 'age' ? '/health/folders' : '/health/folders?sort=age';
@@ -86,9 +235,7 @@ function FoldersTab({ groups, sort, from, step, all, now }: FolderPages & { now:
       <PageLinks
         path="/health/folders"
         parameters={{ sort: sort === 'age' ? 'age' : undefined }}
-        from={from}
-        step={step}
-        all={all}
+        {...{ from, step, all }}
       />
     </>
   );
@@ -98,20 +245,15 @@ function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
   return quarantined + held + forgotten > 0 || complete === false;
 }
 
-interface OverviewProps extends Overview {
-  readonly now: number;
-  readonly whole: boolean;
-  /** No mailbox is mirrored automatically, which is stated above; there are no other issues. */
-  readonly isUnattended: boolean;
-}
-
-function OverviewTab({ matters, facts, mailboxes, more, now, whole, isUnattended }: OverviewProps) {
+function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> }) {
+  const { matters, facts, mailboxes, more } = shown;
   const { verification, attachments } = facts;
+  const { now, whole } = page;
   return (
     <>
       {matters.length === 0 ? (
         <Strip kind="ok" icon="shield">
-          {isUnattended ? 'Nothing else needs you.' : 'Nothing needs you.'}
+          {isUnattended(page) ? 'Nothing else needs you.' : 'Nothing needs you.'}
         </Strip>
       ) : (
         <Matters matters={matters} />
@@ -149,7 +291,7 @@ function OverviewTab({ matters, facts, mailboxes, more, now, whole, isUnattended
           ['Folders', ({ folders }) => count(folders), 'r'],
           ['Messages', ({ kept }) => <Messages {...kept} />, 'r'],
           ['Deleted there', ({ deleted }) => <Messages {...deleted} />, 'r'],
-          ['Compared', (mailbox) => <Compared mailbox={mailbox} now={now} />],
+          ['Compared', (mailbox) => compared(mailbox, now)],
         ]}
       />
     </>
@@ -180,14 +322,8 @@ function Matters({ matters }: { matters: readonly Matter[] }) {
   );
 }
 
-function Compared({
-  mailbox: { imported, unwatched, provenAt, complete },
-  now,
-}: {
-  mailbox: MailboxRow;
-  now: number;
-}) {
-  if (imported) return <>imported from files</>;
+function compared({ imported, unwatched, provenAt, complete }: MailboxRow, now: number) {
+  if (imported) return 'imported from files';
   return (
     <>
       {provenAt === null ? 'not completely compared yet' : <Ago at={provenAt} now={now} />}
@@ -206,19 +342,14 @@ const MODES: Readonly<Record<string, string>> = {
   rebuild: 'the catalog was rebuilt from the log',
 };
 
-function VerificationTab({
-  last,
-  messages,
-  bytes: logBytes,
-  runs,
-  now,
-}: Verifications & { now: number }) {
+function VerificationTab({ shown, now }: { shown: Verifications; now: number }) {
+  const { last, messages, runs } = shown;
   return (
     <>
       {last === null ? (
         <Strip kind="warn" icon="alert">
-          The archive was never verified. A verification reads all {bytes(logBytes)} of the log and
-          compares every message with its hash.
+          The archive was never verified. A verification reads all {bytes(shown.bytes)} of the log
+          and compares every message with its hash.
         </Strip>
       ) : last.ok ? (
         <Strip kind="ok" icon="shield">
@@ -272,13 +403,10 @@ function VerificationTab({
   );
 }
 
-/** Findings of one kind have the same text, since it contains no names. */
-function distinct<F extends { readonly text: string }>(findings: readonly F[]): F[] {
-  return [...new Map(findings.map((finding) => [finding.text, finding])).values()];
-}
-
 function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
-  const { found, findings, damagedSince } = last;
+  const { found, damagedSince } = last;
+  // Findings of one kind have the same text, since it contains no names.
+  const findings = [...new Map(last.findings.map((one) => [one.text, one])).values()];
   return (
     <div class="strip bad">
       <Icon name="alert" />
@@ -293,7 +421,7 @@ function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
           )}
         </p>
         <ul>
-          {distinct(findings).map(({ what, id, text }, at) => (
+          {findings.map(({ what, id, text }, at) => (
             <li key={at}>
               <bdi>{text}</bdi>{' '}
               {id !== null && what === 'message' && (
@@ -302,13 +430,610 @@ function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
             </li>
           ))}
         </ul>
-        {found > distinct(findings).length && (
+        {found > findings.length && (
           <p>There are {counted(found, 'finding')}; "mailkeep verify" lists all of them.</p>
         )}
         <Command>mailkeep verify --repair</Command>
       </div>
     </div>
   );
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  short: 'the download ended early',
+  'size-disagrees': 'the size differs from the one that the service lists',
+  'not-mail': 'the download is not a message',
+  refused: 'the service refuses the download',
+  'too-large': 'larger than the limit',
+  missing: 'listed, but not there when it was requested',
+};
+
+/** Returns whether the detail of a refusal is an error code. */
+function isCode(detail: string): boolean {
+  return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
+}
+
+function QuarantineTab({ messages, from, step, all }: QuarantinePages) {
+  if (all === 0)
+    return (
+      <Strip kind="ok" icon="shield">
+        Every message was fetched completely.
+      </Strip>
+    );
+  return (
+    <>
+      <p class="note">
+        The service lists these messages, but they could not be fetched completely. They block
+        nothing. Each "mailkeep sync" tries them again at once, the daemon after growing intervals;
+        a message that is fetched leaves the list. To stop the warning about messages you know:
+      </p>
+      <Command>mailkeep quarantine ack --mailbox ADDRESS --folder PATH --uid N</Command>
+      <TablePanel
+        title={counted(all, 'incomplete message')}
+        note="by folder and uid"
+        rows={messages}
+        columns={[
+          [
+            'Message',
+            ({ subject, date }) => (
+              <>
+                <Subject subject={subject} />
+                {date !== null && (
+                  <>
+                    <br />
+                    <span class="small">
+                      <Moment ms={date} />
+                    </span>
+                  </>
+                )}
+              </>
+            ),
+            'wrap',
+          ],
+          [
+            'Place',
+            ({ address, folder, uid }) => (
+              <>
+                <bdi>{address}</bdi> / <bdi>{folder}</bdi>, uid {uid}
+              </>
+            ),
+            'wrap',
+          ],
+          ['Size', ({ size }) => bytes(size), 'r'],
+          ['Since', ({ since }) => <Moment ms={since} />],
+          [
+            'Why',
+            ({ reason, detail, acknowledged }) => (
+              <>
+                <bdi>
+                  {WHY[reason] ?? reason}
+                  {!isCode(detail) && `: ${detail}`}
+                </bdi>
+                {acknowledged && <span class="tag">acknowledged</span>}
+              </>
+            ),
+            'wrap',
+          ],
+          ['Tries', ({ tries }) => count(tries), 'r'],
+          ['Next try', ({ nextAt }) => <Maybe at={nextAt} never="with the next pass" />],
+        ]}
+      />
+      <PageLinks path="/health/quarantine" from={from} step={step} all={all} />
+    </>
+  );
+}
+
+function HeldTab({ folders, all, shown }: HeldPages) {
+  if (all === 0)
+    return (
+      <Strip kind="ok" icon="shield">
+        No deletions are pending.
+      </Strip>
+    );
+  return (
+    <>
+      <p class="note">
+        So many messages disappeared at the service at once that none of them is marked as deleted
+        before a later sync confirms it. The messages stay in the archive either way. If you deleted
+        them yourself, there is no need to wait:
+      </p>
+      <Command>mailkeep sync --accept-endings</Command>
+      {shown < all && (
+        <p class="note">
+          The first {count(shown)} of {counted(all, 'message')}; "mailkeep list --held" lists all.
+        </p>
+      )}
+      {folders.map((folder, at) => (
+        <TablePanel
+          key={at}
+          title={
+            <>
+              <bdi>{folder.address}</bdi> / <bdi>{folder.folder}</bdi>:{' '}
+              {counted(folder.messages.length, 'message')}
+            </>
+          }
+          note={secondLook(folder)}
+          rows={folder.messages}
+          columns={[
+            ['Received', ({ date }) => <Maybe at={date} never="unknown" />],
+            [
+              'Sender',
+              ({ from }) => <bdi>{from === null ? '' : plainLine(from.name) || from.address}</bdi>,
+            ],
+            ['Subject', Subject, 'wrap'],
+          ]}
+        />
+      ))}
+    </>
+  );
+}
+
+function secondLook({ since, lookAt }: HeldFolder) {
+  if (since === null) return 'pending';
+  return (
+    <>
+      pending since <Moment ms={since} />;{' '}
+      {lookAt === null ? (
+        'a later sync checks again'
+      ) : (
+        <>
+          the first sync after <Moment ms={lookAt} /> checks again
+        </>
+      )}
+    </>
+  );
+}
+
+type Policy = NonNullable<Retention['policy']>;
+
+function RetentionTab({ policy, deleted }: Retention) {
+  return (
+    <>
+      <p class="note">
+        <Messages {...deleted} /> messages were deleted at the service everywhere and are kept only
+        here. Nothing is ever removed here unless the configuration allows it.
+      </p>
+      {policy === null ? (
+        <Strip icon="shield">
+          No configuration of this archive was found, so nothing is known of its retention.
+          "mailkeep web --config FILE" shows it.
+        </Strip>
+      ) : (
+        <>
+          <Words {...policy} />
+          <Holds {...policy} />
+          <WouldRemove preview={policy.preview} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Words({ settings, schedule }: Policy) {
+  const { endedAfterDays, draftsAfterDays, rules, keepAtLeast } = settings;
+  const days = (value: number): string => counted(value, 'day');
+  const sentences = [
+    endedAfterDays === null
+      ? 'Messages that were deleted at the service are kept without a limit.'
+      : `A message may be removed ${days(endedAfterDays)} after it was deleted at the service.`,
+    ...(draftsAfterDays === null
+      ? []
+      : [
+          `Versions of drafts, which were never in another folder, may be removed after ${days(draftsAfterDays)}.`,
+        ]),
+    ...rules.map(({ mailbox, folder, endedAfterDays: after }) => {
+      const where = [
+        ...(folder === undefined ? [] : [`the folder ${folder}`]),
+        ...(mailbox === undefined ? [] : [`the mailbox ${mailbox}`]),
+      ].join(' of ');
+      const what = where === '' ? 'everything' : where;
+      return after === null
+        ? `Of ${what}, nothing is removed.`
+        : `Of ${what}, messages may be removed ${days(after)} after they were deleted.`;
+    }),
+    ...(keepAtLeast === 0
+      ? []
+      : [`The newest ${count(keepAtLeast)} deleted messages of each folder stay, however old.`]),
+    'A deletion counts only once a complete comparison of the folder at least 7 days later confirmed it.',
+    schedule === null
+      ? 'Nothing is removed before somebody runs "mailkeep prune --apply".'
+      : `The daemon removes by its schedule, ${schedule}.`,
+  ];
+  return (
+    <Panel title="The policy">
+      <ul class="words">
+        {sentences.map((sentence) => (
+          <li key={sentence}>
+            <bdi>{sentence}</bdi>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function Holds({ holds, settings }: Policy) {
+  const all = settings.hold.length;
+  if (all === 0)
+    return (
+      <Panel title="Holds">
+        <p>No query and no mailbox is on hold.</p>
+      </Panel>
+    );
+  return (
+    <TablePanel
+      title="Holds"
+      note={holds.length < all ? `the first ${count(holds.length)} of ${count(all)}` : undefined}
+      labelled={false}
+      rows={holds}
+      columns={[
+        [
+          'What no pruning removes',
+          ({ text, isMailbox, problem }) => (
+            <>
+              {isMailbox ? 'mailbox ' : ''}
+              <code>
+                <bdi>{text}</bdi>
+              </code>
+              {problem !== null && (
+                <p class="odd">
+                  <bdi>{problem}</bdi>
+                </p>
+              )}
+            </>
+          ),
+          'wrap',
+        ],
+        ['Messages', ({ kept }) => (kept === null ? '?' : <Messages {...kept} />), 'r'],
+      ]}
+    />
+  );
+}
+
+function WouldRemove({ preview }: { preview: Preview }) {
+  if (preview.kind === 'refused')
+    return (
+      <Strip kind="warn" icon="alert">
+        <bdi>{preview.problem}</bdi> <bdi>{preview.hint}</bdi>
+      </Strip>
+    );
+  if (preview.kind === 'too-many')
+    return (
+      <Panel title="What would be removed now">
+        <p>
+          More than {count(preview.most)} messages were deleted, which takes too long to judge for a
+          page. The command lists what would be removed, and changes nothing:
+        </p>
+        <Command>mailkeep prune</Command>
+      </Panel>
+    );
+  const { messages, bytes: size, removed, kept, list } = preview;
+  if (removed.length + kept.length === 0)
+    return (
+      <Panel title="What would be removed now">
+        <p>Nothing: no message was deleted everywhere.</p>
+      </Panel>
+    );
+  return (
+    <>
+      <TablePanel
+        title={`Now ${counted(messages, 'message')} would be removed, ${bytes(size)}`}
+        note="this page changes nothing"
+        labelled={false}
+        rows={[
+          ...removed.map((sum) => ({ ...sum, why: `removed: ${whyOf(PRUNED_WHY, sum.reason)}` })),
+          ...kept.map((sum) => ({ ...sum, why: `kept: ${whyOf(KEPT_WHY, sum.reason)}` })),
+        ]}
+        columns={[
+          ['', ({ why }) => why, 'wrap'],
+          ['Messages', (sum) => count(sum.messages), 'r'],
+          ['Bytes', (sum) => bytes(sum.bytes), 'r'],
+        ]}
+      />
+      {messages > 0 && <Command>mailkeep prune --apply</Command>}
+      {list.length > 0 && (
+        <TablePanel
+          title="These would be removed"
+          note={
+            list.length < messages
+              ? `the first ${count(list.length)} of ${count(messages)}; "mailkeep prune --json" lists all`
+              : undefined
+          }
+          rows={list}
+          columns={[
+            ['Subject', Subject, 'wrap'],
+            ['Deleted', ({ endedAt }) => <Maybe at={endedAt} never="unknown" />],
+            ['Size', (message) => bytes(message.size), 'r'],
+            ['Why', ({ reason }) => whyOf(PRUNED_WHY, reason), 'wrap'],
+          ]}
+        />
+      )}
+    </>
+  );
+}
+
+function whyOf(why: Readonly<Record<string, string>>, reason: string): string {
+  return why[reason] ?? reason;
+}
+
+const LANE_NAMES: Readonly<Record<Lane, string>> = {
+  new: 'New mail',
+  hint: 'Webhooks',
+  sweep: 'Sweep',
+  verify: 'Verification',
+  chores: 'Upkeep',
+};
+
+/** Size of the drawing; a lane and its marks are stretched to the width of the page. */
+const [WIDTH, HEIGHT] = [1_440, 24];
+/** Minimum width of a mark, so that a run of a second is visible. */
+const NARROWEST = 2;
+const HOURS = [0, 3, 6, 9, 12, 15, 18, 21, 24];
+
+function RunLanes({ lanes, until, recent, isCut }: RunPages) {
+  const { runs, requests, failed } = recent;
+  return (
+    <section class="panel">
+      <h2>
+        The last 24 hours
+        <small>
+          {isCut && 'the newest '}
+          {counted(runs, 'run')}, {counted(requests, 'request')}
+          {failed > 0 && `, ${count(failed)} with failures`}
+        </small>
+      </h2>
+      <div class="lanes">
+        {lanes.map(({ lane, marks }) => (
+          <div key={lane} class="lane">
+            <a class="name" href={`/health/runs?lane=${lane}`}>
+              {LANE_NAMES[lane]}
+            </a>
+            <svg
+              class={`lane-${lane}`}
+              viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+              preserveAspectRatio="none"
+              role="img"
+              aria-label={summary(lane, marks)}
+            >
+              {HOURS.map((hour) => {
+                const x = ((hour / 24) * WIDTH).toFixed(1);
+                return <line key={hour} x1={x} x2={x} y1={0} y2={HEIGHT} />;
+              })}
+              {marks.map((mark) => (
+                <Bar key={mark.from} mark={mark} lane={lane} />
+              ))}
+            </svg>
+          </div>
+        ))}
+        <div class="lane hours" aria-hidden="true">
+          <span class="name" />
+          <ol>
+            {HOURS.map((hour) => (
+              <li key={hour}>
+                {hour === 24 ? 'now' : <Clock ms={until - DAY_MS + hour * 3_600_000} />}
+              </li>
+            ))}
+          </ol>
+        </div>
+      </div>
+      <p class="small">
+        Higher marks of mail changed something. A mark of the whole height with a gap: something
+        failed.
+      </p>
+    </section>
+  );
+}
+
+function Bar({ mark: { from, to, isChanged, isFailed }, lane }: { mark: Mark; lane: Lane }) {
+  // Only the lanes of mail have a mark every few minutes, with or without a change.
+  const isOften = lane === 'new' || lane === 'hint';
+  const isHigh = isChanged || !isOften;
+  const narrowest = isOften ? NARROWEST : 2 * NARROWEST;
+  const width = Math.max(narrowest, ((to - from) / DAY_MS) * WIDTH);
+  const shape = { x: ((from / DAY_MS) * WIDTH).toFixed(1), width: width.toFixed(1) };
+  if (!isFailed)
+    return <rect {...shape} y={isHigh ? 5 : 9} height={isHigh ? 14 : 6} class="done" />;
+  return (
+    <>
+      <rect {...shape} y={1} height={13} class="failed" />
+      <rect {...shape} y={18} height={5} class="failed" />
+    </>
+  );
+}
+
+function summary(lane: Lane, marks: readonly Mark[]): string {
+  const runs = marks.reduce((sum, mark) => sum + mark.runs, 0);
+  const failed = marks.filter(({ isFailed }) => isFailed).length;
+  const text = `${LANE_NAMES[lane]}: ${counted(runs, 'run')}`;
+  return failed === 0 ? text : `${text}, failures at ${counted(failed, 'time')}`;
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  sync: 'new mail',
+  hint: 'webhook',
+  hand: 'by hand',
+  backlog: 'backlog',
+  sweep: 'sweep',
+  verify: 'verification',
+  copy: 'copy',
+  'copy-check': 'copy read back',
+  import: 'import',
+  prune: 'pruning',
+  seal: 'sealing',
+  index: 'text, sealing',
+};
+
+/** Results of runs that count nothing. */
+const CLOSINGS: Readonly<Record<string, string>> = {
+  index: 'attachments read, log sealed',
+  copy: 'brought up to date',
+  'copy-check': 'no damage found',
+  import: 'mail imported',
+};
+
+function tookOf({ startedAt, endedAt }: KeptRun): string {
+  return span(Math.max(0, endedAt - startedAt));
+}
+
+/** Shows a number of a run; a 0 is blank unless the run is a sync run. */
+function number({ messages, kind }: KeptRun, of: number) {
+  const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
+  return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
+}
+
+function RunsTab(pages: RunPages) {
+  const { lane, runs, next, isLater } = pages;
+  const address = (before: number | undefined) =>
+    pageAddress('/health/runs', {
+      lane: lane ?? undefined,
+      before: before === undefined ? undefined : String(before),
+    });
+  return (
+    <>
+      <RunLanes {...pages} />
+      {runs.length === 0 ? (
+        <p class="note">
+          No run is known. The daemon and "mailkeep sync" keep theirs in the archive's state.
+        </p>
+      ) : (
+        <TablePanel
+          title={lane === null ? 'Runs' : `Runs: ${LANE_NAMES[lane]}`}
+          note="newest first, kept for 400 days"
+          rows={runs}
+          columns={[
+            ['Began', ({ startedAt }) => <Moment ms={startedAt} />],
+            ['Kind', ({ kind }) => KINDS[kind] ?? kind],
+            [
+              'Mailboxes',
+              ({ mailbox, mailboxes }) => (
+                <bdi>{mailbox ?? (mailboxes === 0 ? '' : count(mailboxes))}</bdi>
+              ),
+            ],
+            ['New', (run) => number(run, run.added), 'r'],
+            ['Deleted', (run) => number(run, run.ended), 'r'],
+            ['Flags', (run) => number(run, run.flagsChanged), 'r'],
+            ['Requests', (run) => number(run, run.requests), 'r'],
+            ['Took', tookOf, 'r'],
+            [
+              'Closing sentence',
+              (run) => (
+                <details>
+                  <summary class={isFine(run) ? 'fine' : 'odd'}>
+                    <Icon name={isFine(run) ? 'check' : 'alert'} />
+                    <span>{closing(run)}</span>
+                  </summary>
+                  <RunDetails run={run} />
+                </details>
+              ),
+              'sentence',
+            ],
+          ]}
+        />
+      )}
+      <nav class="pages" aria-label="Pages">
+        {lane !== null && (
+          <a class="btn" href="/health/runs">
+            All kinds
+          </a>
+        )}
+        {isLater && (
+          <a class="btn" href={address(undefined)}>
+            To the newest
+          </a>
+        )}
+        <span class="spacer" />
+        {next !== null && (
+          <a class="btn" href={address(next)} rel="next">
+            Earlier runs
+          </a>
+        )}
+      </nav>
+    </>
+  );
+}
+
+function isFine(run: KeptRun): boolean {
+  return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
+}
+
+function closing(run: KeptRun): ComponentChildren {
+  const { outcome, troubles, failures, sum, messages, kind } = run;
+  const [first] = troubles;
+  if (outcome === 'interrupted') return 'interrupted';
+  if (first !== undefined)
+    return (
+      <>
+        <bdi>{first.text ?? 'failed; the log has the reason'}</bdi>
+        {failures > 1 && `, and ${counted(failures - 1, 'more failure')}`}
+      </>
+    );
+  if (sum !== null)
+    return (
+      <>
+        <SumText {...sum} />
+        {!sum.complete && ', not complete'}
+      </>
+    );
+  if (messages === null) return CLOSINGS[kind] ?? 'nothing compared';
+  return `${counted(messages, 'message')} ${kind === 'prune' ? 'removed' : 'read back'}`;
+}
+
+function RunDetails({ run }: { run: KeptRun }) {
+  const { folders, sum, troubles, failures } = run;
+  const more = (sum?.folders ?? 0) - folders.length;
+  return (
+    <div class="inner">
+      {folders.length > 0 && (
+        <ul>
+          {folders.map((folder) => (
+            <li key={`${folder.mailbox} ${folder.folder}`}>
+              <bdi>{run.mailbox === null ? `${folder.mailbox} / ` : ''}</bdi>
+              <bdi>{folder.folder}</bdi>: <SumText {...folder} />
+              {!folder.complete && <span class="odd">, not complete</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {more > 0 && (
+        <p>
+          {folders.length === 0
+            ? `${counted(more, 'folder')} compared, without a change.`
+            : `${counted(more, 'more folder')} compared.`}
+        </p>
+      )}
+      {troubles.length > 0 && (
+        <ul>
+          {troubles.map(({ mailbox, folder, text }, at) => (
+            <li key={at}>
+              <bdi>{[mailbox, folder].filter((name) => name !== null).join(' / ')}</bdi>{' '}
+              <bdi>{text ?? 'failed; the log has the reason'}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
+      {failures > troubles.length && (
+        <p>{counted(failures - troubles.length, 'more failure')}; the log has them.</p>
+      )}
+      <code class="line">{logLine(run)}</code>
+    </div>
+  );
+}
+
+function logLine({
+  folders,
+  troubles,
+  sum,
+  mailbox,
+  startedAt,
+  endedAt,
+  ...rest
+}: KeptRun): string {
+  return JSON.stringify({
+    time: new Date(endedAt).toISOString(),
+    ...rest,
+    folders: sum?.folders ?? 0,
+    durationMs: endedAt - startedAt,
+  });
 }
 
 const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])[] = [
@@ -329,7 +1054,7 @@ export function HealthPage({ page }: { page: PageOf<'health'> }) {
         <header class="phead">
           <h1>Health</h1>
           <Verdict page={page} />
-          {look !== null && <LookNow look={look} />}
+          {look !== null && <LookNow token={look.token} />}
         </header>
         {look !== null && look.said !== null && <LookStrip said={look.said} />}
         <nav class="tabs" aria-label="Health">
@@ -394,7 +1119,7 @@ function isUnattended({ hasDaemon, frame }: PageOf<'health'>): boolean {
 }
 
 /** Makes the daemon start a sync run. */
-function LookNow({ look: { token } }: { look: Look }) {
+function LookNow({ token }: { token: string }) {
   return (
     <form class="look" method="post" action="/look">
       <input type="hidden" name="token" value={token} />
@@ -440,22 +1165,16 @@ function LookStrip({ said }: { said: LookAnswer }) {
   );
 }
 
-function Badge({
-  tab,
-  page: { quarantined, held },
-}: {
-  tab: HealthTab;
-  page: Pick<HealthContent, 'quarantined' | 'held'>;
-}) {
-  const number = tab === 'quarantine' ? quarantined : tab === 'held' ? held : 0;
+function Badge({ tab, page }: { tab: HealthTab; page: PageOf<'health'> }) {
+  const number = tab === 'quarantine' ? page.quarantined : tab === 'held' ? page.held : 0;
   return number === 0 ? null : <span class="tag warn">{count(number)}</span>;
 }
 
-function Shown({ page }: { page: PageOf<'health'> }): VNode {
-  const { shown, now, whole } = page;
+function Shown({ page }: { page: PageOf<'health'> }) {
+  const { shown, now } = page;
   switch (shown.tab) {
     case 'overview':
-      return <OverviewTab {...shown} {...{ now, whole, isUnattended: isUnattended(page) }} />;
+      return <OverviewTab shown={shown} page={page} />;
     case 'folders':
       return <FoldersTab {...shown} now={now} />;
     case 'runs':
@@ -465,7 +1184,7 @@ function Shown({ page }: { page: PageOf<'health'> }): VNode {
     case 'held':
       return <HeldTab {...shown} />;
     case 'verification':
-      return <VerificationTab {...shown} now={now} />;
+      return <VerificationTab shown={shown} now={now} />;
     case 'retention':
       return <RetentionTab {...shown} />;
   }

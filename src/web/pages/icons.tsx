@@ -82,6 +82,15 @@ export function Strip({
   );
 }
 
+export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
 const FOLDER_ICONS: Readonly<Record<string, IconName>> = {
   '\\Sent': 'sent',
   '\\Drafts': 'draft',
