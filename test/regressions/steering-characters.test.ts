@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { plainLine, terminalLine } from '../../src/core/terminal-safe.ts';
-import { extension, shownName } from '../../src/web/pages/message-parts.tsx';
+import { extension, shownName } from '../../src/web/pages/conversation.tsx';
 
 /** Characters that show a name in another order than it is written, or hide a part of it. */
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { HistoryLine } from '../../src/catalog/messages.ts';
-import { historySteps } from '../../src/web/pages/message-views.tsx';
+import { historySteps } from '../../src/web/pages/message-pane.tsx';
 
 const line = (day: number, event: string, more: Partial<HistoryLine> = {}): HistoryLine => ({
   time: new Date(Date.UTC(2026, 2, day)).toISOString(),

@@ -90,5 +90,4 @@ const LIVE_PARTS: PageParts = {
   isUnfolded,
   Later: LiveLater,
   Message: laterPart((code) => code.MessagePane),
-  Views: laterPart((code) => code.MessageViews),
 };

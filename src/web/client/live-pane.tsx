@@ -11,7 +11,6 @@ import { ask, useViewer } from './viewer.ts';
 /** Code outside the first script: loaded with the first message, page of files, menu or dialog. */
 export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
-export { MessageViews } from '../pages/message-views.tsx';
 export * from './extras.tsx';
 
 /** A conversation whose messages unfold in place, without moving the content above. */

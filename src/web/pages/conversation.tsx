@@ -1,10 +1,13 @@
-import type { VNode } from 'preact';
+import type { ComponentChildren, VNode } from 'preact';
+import type { FileGroup } from '../../catalog/file-group-names.ts';
 import type { SearchHit } from '../../catalog/search.ts';
-import { plainLine } from '../../core/terminal-safe.ts';
-import { count, counted, dayText } from '../../core/text.ts';
+import { plainLine, shellWord } from '../../core/terminal-safe.ts';
+import { bytes, count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
+import type { AttachmentLine } from '../../mail/identity.ts';
+import type { NoText } from '../message-view.ts';
+import { asOfWord, filterText, pageAddress } from '../query-text.ts';
 import { Icon, Link, Strip } from './icons.tsx';
 import { Marked, senderText } from './mail-list.tsx';
-import { Attachments, Damaged, Proof, Text } from './message-parts.tsx';
 import {
   type MessageContent,
   type MessagePlace,
@@ -12,6 +15,306 @@ import {
   type OpenMessage,
 } from './message-props.ts';
 import { Moment, Received } from './time-band.tsx';
+
+export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
+  pdf: 'PDF',
+  pictures: 'Pictures',
+  documents: 'Documents',
+  tables: 'Tables',
+  archives: 'Archives',
+  other: 'Other',
+};
+
+export const NO_TEXT: Readonly<Record<NoText, string>> = {
+  picture: 'picture without a preview',
+  archive: 'archive, not opened',
+  other: 'a kind without text',
+  pending: 'not read yet',
+  scan: 'scan without text',
+  empty: 'without text',
+  later: 'its text is shown on opening',
+  unreadable: 'could not be read',
+  encrypted: 'encrypted',
+  malformed: 'its format could not be read',
+  'too-large': 'too large to be read',
+  unsupported: 'a kind that is not read',
+  damaged: 'damaged in the archive',
+};
+
+/** Types whose subtype is the usual file extension. */
+const CALLED_SO = /\/(pdf|zip|jpeg|png|gif|webp|bmp|csv|html)$/;
+
+/** Returns a short label for the kind of an attachment; empty if neither type nor name reveals it. */
+export function typeLabel(type: string, filename: string | null): string {
+  if (type === 'message/rfc822') return 'EML';
+  if (type === 'text/calendar') return 'ICS';
+  return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
+}
+
+/** Returns a file name in its stored order of letters: see `plainLine`. */
+export function shownName(filename: string | null): string {
+  return plainLine(filename ?? '') || '(no name)';
+}
+
+/** Returns the extension of a file name in capitals; empty if it has none that is short and plain. */
+export function extension(filename: string | null): string {
+  const [, end = ''] = /\.([A-Za-z0-9]{1,5})$/.exec(plainLine(filename ?? '')) ?? [];
+  return end.toUpperCase();
+}
+
+/** Returns the name of a month, such as `November 2026` for `2026-11`. */
+export function monthText(key: string): string {
+  return `${monthName(Number(key.slice(5)))} ${key.slice(0, 4)}`;
+}
+
+/** Returns the short label of a month: `Nov`, and `’26` for the first of a year. */
+export function monthLabel(key: string, isFirstOfYear: boolean): string {
+  return isFirstOfYear ? `’${key.slice(2, 4)}` : shortMonth(Number(key.slice(5)));
+}
+
+interface FileLinkProps {
+  readonly class: 'att' | 'file';
+  /** Id of the message. */
+  readonly id: string;
+  readonly file: Pick<AttachmentLine, 'number' | 'filename'>;
+  readonly meta: ComponentChildren;
+  readonly children?: ComponentChildren;
+}
+
+/** An attachment to save, with its extension, name and size. */
+export function FileLink({
+  id,
+  file: { number, filename },
+  meta,
+  children,
+  ...more
+}: FileLinkProps) {
+  return (
+    <a class={more.class} href={`/m/${id}/attachments/${number}`} download>
+      <span class="ext" aria-hidden="true">
+        {extension(filename)}
+      </span>
+      <span class="nm">
+        <bdi>{shownName(filename)}</bdi>
+      </span>
+      <span class="meta">{meta}</span>
+      {children}
+    </a>
+  );
+}
+
+function Attachments({ open, place }: { open: OpenMessage; place: MessagePlace }) {
+  const { id, facts, texts, notes } = open;
+  const attachments = facts?.attachments ?? [];
+  if (attachments.length === 0) return null;
+  return (
+    <ul class="atts" aria-label="Attachments">
+      {attachments.map((file) => {
+        const { number, contentType, size, inline } = file;
+        const text = texts.find((known) => known.number === number);
+        const note = notes.find((known) => known.number === number);
+        return (
+          <li key={number} class="att-of">
+            <FileLink
+              class="att"
+              id={id}
+              file={file}
+              meta={
+                <>
+                  {bytes(size)} · <bdi>{contentType}</bdi>
+                  {inline && ' · in the text'}
+                  {text?.status === 'done' && ' · text searchable'}
+                  {text?.status === 'failed' &&
+                    ` · not searchable (${text.reason ?? 'unreadable'})`}
+                  {text?.status === 'pending' && ' · not searchable yet'}
+                </>
+              }
+            />
+            {note?.hit != null && (
+              <p class="hitline">
+                <Marked text={note.hit.text} matches={note.hit.matches} />
+              </p>
+            )}
+            {note !== undefined && note.messages.count > 1 && (
+              <a
+                class="also"
+                href={pageAddress('/files', { q: asOfWord(place.query), a: note.hash })}
+              >
+                Also in {!note.messages.complete && 'more than '}
+                {counted(note.messages.count - 1, 'other message')}
+              </a>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** The SHA-256 that bytes were compared with. */
+export function ShortHash({ hash }: { hash: string }) {
+  return (
+    <span class="mono" title={hash}>
+      {hash.slice(0, 8)}…{hash.slice(-4)}
+    </span>
+  );
+}
+
+interface ProofProps {
+  readonly open: Pick<OpenMessage, 'id' | 'commit'>;
+  readonly hit: SearchHit;
+}
+
+/** Shown only if the bytes were read for this page and matched their hash. Unfolds to the message's places. */
+export function Proof({ open: { id, commit }, hit }: ProofProps) {
+  const { firstSeen, places } = hit.line;
+  return (
+    <details class="proof">
+      <summary>
+        <Icon name="shield" />
+        <span title="The message was read from the log for this page, and its SHA-256 is the one that it was stored under. A verification does this for the whole archive.">
+          Checked when it was opened, every byte is as stored: SHA-256 <ShortHash hash={id} /> ·
+        </span>
+        {firstSeen !== null && (
+          <span>
+            stored <Moment ms={Date.parse(firstSeen)} /> ·
+          </span>
+        )}
+        <span class="more">{counted(places.length, 'place')}</span>
+      </summary>
+      <dl>
+        <dt>SHA-256</dt>
+        <dd class="mono">{id}</dd>
+        {commit !== null && (
+          <>
+            <dt>Commit</dt>
+            <dd>{count(commit)}</dd>
+          </>
+        )}
+        <dt>Places</dt>
+        <dd>
+          <PlaceList places={places} />
+        </dd>
+      </dl>
+    </details>
+  );
+}
+
+type Places = SearchHit['line']['places'];
+
+export function PlaceList({ places }: { places: Places }) {
+  return (
+    <ul>
+      {places.map(({ mailbox, folder, uid, endedAt }) => (
+        <li key={`${mailbox} ${folder} ${uid}`}>
+          <Link q={folderQuery({ mailbox, folder })}>
+            <bdi>
+              {mailbox} / {folder}
+            </bdi>
+          </Link>{' '}
+          <span class="faint">
+            uid {count(uid)}
+            {endedAt !== null && (
+              <>
+                , until <Moment ms={Date.parse(endedAt)} />
+              </>
+            )}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function folderQuery({ mailbox, folder }: Pick<Places[number], 'mailbox' | 'folder'>) {
+  return `${filterText('mailbox', mailbox)} ${filterText('in', folder)}`;
+}
+
+/** Damaged bytes: the finding, and the command that repairs them. */
+export function DamageStrip({ message, data }: { message: string | undefined; data?: string }) {
+  return (
+    <div class="strip bad" role="alert">
+      <Icon name="alert" />
+      <div>
+        <p>
+          <strong>These bytes are not what was stored.</strong> <bdi>{message}</bdi>
+        </p>
+        <p class="mono">
+          mailkeep verify --repair{data !== undefined && ` --data ${shellWord(data)}`}
+        </p>
+      </div>
+    </div>
+  );
+}
+
+interface DamagedProps {
+  readonly hit: SearchHit;
+  readonly open: Pick<OpenMessage, 'damage'>;
+  readonly dataDir: string;
+}
+
+/** Shown for a message whose bytes differ from the stored ones: the finding, what to do, and the catalog's data. */
+export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
+  const attachments = line.attachments ?? [];
+  return (
+    <div class="damaged">
+      <DamageStrip message={open.damage?.message} data={dataDir} />
+      {line.snippet !== '' && (
+        <p class="text">
+          <span class="small">How its text begins, from the search index:</span>
+          {'\n'}
+          <bdi>{line.snippet}</bdi>
+        </p>
+      )}
+      {attachments.length > 0 && (
+        <p class="small">
+          It had{' '}
+          {attachments.map(({ number, filename, size }) => (
+            <span key={number}>
+              {number > 1 && ', '}
+              <bdi>{shownName(filename)}</bdi> ({bytes(size)})
+            </span>
+          ))}
+          , which cannot be saved.
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Maximum lines of a quote that is not folded. */
+const SHORT_QUOTE = 3;
+
+interface TextProps {
+  readonly pieces: OpenMessage['text'];
+  readonly folded: boolean;
+}
+
+export function Text({ pieces, folded }: TextProps) {
+  return (
+    <div class={folded ? 'text' : 'text plain-text'} dir="auto">
+      {pieces.map(({ kind, lines, matches }, i) => {
+        const text = <Marked text={lines.join('\n')} matches={matches} />;
+        if (kind === 'quote' && folded && lines.length > SHORT_QUOTE)
+          return (
+            <details key={i} class="quoted">
+              <summary>
+                <Icon name="down" />
+                {counted(lines.length, 'quoted line')}
+                {matches.length > 0 && `, ${counted(matches.length, 'match', 'matches')}`}
+              </summary>
+              <div class={kind}>{text}</div>
+            </details>
+          );
+        return (
+          <div key={i} class={kind === 'text' ? undefined : kind}>
+            {text}
+          </div>
+        );
+      })}
+    </div>
+  );
+}
 
 /** Returns a summary of a conversation: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
 export function conversationText(hits: readonly SearchHit[], isCut: boolean): string {
@@ -59,7 +362,7 @@ export interface ConversationProps {
   readonly message: MessageContent;
 }
 
-interface Folding {
+interface ThreadProps extends ConversationProps {
   readonly open: ReadonlyMap<string, OpenMessage>;
   /** Unfolds a message in place, or folds it; null without a script. */
   readonly toggle: ((id: string) => void) | null;
@@ -77,7 +380,7 @@ export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, Op
 /** Number of adjacent folded messages above which the inner ones become one line. */
 const FOLDED = 3;
 
-export function Thread({ message, open, toggle }: ConversationProps & Folding) {
+export function Thread({ message, open, toggle }: ThreadProps) {
   const { all } = message.conversation;
   const parts: VNode[] = [];
   let run: SearchHit[] = [];
@@ -100,15 +403,11 @@ export function Thread({ message, open, toggle }: ConversationProps & Folding) {
   return <>{parts}</>;
 }
 
-interface RunProps extends ConversationProps, Pick<Folding, 'toggle'> {
-  readonly hits: readonly SearchHit[];
-}
+type RunProps = Omit<ThreadProps, 'open'> & { readonly hits: readonly SearchHit[] };
 
 /** Adjacent folded messages. If there are many, one line replaces the inner ones and shows whether any was deleted. */
 function Run({ hits, message, toggle }: RunProps) {
-  const fold = (hit: SearchHit) => (
-    <Fold key={hit.line.id} hit={hit} place={message.place} toggle={toggle} />
-  );
+  const fold = (hit: SearchHit) => <Fold key={hit.line.id} {...{ hit, message, toggle }} />;
   if (hits.length <= FOLDED) return <>{hits.map(fold)}</>;
   const inner = hits.slice(1, -1);
   const ended = inner.filter(({ line }) => line.endedAt !== null).length;
@@ -128,16 +427,13 @@ function Run({ hits, message, toggle }: RunProps) {
   );
 }
 
-interface FoldProps extends Pick<Folding, 'toggle'> {
-  readonly hit: SearchHit;
-  readonly place: MessagePlace;
-}
+type FoldProps = Omit<ThreadProps, 'open'> & { readonly hit: SearchHit };
 
-function Fold({ hit: { line, matches }, place, toggle }: FoldProps) {
+function Fold({ hit: { line, matches }, message, toggle }: FoldProps) {
   return (
     <a
       class={line.endedAt === null ? 'fold' : 'fold ended'}
-      href={messageAddress(place, line.id, 'thread')}
+      href={messageAddress(message.place, line.id, 'thread')}
       data-fold={line.id}
       onClick={(event) => {
         const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
@@ -197,7 +493,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
       </header>
       <Ended line={line} open={open} />
       {facts === null ? (
-        <Damaged hit={hit} damage={open.damage} dataDir={message.dataDir} />
+        <Damaged hit={hit} open={open} dataDir={message.dataDir} />
       ) : (
         <>
           {facts.reason !== null && (
@@ -227,7 +523,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
           {facts.truncated && (
             <p class="small">The rest of the text is left out; the source has all of it.</p>
           )}
-          <Attachments {...open} place={message.place} />
+          <Attachments open={open} place={message.place} />
           <Proof open={open} hit={hit} />
         </>
       )}
@@ -242,14 +538,13 @@ function Message({ hit, open, message, fold }: MessageProps) {
 
 type Line = SearchHit['line'];
 
+interface EndedProps {
+  readonly line: Pick<Line, 'endedAt' | 'date'>;
+  readonly open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
+}
+
 /** Shows between which two checks the service deleted a message, and how long after its arrival. */
-export function Ended({
-  line: { endedAt, date },
-  open: { damage, lastSeen },
-}: {
-  line: Pick<Line, 'endedAt' | 'date'>;
-  open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
-}) {
+export function Ended({ line: { endedAt, date }, open: { damage, lastSeen } }: EndedProps) {
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
   const looks = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));
@@ -265,15 +560,8 @@ export function Ended({
   );
 }
 
-/** When a message was deleted at the service, as precisely as the times of the archive's checks allow. */
-export function DeletedWhen({
-  found,
-  seen,
-}: {
-  /** Milliseconds since the epoch, both. */
-  found: number;
-  seen: number | null;
-}) {
+/** When a message was deleted, as precisely as the archive's checks allow. Milliseconds since the epoch. */
+export function DeletedWhen({ found, seen }: { found: number; seen: number | null }) {
   return seen === null ? (
     <>
       Found deleted at the service on <Moment ms={found} />
@@ -304,19 +592,15 @@ function Recipients({ name, value }: { name: string; value: string }) {
   );
 }
 
+/** The initials of a sender. */
 function Face({ hit, big = false }: { hit: Line; big?: boolean }) {
+  const words = senderText(hit.from)
+    .split(/[\s@]+/)
+    .filter((word) => /^[\p{L}\p{N}]/u.test(word));
+  const [first = '', second = ''] = words.map((word) => [...word][0]);
   return (
     <span class={big ? 'face big' : 'face'} aria-hidden="true">
-      {initials(senderText(hit.from))}
+      {(first + second).toUpperCase()}
     </span>
   );
-}
-
-function initials(name: string): string {
-  const words = name.split(/[\s@]+/).filter((word) => /^[\p{L}\p{N}]/u.test(word));
-  return words
-    .slice(0, 2)
-    .map((word) => [...word][0] ?? '')
-    .join('')
-    .toUpperCase();
 }

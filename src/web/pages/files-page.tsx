@@ -1,19 +1,20 @@
-import type { VNode } from 'preact';
 import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
 import { asOfWord, pageAddress, toggled } from '../query-text.ts';
-import { Icon, Link, Strip } from './icons.tsx';
-import { Marked, senderText } from './mail-list.tsx';
 import {
+  DamageStrip,
   GROUP_NAMES,
   monthLabel,
   monthText,
   NO_TEXT,
+  ShortHash,
   shownName,
   typeLabel,
-} from './message-parts.tsx';
+} from './conversation.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
+import { Marked, senderText } from './mail-list.tsx';
 import { MAX_FILES } from './message-props.ts';
 import type { PageOf } from './page.ts';
 import { useParts } from './parts.ts';
@@ -21,28 +22,20 @@ import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
+type FilesPageData = PageOf<'files'>;
+
 /** An attachment as a small page of its text, or its picture, with its name, sender, date and size. */
-function Tile({
-  tile,
-  href,
-  chosen,
-  q,
-}: {
-  tile: FileTile;
-  href: string;
-  chosen: boolean;
-  q: string;
-}) {
+function Tile({ tile, page }: { tile: FileTile; page: FilesPageData }) {
   const { filename, type, size, from, date, endedAt, messages } = tile;
   return (
     <li>
       <a
         class={endedAt === null ? 'tile' : 'tile ended'}
-        href={href}
-        aria-current={chosen ? 'true' : undefined}
+        href={addressOf(page, { a: tile.hash })}
+        aria-current={page.chosen === tile.hash ? 'true' : undefined}
       >
         <span class="sheet" aria-hidden="true">
-          <Sheet tile={tile} q={q} />
+          <Sheet tile={tile} q={asOfWord(page.frame.query)} />
           <span class="ty">{typeLabel(type, filename)}</span>
         </span>
         <span class="nm">
@@ -74,7 +67,7 @@ function Tile({
   );
 }
 
-function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }): VNode {
+function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }) {
   switch (sheet.kind) {
     case 'picture':
       return <Picture hash={hash} q={q} />;
@@ -87,8 +80,7 @@ function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }): VNo
     case 'none':
       return (
         <span class="none">
-          {sheet.why !== 'later' && 'No preview'}
-          {sheet.why !== 'later' && <br />}
+          {sheet.why !== 'later' && ['No preview', <br key="br" />]}
           {NO_TEXT[sheet.why]}
         </span>
       );
@@ -109,10 +101,9 @@ function Picture({ hash, q }: { hash: string; q: string }) {
 interface OfFile {
   readonly file: FileDetail;
   readonly query: string;
-  readonly address: string;
 }
 
-function Detail({ file, query, address }: OfFile) {
+function Detail({ file, query, address }: OfFile & { address: string }) {
   const { Copy } = useParts();
   const { filename, type, size, first, message, number, hash, isPicture } = file;
   const label = typeLabel(type, filename);
@@ -142,21 +133,21 @@ function Detail({ file, query, address }: OfFile) {
           <Copy text={address} isAddress label="Copy link" icon="link" />
         </p>
       </header>
-      <States file={file} />
-      {isPicture && (
+      <States {...file} />
+      {isPicture ? (
         <p class="sheet large" aria-hidden="true">
           <Picture key={hash} hash={hash} q={asOfWord(query)} />
         </p>
+      ) : (
+        <Text text={file.text} />
       )}
-      {!isPicture && <Text file={file} />}
       <Messages file={file} query={query} />
-      <Proof file={file} />
+      <Proof {...file} />
     </>
   );
 }
 
-function States({ file }: Pick<OfFile, 'file'>) {
-  const { endedAt, read, isCutOff, isFound } = file;
+function States({ endedAt, read, isCutOff, isFound }: FileDetail) {
   return (
     <>
       {!isFound && (
@@ -172,22 +163,12 @@ function States({ file }: Pick<OfFile, 'file'>) {
           The message ends before this attachment does: the rest of it never arrived.
         </Strip>
       )}
-      {read.state === 'damaged' && (
-        <div class="strip bad" role="alert">
-          <Icon name="alert" />
-          <div>
-            <p>
-              <strong>These bytes are not what was stored.</strong> <bdi>{read.message}</bdi>
-            </p>
-            <p class="mono">mailkeep verify --repair</p>
-          </div>
-        </div>
-      )}
+      {read.state === 'damaged' && <DamageStrip message={read.message} />}
     </>
   );
 }
 
-function Text({ file: { text } }: Pick<OfFile, 'file'>) {
+function Text({ text }: Pick<FileDetail, 'text'>) {
   if ('why' in text)
     return (
       <section>
@@ -224,7 +205,7 @@ function Text({ file: { text } }: Pick<OfFile, 'file'>) {
   );
 }
 
-function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'>) {
+function Messages({ file: { holders, messages }, query }: OfFile) {
   return (
     <section>
       <h2>
@@ -259,22 +240,22 @@ function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'
 }
 
 /** Shows whether the bytes were read for this page and matched their hash. */
-function Proof({ file: { hash, read, isCutOff } }: Pick<OfFile, 'file'>) {
-  const named = (
-    <span class="mono" title={hash}>
-      {hash.slice(0, 8)}…{hash.slice(-4)}
-    </span>
+function Proof({ hash, read, isCutOff }: FileDetail) {
+  const sha256 = (
+    <>
+      SHA-256 <ShortHash hash={hash} />
+    </>
   );
   return (
     <footer class="proof">
       {read.state === 'whole' ? (
         <>
           <Icon name="shield" />
-          <span>Checked when it was opened, every byte is as stored: SHA-256 {named}</span>
+          <span>Checked when it was opened, every byte is as stored: {sha256}</span>
         </>
       ) : (
         <span>
-          {isCutOff ? 'Without a SHA-256 of its own' : <>SHA-256 {named}</>}
+          {isCutOff ? 'Without a SHA-256 of its own' : sha256}
           {NOT_READ[read.state]}
         </span>
       )}
@@ -296,8 +277,6 @@ function messageLink({ message, isFound }: FileDetail, query: string): string {
     : pageAddress(`/m/${message}`, { q: asOfWord(query) });
 }
 
-type FilesPageData = PageOf<'files'>;
-
 export function FilesPage({ page }: { page: FilesPageData }) {
   const { frame, list, chosen, detail, pending } = page;
   const { query, problem } = frame;
@@ -306,7 +285,7 @@ export function FilesPage({ page }: { page: FilesPageData }) {
       <Filters page={page} />
       <div class="gallery">
         <section class="tiles-of" aria-label="Attachments" tabindex={0}>
-          <Head page={page} />
+          <Head {...page} />
           {problem !== null && <Problem query={query} problem={problem} path="/files" />}
           {pending > 0 && (
             <Strip kind="warn" icon="alert">
@@ -327,7 +306,13 @@ export function FilesPage({ page }: { page: FilesPageData }) {
                 Back to the attachments
               </a>
               {detail === null ? (
-                <Gone hash={chosen} />
+                <>
+                  <h1>No message has this attachment</h1>
+                  <p class="muted">
+                    <span class="mono">{chosen}</span>: it was forgotten with its messages, the
+                    archive did not have it at the moment that the query names, or it never had it.
+                  </p>
+                </>
               ) : (
                 <Detail file={detail} query={query} address={addressOf(page, { a: chosen })} />
               )}
@@ -339,36 +324,33 @@ export function FilesPage({ page }: { page: FilesPageData }) {
   );
 }
 
+type AddressParts = Partial<Pick<FilesPageData, 'group' | 'inlinePictures' | 'after'>>;
+
 /** Returns the address of this page with changed parameters; the others stay, except the chosen attachment. */
 function addressOf(
-  { frame, group, inlinePictures, after }: FilesPageData,
-  change: {
-    readonly group?: FileGroup | null;
-    readonly inlinePictures?: boolean;
-    readonly after?: string | undefined;
-    readonly a?: string;
-  },
+  { frame, ...page }: FilesPageData,
+  change: AddressParts & { readonly a?: string },
   path = '/files',
 ): string {
-  const chosen = { group, inlinePictures, after, ...change };
+  const { group, inlinePictures, after, a } = { ...page, a: undefined, ...change };
   return pageAddress(path, {
     q: frame.query,
-    type: chosen.group ?? undefined,
-    inline: chosen.inlinePictures ? '1' : undefined,
-    after: chosen.after,
-    a: chosen.a,
+    type: group ?? undefined,
+    inline: inlinePictures ? '1' : undefined,
+    after,
+    a,
   });
 }
 
 /** The number of listed attachments. A chosen attachment is the page's heading. */
-function Head({ page: { list, group, chosen } }: { page: FilesPageData }) {
-  const number = list === null ? null : listed(list, group);
+function Head({ list, group, chosen }: FilesPageData) {
+  const number = list === null ? 0 : listed(list, group);
   const text =
-    number === null ? (
+    list === null ? (
       'Attachments'
     ) : (
       <>
-        {list?.sums.complete === false && 'more than '}
+        {!list.sums.complete && 'more than '}
         <b>{count(number)}</b> {number === 1 ? 'attachment' : 'attachments'}
       </>
     );
@@ -456,9 +438,8 @@ function Filters({ page }: { page: FilesPageData }) {
 }
 
 function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
-  const { after, chosen, frame } = page;
+  const { after, frame } = page;
   const { tiles, next, months, sums } = list;
-  const q = asOfWord(frame.query);
   const numbers = new Map(months.map(({ key, count: number }) => [key, number]));
   // If counting was given up, the number of the last month is incomplete.
   if (!sums.complete) numbers.delete(months.at(-1)?.key ?? '');
@@ -476,7 +457,7 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
     );
   return (
     <>
-      {byMonth(tiles).map(({ key, files }) => {
+      {[...Map.groupBy(tiles, ({ month }) => month)].map(([key, files]) => {
         const number = numbers.get(key);
         return (
           <section key={key} aria-label={monthText(key)}>
@@ -486,13 +467,7 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
             </h2>
             <ul class="tiles">
               {files.map((tile) => (
-                <Tile
-                  key={tile.hash}
-                  tile={tile}
-                  q={q}
-                  chosen={chosen === tile.hash}
-                  href={addressOf(page, { a: tile.hash })}
-                />
+                <Tile key={tile.hash} tile={tile} page={page} />
               ))}
             </ul>
           </section>
@@ -517,16 +492,6 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
   );
 }
 
-function byMonth(tiles: readonly FileTile[]): { readonly key: string; files: FileTile[] }[] {
-  const months: { readonly key: string; files: FileTile[] }[] = [];
-  for (const tile of tiles) {
-    const last = months.at(-1);
-    if (last?.key === tile.month) last.files.push(tile);
-    else months.push({ key: tile.month, files: [tile] });
-  }
-  return months;
-}
-
 /** The months with attachments, each with a bar in proportion to its number. */
 function Months({ page, months }: { page: FilesPageData } & Pick<FilesList, 'months'>) {
   const most = Math.max(1, ...months.map(({ count: number }) => number));
@@ -548,17 +513,5 @@ function Months({ page, months }: { page: FilesPageData } & Pick<FilesList, 'mon
         </a>
       ))}
     </nav>
-  );
-}
-
-function Gone({ hash }: { hash: string }) {
-  return (
-    <>
-      <h1>No message has this attachment</h1>
-      <p class="muted">
-        <span class="mono">{hash}</span>: it was forgotten with its messages, the archive did not
-        have it at the moment that the query names, or it never had it.
-      </p>
-    </>
   );
 }

@@ -9,26 +9,25 @@ import { Icon, Link, Strip } from './icons.tsx';
 import type { MailContent } from './page.ts';
 import { Moment, Received } from './time-band.tsx';
 
-/** A text with marked matches, rendered as text and never as HTML. */
-export function Marked({
-  text,
-  matches,
-}: {
-  text: string;
-  matches: readonly { readonly start: number; readonly end: number }[];
-}) {
+/** Returns a text with its matches marked. @param current start of the match that is shown as the current one */
+export function markedParts(text: string, matches: readonly Match[], current?: number | null) {
   const parts: (string | VNode)[] = [];
   let at = 0;
   for (const { start, end } of matches) {
-    parts.push(text.slice(at, start), <mark key={start}>{text.slice(start, end)}</mark>);
+    parts.push(
+      text.slice(at, start),
+      <mark key={start} class={start === current ? 'current' : undefined}>
+        {text.slice(start, end)}
+      </mark>,
+    );
     at = end;
   }
-  return (
-    <bdi>
-      {parts}
-      {text.slice(at)}
-    </bdi>
-  );
+  return [...parts, text.slice(at)];
+}
+
+/** A text with marked matches, rendered as text and never as HTML. */
+export function Marked({ text, matches }: { text: string; matches: readonly Match[] }) {
+  return <bdi>{markedParts(text, matches)}</bdi>;
 }
 
 /** A match in a text: UTF-16 code units from `start` (included) to `end` (excluded). */
@@ -43,10 +42,7 @@ const LEAD = 20;
 const WORD = 16;
 
 /** Returns a snippet that starts shortly before the first match, so that the row's end does not hide it. */
-export function rowSnippet(
-  text: string,
-  matches: readonly Match[],
-): { readonly text: string; readonly matches: readonly Match[] } {
+export function rowSnippet(text: string, matches: readonly Match[]) {
   const first = matches[0]?.start ?? 0;
   if (first <= LEAD + 2) return { text, matches };
   const from = first - LEAD;

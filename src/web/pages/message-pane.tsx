@@ -1,21 +1,22 @@
 import type { VNode } from 'preact';
+import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted } from '../../core/text.ts';
-import { asOfWord, pageAddress } from '../query-text.ts';
-import { conversationText, Ended } from './conversation.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
-import { senderText } from './mail-list.tsx';
+import { bytes, count, counted, eventText, span } from '../../core/text.ts';
+import { asOf, asOfWord, namedMoment, pageAddress } from '../query-text.ts';
 import {
+  conversationText,
   Damaged,
-  extension,
+  DeletedWhen,
+  Ended,
+  FileLink,
   folderQuery,
   PlaceList,
   Proof,
-  Remote,
-  shownName,
   Text,
-} from './message-parts.tsx';
+} from './conversation.tsx';
+import { Icon, Link, Strip } from './icons.tsx';
+import { markedParts, senderText } from './mail-list.tsx';
 import {
   attachedFiles,
   FRAME_SANDBOX,
@@ -27,8 +28,11 @@ import {
   messageAddress,
   type NoMessage,
   ownHit,
+  type SourceText,
   VIEWS,
   type View,
+  type ViewContent,
+  WINDOW_BYTES,
 } from './message-props.ts';
 import type { PageOf } from './page.ts';
 import { useParts } from './parts.ts';
@@ -72,8 +76,8 @@ export function MessagePane(props: MessageContent) {
           <bdi>{plainLine(line.subject ?? '(no subject)')}</bdi>
         </h1>
         <div class="rsub">
-          <Who {...props} />
-          <Places {...props} />
+          <Who {...conversation} />
+          <Places {...line} />
         </div>
         <nav class="tabs" aria-label="Views of the message">
           {VIEWS.map((view) => (
@@ -102,9 +106,10 @@ export function MessagePane(props: MessageContent) {
 }
 
 /** People and time span of the conversation; for a single message, its sender and time. */
-function Who({ conversation: { all }, conversation }: MessageContent) {
-  const { line } = ownHit(conversation);
+function Who(conversation: MessageContent['conversation']) {
+  const { all } = conversation;
   if (all.length > 1) return <span>{conversationText(all, all.length === MAX_OF_THREAD)}</span>;
+  const { line } = ownHit(conversation);
   return (
     <span>
       <bdi>{senderText(line.from)}</bdi>, <Received date={line.date} />
@@ -112,9 +117,7 @@ function Who({ conversation: { all }, conversation }: MessageContent) {
   );
 }
 
-function Places({ conversation }: MessageContent) {
-  const { line } = ownHit(conversation);
-  const [first, ...more] = line.places;
+function Places({ places: [first, ...more], size }: SearchHit['line']) {
   return (
     <>
       {first !== undefined && (
@@ -130,40 +133,27 @@ function Places({ conversation }: MessageContent) {
       )}
       {more.length > 0 && <span class="faint">and {counted(more.length, 'other place')}</span>}
       <span class="faint between">·</span>
-      <span class="faint">{bytes(line.size)}</span>
+      <span class="faint">{bytes(size)}</span>
     </>
   );
 }
 
 function Content(props: MessageContent): VNode {
-  const { id, content, facts, damage, conversation } = props;
-  const { Conversation, Views } = useParts();
+  const { id, content, facts, conversation } = props;
+  const { Conversation } = useParts();
   const hit = ownHit(conversation);
   if (content.view === 'thread')
     return <Conversation message={props} key={`${id} ${props.place.query}`} />;
-  if (content.view === 'history') return <Views {...props} />;
-  if (facts === null) return <Damaged hit={hit} damage={damage} dataDir={props.dataDir} />;
-  const proof = <Proof open={props} hit={hit} />;
-  switch (content.view) {
-    case 'headers':
-    case 'source':
-      return (
-        <>
-          <Views {...props} />
-          {proof}
-        </>
-      );
-    case 'html':
-      return (
+  if (content.view === 'history') return <History {...content} message={props} />;
+  if (facts === null) return <Damaged hit={hit} open={props} dataDir={props.dataDir} />;
+  return (
+    <>
+      {content.view === 'headers' && <Headers {...content} />}
+      {content.view === 'source' && <Source message={props} window={content.window} />}
+      {content.view === 'html' && (
         <>
           <Remote remote={content.remote} />
-          {!facts.hasHtml || !content.isReadable ? (
-            <p class="empty">
-              {!facts.hasHtml
-                ? 'This message has no HTML.'
-                : 'The HTML of this message could not be read. The source has it.'}
-            </p>
-          ) : (
+          {facts.hasHtml && content.isReadable ? (
             <iframe
               class="html"
               title="The HTML of the message"
@@ -171,12 +161,16 @@ function Content(props: MessageContent): VNode {
               sandbox={FRAME_SANDBOX}
               referrerpolicy="no-referrer"
             />
+          ) : (
+            <p class="empty">
+              {facts.hasHtml
+                ? 'The HTML of this message could not be read. The source has it.'
+                : 'This message has no HTML.'}
+            </p>
           )}
-          {proof}
         </>
-      );
-    case 'plain':
-      return (
+      )}
+      {content.view === 'plain' && (
         <>
           {facts.onlyHtml && (
             <Strip icon="draft">
@@ -184,10 +178,387 @@ function Content(props: MessageContent): VNode {
             </Strip>
           )}
           <Text pieces={props.text} folded={false} />
-          {proof}
         </>
-      );
+      )}
+      <Proof open={props} hit={hit} />
+    </>
+  );
+}
+
+type ContentOf<V extends View> = Extract<ViewContent, { readonly view: V }>;
+
+/** The number of blocked remote pictures. There is no button to load them. */
+function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
+  const hosts = Object.entries(remote ?? {});
+  const all = hosts.reduce((sum, [, pictures]) => sum + pictures, 0);
+  if (all === 0) return null;
+  return (
+    <div class="strip blocked">
+      <Icon name="hidden" />
+      <details>
+        <summary>
+          <b>{counted(all, 'picture')} on other servers</b> {all === 1 ? 'was' : 'were'} not loaded,
+          and never {all === 1 ? 'is' : 'are'}.
+        </summary>
+        <ul>
+          {hosts.map(([host, pictures]) => (
+            <li key={host}>
+              <bdi>{host}</bdi>: {count(pictures)}
+            </li>
+          ))}
+        </ul>
+      </details>
+    </div>
+  );
+}
+
+/** Maximum header fields on one page: a header of a mebibyte can have a hundred thousand. */
+const MAX_FIELDS = 1_000;
+
+function Headers({ fields, hops }: ContentOf<'headers'>) {
+  const { Copy } = useParts();
+  return (
+    <>
+      {hops.length > 0 && <Hops hops={hops} />}
+      <table class="headers">
+        <tbody>
+          {fields.slice(0, MAX_FIELDS).map(({ name, value }, i) => (
+            <tr key={i}>
+              <th scope="row">
+                <bdi>{name}</bdi>
+              </th>
+              <td>
+                <bdi>{plainLine(value)}</bdi>
+              </td>
+              <td class="act">
+                <Copy text={value} label={`Copy ${name}`} icon="copy" isBrief />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {fields.length > MAX_FIELDS && (
+        <p class="small">
+          {count(fields.length - MAX_FIELDS)} more fields are left out; the source has all of them.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Hops({ hops }: Pick<ContentOf<'headers'>, 'hops'>) {
+  return (
+    <section class="hops" aria-label="The way of the message">
+      <h2>
+        The way it took <small>by its Received lines, which any server may have forged</small>
+      </h2>
+      <ol class="time-line">
+        {hops.map(({ from, by, with: how, time, delay }, i) => (
+          <li key={i}>
+            <span class="at">{time === null ? 'no time' : <Moment ms={time} />}</span>
+            <span class="dot" aria-hidden="true" />
+            <div>
+              <p>
+                <strong>
+                  <bdi>{by || 'a server without a name'}</bdi>
+                </strong>{' '}
+                {how !== '' && (
+                  <span class="muted">
+                    with <bdi>{how}</bdi>
+                  </span>
+                )}
+                {delay !== null && <span class="tag">{delayText(delay)}</span>}
+              </p>
+              {from !== '' && (
+                <p class="small">
+                  from <bdi>{from}</bdi>
+                </p>
+              )}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** Clocks of two servers differ, so a hop can appear to precede the previous one. */
+function delayText(ms: number): string {
+  if (ms < 0) return `clock ${span(-ms)} behind`;
+  return ms < 1_000 ? 'at once' : `after ${span(ms)}`;
+}
+
+/** An event of a message, or the moment that the page shows. */
+interface HistoryStep {
+  /** Milliseconds since the epoch; null if unknown. */
+  readonly ms: number | null;
+  readonly kind: 'fact' | 'ended' | 'here';
+  readonly title: string;
+  /** Further details, each a sentence without a full stop. */
+  readonly details: readonly string[];
+  readonly place: Pick<HistoryLine, 'mailbox' | 'folder' | 'uid'> | null;
+  readonly commit: number | null;
+  /** For a deletion: when the message was last seen, in milliseconds since the epoch; null if unknown. */
+  readonly seen: number | null;
+  /** Whether it happened after the moment that the page shows. */
+  readonly isLater: boolean;
+}
+
+const EVENTS: Readonly<Record<string, string>> = {
+  appeared: 'Appeared',
+  flags: 'Flags changed',
+  ended: 'Deleted at the service',
+  reopened: 'Came back',
+  held: 'Held',
+  quarantined: 'Quarantined',
+  verified: 'Verified: read back, every byte',
+  imported: 'Imported',
+  moved: 'Moved',
+};
+
+/**
+ * Returns the history of a message as a timeline, oldest first.
+ *
+ * @param lastSeen when the message was last seen in places where it was later found gone
+ * @param received when the service received it, in milliseconds since the epoch; may be null
+ * @param asOf the moment that the page shows; null for now
+ */
+export function historySteps(
+  lines: readonly HistoryLine[],
+  lastSeen: readonly LastSeen[],
+  received: number | null,
+  asOf: number | null,
+): HistoryStep[] {
+  const steps: HistoryStep[] = [];
+  if (received !== null) steps.push(step(received, { title: 'Received', kind: 'fact' }));
+  const flags = new Map<string, readonly string[]>();
+  for (const line of lines) {
+    const { event, time, mailbox, folder, uid, commit } = line;
+    const place = `${mailbox} ${folder} ${line.generation} ${uid}`;
+    const before = flags.get(place);
+    if (line.flags !== undefined) flags.set(place, line.flags);
+    const now = line.flags ?? [];
+    const change = event === 'flags' ? flagsText(before ?? [], now) : '';
+    const movedAway = event === 'ended' && line.detail?.reason === 'moved';
+    const title = movedAway ? 'Moved away' : change || (EVENTS[event] ?? event);
+    steps.push(
+      step(time === null ? null : Date.parse(time), {
+        title: event === 'appeared' ? `${title}${stateText(now)}` : title,
+        kind: event === 'ended' && !movedAway ? 'ended' : 'fact',
+        details: [
+          ...(line.flags !== undefined && now.length > 0 ? [`flags: ${now.join(' ')}`] : []),
+          ...(event === 'appeared' && isEmpty(line.detail) ? [] : eventText(event, line.detail)),
+        ],
+        place: { mailbox, folder, uid },
+        commit,
+        seen: event === 'ended' ? (lastSeen.find(isSameEnd(line))?.seen ?? null) : null,
+      }),
+    );
   }
+  if (asOf === null) return steps;
+  const at = steps.findIndex(({ ms }) => ms !== null && ms > asOf);
+  const here = step(asOf, { title: 'You are looking at this moment', kind: 'here' });
+  if (at < 0) return [...steps, here];
+  const later = steps.slice(at).map((one) => ({ ...one, isLater: true }));
+  return [...steps.slice(0, at), here, ...later];
+}
+
+function isSameEnd(line: HistoryLine): (end: LastSeen) => boolean {
+  return ({ commit, generation, uid }) =>
+    commit === line.commit && generation === line.generation && uid === line.uid;
+}
+
+function step(
+  ms: number | null,
+  known: Pick<HistoryStep, 'title' | 'kind'> & Partial<HistoryStep>,
+): HistoryStep {
+  return { ms, details: [], place: null, commit: null, seen: null, isLater: false, ...known };
+}
+
+function isEmpty(detail: HistoryLine['detail']): boolean {
+  return detail === undefined || Object.keys(detail).length === 0;
+}
+
+function stateText(flags: readonly string[]): string {
+  const words = [
+    flags.includes('\\Seen') ? 'read' : 'unread',
+    ...(flags.includes('\\Flagged') ? ['starred'] : []),
+  ];
+  return `, ${words.join(' and ')}`;
+}
+
+const SET: Readonly<Record<string, readonly [set: string, unset: string]>> = {
+  '\\Seen': ['read', 'unread again'],
+  '\\Flagged': ['starred', 'star removed'],
+  '\\Answered': ['answered', 'no longer answered'],
+  '\\Draft': ['a draft', 'no draft any more'],
+  '\\Deleted': ['marked for deletion', 'no longer marked for deletion'],
+};
+
+/** Describes a change of flags: `Read, and starred`; empty if only unknown flags changed. */
+function flagsText(before: readonly string[], after: readonly string[]): string {
+  const words = Object.entries(SET).flatMap(([flag, [set, unset]]) => {
+    const [had, has] = [before.includes(flag), after.includes(flag)];
+    return had === has ? [] : [has ? set : unset];
+  });
+  const text = words.length < 2 ? (words[0] ?? '') : words.join(', and ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function History({ lines, asOf, message }: ContentOf<'history'> & { message: MessageContent }) {
+  const { date } = ownHit(message.conversation).line;
+  const received = date === null ? null : Date.parse(date);
+  const steps = historySteps(lines, message.lastSeen, received, asOf);
+  return (
+    <ol class="time-line history">
+      {steps.map((step, i) => (
+        <Step key={i} step={step} message={message} />
+      ))}
+    </ol>
+  );
+}
+
+function Step({ step, message }: { step: HistoryStep; message: MessageContent }) {
+  const { ms, kind, title, details, place, commit, seen, isLater } = step;
+  const classes = [kind, ...(isLater ? ['later'] : [])].join(' ');
+  return (
+    <li class={classes} aria-current={kind === 'here' ? 'true' : undefined}>
+      <span class="at">
+        {ms === null && 'unknown'}
+        {ms !== null &&
+          // The archive did not know the message before its commit.
+          (commit === null ? (
+            <Moment ms={ms} />
+          ) : (
+            <a class="link" href={thenAddress(message, ms)} title="As it was at this moment">
+              <Moment ms={ms} />
+            </a>
+          ))}
+      </span>
+      <span class="dot" aria-hidden="true" />
+      <div>
+        <p>
+          <strong>
+            {kind === 'ended' && ms !== null ? <DeletedWhen found={ms} seen={seen} /> : title}
+          </strong>
+        </p>
+        {(place !== null || details.length > 0) && (
+          <p class="small">
+            {place !== null && (
+              <bdi>
+                {place.mailbox} / {place.folder} / uid {count(place.uid)}
+              </bdi>
+            )}
+            {details.map((detail) => (
+              <span key={detail}>
+                {' · '}
+                <bdi>{detail}</bdi>
+              </span>
+            ))}
+            {commit !== null && <span class="faint"> · commit {count(commit)}</span>}
+          </p>
+        )}
+      </div>
+    </li>
+  );
+}
+
+function thenAddress({ place, id }: MessageContent, ms: number): string {
+  const then = asOf(place.query, namedMoment(ms));
+  return messageAddress({ ...place, query: then, after: undefined }, id, 'history');
+}
+
+interface SourceProps {
+  readonly message: MessageContent;
+  readonly window: SourceText | null;
+}
+
+/** A part of the raw source, with links to the adjacent parts, and a search. */
+function Source({ message, window }: SourceProps) {
+  if (window === null) return <p class="empty">The source cannot be shown.</p>;
+  const { from, length, size } = window;
+  const address = messageAddress(message.place, message.id, 'source');
+  const part = (at: number, label: string) => (
+    <a class="btn" href={`${address}&from=${at}`}>
+      {label}
+    </a>
+  );
+  return (
+    <>
+      <Find message={message} find={window.find} />
+      {length === 0 && <p class="empty">The source has no such part.</p>}
+      <pre class="source">
+        {markedParts(window.text, window.find?.matches ?? [], window.current)}
+      </pre>
+      {size > length && (
+        <nav class="pages" aria-label="Parts of the source">
+          {from > 0 && part(Math.max(0, from - WINDOW_BYTES), 'Earlier part')}
+          <span class="spacer" />
+          <span>
+            bytes {count(from)} to {count(from + length)} of {count(size)}
+          </span>
+          <span class="spacer" />
+          {from + length < size && part(from + WINDOW_BYTES, 'Later part')}
+        </nav>
+      )}
+    </>
+  );
+}
+
+type FindProps = Pick<SourceProps, 'message'> & Pick<SourceText, 'find'>;
+
+function Find({ message: { place, id }, find }: FindProps) {
+  const { page, query, sort, after } = place;
+  const step = (hit: number | null, label: string) =>
+    hit === null ? null : (
+      <a
+        class="btn"
+        href={`${messageAddress(place, id, 'source')}&${new URLSearchParams({
+          find: find?.text ?? '',
+          hit: String(hit),
+        })}`}
+      >
+        {label}
+      </a>
+    );
+  const kept = {
+    q: query,
+    sort,
+    after,
+    m: page === 'mail' ? id.slice(0, 16) : undefined,
+    view: 'source',
+  };
+  return (
+    <div class="find">
+      <form action={page === 'mail' ? '/mail' : `/m/${id}`} class="find-form">
+        {Object.entries(kept).map(
+          ([name, value]) =>
+            value !== undefined &&
+            value !== '' && <input key={name} type="hidden" name={name} value={value} />,
+        )}
+        <Icon name="search" />
+        <input
+          name="find"
+          value={find?.text ?? ''}
+          maxlength={100}
+          aria-label="Find in the source"
+          placeholder="Find in the source"
+          autocomplete="off"
+          spellcheck={false}
+        />
+        <button type="submit" class="btn">
+          Find
+        </button>
+      </form>
+      {find !== null && (
+        <span role="status">
+          {find.count === 0 ? 'Not found' : `${count(find.number)} of ${count(find.count)}`}
+        </span>
+      )}
+      {step(find?.previous ?? null, 'Previous')}
+      {step(find?.next ?? null, 'Next')}
+    </div>
+  );
 }
 
 const MAX_FILES = 50;
@@ -209,7 +580,7 @@ function Rail({ message }: { message: MessageContent }) {
           </ol>
         </section>
       )}
-      <Files message={message} />
+      <Files {...message} />
       <section>
         <h2>This message</h2>
         <dl>
@@ -245,12 +616,7 @@ function Rail({ message }: { message: MessageContent }) {
           <ul>
             {near.map(({ label, query, found }) => (
               <li key={query}>
-                <Link
-                  to={pageAddress('/mail', {
-                    q: query,
-                    sort: place.sort,
-                  })}
-                >
+                <Link to={pageAddress('/mail', { q: query, sort: place.sort })}>
                   <bdi>{label}</bdi>
                 </Link>
                 , {!found.complete && 'more than '}
@@ -264,12 +630,7 @@ function Rail({ message }: { message: MessageContent }) {
   );
 }
 
-interface StopProps {
-  readonly hit: SearchHit;
-  readonly message: MessageContent;
-}
-
-function Stop({ hit: { line }, message }: StopProps) {
+function Stop({ hit: { line }, message }: { hit: SearchHit; message: MessageContent }) {
   const isOwn = line.id === message.id;
   return (
     <li class={line.endedAt === null ? undefined : 'ended'}>
@@ -288,8 +649,7 @@ function Stop({ hit: { line }, message }: StopProps) {
   );
 }
 
-function Files({ message }: { message: MessageContent }) {
-  const { conversation, id, place } = message;
+function Files({ conversation, id, place }: MessageContent) {
   const files = attachedFiles(conversation.all);
   if (files.length === 0) return null;
   return (
@@ -312,25 +672,25 @@ function Files({ message }: { message: MessageContent }) {
         </p>
       )}
       <ul>
-        {files.slice(-MAX_FILES).map(({ id, number, filename, size, date }) => (
-          <li key={`${id} ${number}`}>
-            <a class="file" href={`/m/${id}/attachments/${number}`} download>
-              <span class="ext" aria-hidden="true">
-                {extension(filename)}
-              </span>
-              <span class="nm">
-                <bdi>{shownName(filename)}</bdi>
-              </span>
-              <span class="meta">
-                {bytes(size)}
-                {date !== null && (
-                  <>
-                    , <Moment ms={Date.parse(date)} day />
-                  </>
-                )}
-              </span>
+        {files.slice(-MAX_FILES).map((file) => (
+          <li key={`${file.id} ${file.number}`}>
+            <FileLink
+              class="file"
+              id={file.id}
+              file={file}
+              meta={
+                <>
+                  {bytes(file.size)}
+                  {file.date !== null && (
+                    <>
+                      , <Moment ms={Date.parse(file.date)} day />
+                    </>
+                  )}
+                </>
+              }
+            >
               <Icon name="save" />
-            </a>
+            </FileLink>
           </li>
         ))}
       </ul>

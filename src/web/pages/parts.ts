@@ -35,7 +35,6 @@ export interface PageParts {
   /** The server has all of these parts; a browser loads them. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   readonly Message: ComponentType<MessageContent>;
-  readonly Views: ComponentType<MessageContent>;
 }
 
 export const Parts = createContext<PageParts | null>(null);

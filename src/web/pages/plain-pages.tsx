@@ -10,7 +10,6 @@ import { Command, PlainPage } from './frame.tsx';
 import { HealthPage } from './health-page.tsx';
 import { ListPages } from './mail-list.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
-import { MessageViews } from './message-views.tsx';
 import type { LaterPage } from './page.ts';
 import type { PageParts } from './parts.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
@@ -154,7 +153,6 @@ export const PLAIN_PARTS: PageParts = {
   isUnfolded: () => null,
   Later: LaterPages,
   Message: MessagePane,
-  Views: MessageViews,
 };
 
 /** The order matters: most browsers also list others. */
