@@ -5,8 +5,8 @@ import { attachmentsTogether, FilesPages } from './files.ts';
 import { HEALTH_TABS } from './health.ts';
 import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
 import { conversationOf, namedMessage } from './message-view.ts';
-import { ArchiveDocument } from './pages/archive-document.tsx';
 import { attachedFiles, MAX_OF_THREAD } from './pages/message-props.ts';
+import { ArchiveDocument } from './pages/plain-pages.tsx';
 import {
   type ArchiveParts,
   byLimit,

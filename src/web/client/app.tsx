@@ -1,8 +1,7 @@
 import { useLayoutEffect } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
 import { PageView } from '../pages/mail-page.tsx';
-import type { Frame } from '../pages/page.ts';
-import { type PageParts, Parts, pageClasses, pageTitle } from '../pages/parts.ts';
+import { type Frame, type PageParts, Parts, pageClasses, pageTitle } from '../pages/page.ts';
 import { Moment } from '../pages/time-band.tsx';
 import { Copy } from './copy.tsx';
 import { LiveChips } from './filter-chips.tsx';

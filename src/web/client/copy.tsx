@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
-import type { CopyProps } from '../pages/parts.ts';
+import type { CopyProps } from '../pages/page.ts';
 
 /** How long a button confirms the copy. Milliseconds. */
 const SAID_MS = 2_000;

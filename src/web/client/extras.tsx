@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
 import { count, two } from '../../core/text.ts';
 import { folderIcon, Icon, type IconName, Link } from '../pages/icons.tsx';
+import { PLAIN_FIELD, ProblemText } from '../pages/query-box.tsx';
 import { filterText, type Term } from '../query-text.ts';
 import type { Saving } from '../saving.ts';
 import type { SideEntry, SideTree } from '../side-tree.ts';
@@ -142,28 +143,24 @@ export function SinceMenu({ choose }: { choose: (text: string | null) => void })
   );
 }
 
-function Narrow({
-  label,
-  value,
-  write,
-}: {
-  label: string;
-  value: string;
-  write: (text: string) => void;
-}) {
+interface NarrowProps {
+  readonly label: string;
+  readonly value: string;
+  readonly write: (text: string) => void;
+}
+
+function Narrow({ label, value, write }: NarrowProps) {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
   return (
     <input
+      {...PLAIN_FIELD}
       ref={field}
       class="narrow"
       value={value}
       onInput={(event) => write(event.currentTarget.value)}
       aria-label={label}
       placeholder={label}
-      autocomplete="off"
-      autocapitalize="none"
-      spellcheck={false}
     />
   );
 }
@@ -266,6 +263,7 @@ export function SaveBox() {
         <Icon name="tag" />
         <div class="field">
           <input
+            {...PLAIN_FIELD}
             ref={field}
             value={name}
             onInput={(event) => {
@@ -275,9 +273,6 @@ export function SaveBox() {
             aria-label="Name of the saved search"
             aria-invalid={problem === null ? undefined : 'true'}
             aria-describedby="saving"
-            autocomplete="off"
-            autocapitalize="none"
-            spellcheck={false}
             enterkeyhint="done"
             maxLength={65}
           />
@@ -297,16 +292,7 @@ export function SaveBox() {
           </p>
         ) : (
           <div role="alert">
-            <p>
-              <strong>
-                <bdi>{problem.message}</bdi>
-              </strong>
-            </p>
-            {problem.hint !== null && (
-              <p>
-                <bdi>{problem.hint}</bdi>
-              </p>
-            )}
+            <ProblemText problem={problem} />
             {problem.taken !== null && (
               <button type="button" class="btn" onClick={() => void save(true)}>
                 Replace it

@@ -3,10 +3,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { SearchHit } from '../../catalog/search.ts';
 import { count } from '../../core/text.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
-import type { MailList } from '../mail-list.ts';
 import { Icon } from '../pages/icons.tsx';
 import {
-  Found,
+  ListHead,
   type ListProps,
   Nothing,
   Pending,
@@ -26,13 +25,7 @@ import {
 } from './list-model.ts';
 import { useKeys } from './page-keys.tsx';
 import { choose as prefer, chosen as preferred } from './preferences.ts';
-import {
-  FollowingPane,
-  type ListQuery,
-  type NewMail,
-  RowSource,
-  useNewMail,
-} from './row-source.ts';
+import { FollowingPane, type ListQuery, RowSource, useNewMail } from './row-source.ts';
 import { Spine, stepFrom, useSpine } from './timeline.tsx';
 import { useShown, useViewer, type Viewer } from './viewer.ts';
 
@@ -47,46 +40,6 @@ function densityFor(chosen: Density | 'auto', hasWords: boolean): Density {
 
 function nextDensity(density: Density): Density {
   return DENSITIES[(DENSITIES.indexOf(density) + 1) % DENSITIES.length] ?? 'standard';
-}
-
-interface ListHeadProps {
-  readonly of: ListQuery;
-  readonly list: Pick<MailList, 'all' | 'ended'>;
-  readonly fresh: NewMail | null;
-  readonly density: Density;
-  readonly onNew: () => void;
-  readonly onDensity: () => void;
-}
-
-function ListHead({ of: { query, sort }, list, fresh, density, onNew, onDensity }: ListHeadProps) {
-  const other = sort === 'newest' ? 'oldest' : undefined;
-  return (
-    <div class="listhead">
-      <Found all={list.all} ended={list.ended} query={query} />
-      {fresh !== null && (
-        <button type="button" class="btn fresh" onClick={onNew}>
-          {fresh.isMore && 'more than '}
-          {count(fresh.count)} new
-        </button>
-      )}
-      <span class="spacer" />
-      <a class="btn quiet narrow-only" href={pageAddress('/export', { q: query })}>
-        Export
-      </a>
-      <a class="btn quiet" href={pageAddress('/mail', { q: query, sort: other })}>
-        {sort === 'newest' ? 'Newest first' : 'Oldest first'}
-      </a>
-      <button
-        type="button"
-        class="btn quiet density"
-        title={`Rows: ${density}`}
-        aria-label={`Rows: ${density}. Change`}
-        onClick={onDensity}
-      >
-        <Icon name="lines" />
-      </button>
-    </div>
-  );
 }
 
 interface ListRowProps {
@@ -525,9 +478,6 @@ export function MessageList(props: ListProps) {
     prefer('density', next);
     setDensity(next);
   };
-  const showNew = (): void => {
-    if (fresh !== null) void viewer.refreshList();
-  };
   const keys = {
     next: () => select(1),
     previous: () => select(-1),
@@ -563,10 +513,27 @@ export function MessageList(props: ListProps) {
   return (
     <>
       <ListHead
-        {...{ of, list, fresh }}
-        density={shownDensity}
-        onNew={showNew}
-        onDensity={changeDensity}
+        {...of}
+        list={list}
+        live={{
+          fresh: fresh !== null && (
+            <button type="button" class="btn fresh" onClick={() => void viewer.refreshList()}>
+              {fresh.isMore && 'more than '}
+              {count(fresh.count)} new
+            </button>
+          ),
+          density: (
+            <button
+              type="button"
+              class="btn quiet density"
+              title={`Rows: ${shownDensity}`}
+              aria-label={`Rows: ${shownDensity}. Change`}
+              onClick={changeDensity}
+            >
+              <Icon name="lines" />
+            </button>
+          ),
+        }}
       />
       <Pending messages={pending} />
       {isNothing ? (

@@ -5,6 +5,7 @@ import { type Token, tokenize } from '../../catalog/query-lexer.ts';
 import { count } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
+import { ProblemText, QUERY_FIELD } from '../pages/query-box.tsx';
 import { type CompletionRow, MAX_ROWS, operatorRows, typedWord } from '../typed-word.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import { focusResults } from './focus.ts';
@@ -342,9 +343,9 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
             field={field}
           />
           <input
+            {...QUERY_FIELD}
             ref={field}
             id="query"
-            name="q"
             role="combobox"
             value={typed.text}
             onInput={({ currentTarget: { value, selectionStart } }) =>
@@ -358,18 +359,12 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
               setFocused(false);
               close();
             }}
-            aria-label="Query"
             aria-autocomplete="both"
             aria-expanded={isOpen}
             aria-controls="completions"
             aria-activedescendant={isOpen && active >= 0 ? rowId(active) : undefined}
             aria-invalid={problem === null ? undefined : 'true'}
             aria-describedby={problem === null ? undefined : 'query-problem'}
-            placeholder="Search everything: from:anna has:attachment after:2026-01"
-            autocomplete="off"
-            autocapitalize="none"
-            spellcheck={false}
-            enterkeyhint="search"
           />
         </div>
         {typed.text !== '' && (
@@ -406,15 +401,14 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   );
 }
 
-function ProblemBelow({
-  problem: { message, hint, stretch, suggestion },
-  field,
-  replace,
-}: {
-  problem: QueryProblem;
-  field: RefObject<HTMLInputElement | null>;
-  replace: (query: string) => void;
-}) {
+interface ProblemBelowProps {
+  readonly problem: QueryProblem;
+  readonly field: RefObject<HTMLInputElement | null>;
+  readonly replace: (query: string) => void;
+}
+
+function ProblemBelow({ problem, field, replace }: ProblemBelowProps) {
+  const { stretch, suggestion } = problem;
   const mark = useRef<HTMLSpanElement>(null);
   // Characters differ in width.
   useLayoutEffect(() => {
@@ -432,26 +426,16 @@ function ProblemBelow({
           ^
         </span>
       )}
-      <p>
-        <strong>
-          <bdi>{message}</bdi>
-        </strong>
-      </p>
-      {suggestion !== null ? (
-        <p>
-          Did you mean{' '}
-          <button type="button" class="link" onClick={() => replace(suggestion.query)}>
-            <bdi>{suggestion.text}</bdi>
-          </button>
-          ?
-        </p>
-      ) : (
-        hint !== null && (
-          <p>
-            <bdi>{hint}</bdi>
-          </p>
-        )
-      )}
+      <ProblemText
+        problem={problem}
+        suggestion={
+          suggestion && (
+            <button type="button" class="link" onClick={() => replace(suggestion.query)}>
+              <bdi>{suggestion.text}</bdi>
+            </button>
+          )
+        }
+      />
     </div>
   );
 }

@@ -1,7 +1,6 @@
 import { bytes, count, counted } from '../../core/text.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
-import { Command } from './frame.tsx';
-import { Fact, Link, Strip } from './icons.tsx';
+import { Command, Fact, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';

@@ -2,7 +2,7 @@ import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
-import { asOfWord, pageAddress, toggled } from '../query-text.ts';
+import { asOfWord, pageAddress } from '../query-text.ts';
 import {
   DamageStrip,
   GROUP_NAMES,
@@ -16,9 +16,8 @@ import {
 import { Icon, Link, Strip } from './icons.tsx';
 import { Marked, senderText } from './mail-list.tsx';
 import { MAX_FILES } from './message-props.ts';
-import type { PageOf } from './page.ts';
-import { useParts } from './parts.ts';
-import { Problem } from './query-box.tsx';
+import { type PageOf, useParts } from './page.ts';
+import { BackToNow, Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 
@@ -382,12 +381,7 @@ function Filters({ page }: { page: FilesPageData }) {
   );
   return (
     <nav class="chips" aria-label="Filters">
-      {asOfWord(query) !== '' && (
-        <a class="chip past" href={pageAddress('/files', { q: toggled(query, asOfWord(query)) })}>
-          Back to now
-          <Icon name="cross" />
-        </a>
-      )}
+      <BackToNow query={query} path="/files" />
       {list !== null && (
         <>
           {chip('All', null, listed(list, null))}

@@ -33,8 +33,7 @@ import {
 } from '../health.ts';
 import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
-import { Command } from './frame.tsx';
-import { Fact, Icon, Link, Strip } from './icons.tsx';
+import { Command, Fact, Icon, Link, Strip } from './icons.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 import { Clock, Moment } from './time-band.tsx';

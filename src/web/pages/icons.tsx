@@ -46,16 +46,14 @@ export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   );
 }
 
+interface LinkProps {
+  readonly to?: string;
+  readonly q?: string;
+  readonly children: ComponentChildren;
+}
+
 /** A link in a text: to an address, or to the results of a query. */
-export function Link({
-  to,
-  q,
-  children,
-}: {
-  to?: string;
-  q?: string;
-  children: ComponentChildren;
-}) {
+export function Link({ to, q, children }: LinkProps) {
   return (
     <a class="link" href={to ?? pageAddress('/mail', { q })}>
       {children}
@@ -63,21 +61,48 @@ export function Link({
   );
 }
 
-export function Strip({
-  kind,
-  icon,
-  role,
-  children,
-}: {
-  kind?: string;
-  icon: IconName;
-  role?: 'alert' | 'status';
-  children: ComponentChildren;
-}) {
+interface StripProps {
+  readonly kind?: string;
+  readonly icon: IconName;
+  readonly role?: 'alert' | 'status';
+  readonly children: ComponentChildren;
+}
+
+export function Strip({ kind, icon, role, children }: StripProps) {
   return (
     <p class={kind === undefined ? 'strip' : `strip ${kind}`} role={role}>
       <Icon name={icon} />
       <span>{children}</span>
+    </p>
+  );
+}
+
+export function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 22 22" aria-hidden="true">
+      <path d="M3 9.2V4.4h3.2v2h3.2v-2h3.2v2h3.2v-2H19v4.8l-8 5z" />
+      <path d="m3 13.4 8 5 8-5" />
+    </svg>
+  );
+}
+
+/** The program's name and mark, linked to the mail if there is any. */
+export function Brand({ home }: { home: boolean }) {
+  const link = home ? { href: '/mail', 'aria-label': 'mailkeep: all mail' } : null;
+  const Tag = home ? 'a' : 'span';
+  return (
+    <Tag class="brand" {...link}>
+      <Mark />
+      <span>mailkeep</span>
+    </Tag>
+  );
+}
+
+export function Command({ children }: { children: string }) {
+  return (
+    <p class="command">
+      <span aria-hidden="true">$ </span>
+      <code>{children}</code>
     </p>
   );
 }

@@ -1,11 +1,10 @@
-import type { VNode } from 'preact';
+import type { ComponentChild, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
 import { findTerm, pageAddress, withTerm } from '../query-text.ts';
-import { Command } from './frame.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
+import { Command, Icon, Link, Strip } from './icons.tsx';
 import type { MailContent } from './page.ts';
 import { Moment, Received } from './time-band.tsx';
 
@@ -61,30 +60,9 @@ function wholeAt(text: string, at: number): number {
   return /[\uDC00-\uDFFF]/.test(text.charAt(at)) ? at + 1 : at;
 }
 
-interface RowProps {
-  readonly hit: ListHit;
-  readonly href: string;
-  readonly chosen: boolean;
-}
-
-/** A message of a list. One that the service deleted has a hatched edge and a label. */
-function Row({ hit, href, chosen }: RowProps) {
-  return (
-    <li class={rowClasses(hit)}>
-      <a href={href} aria-current={chosen ? 'true' : undefined}>
-        <RowText hit={hit} />
-      </a>
-    </li>
-  );
-}
-
+/** Returns the classes of a row. A message that the service deleted has a hatched edge and a label. */
 export function rowClasses(hit: ListHit): string {
-  const { line } = hit;
-  return [
-    'row',
-    ...(isUnread(line) ? ['unread'] : []),
-    ...(endOf(hit) === null ? [] : ['ended']),
-  ].join(' ');
+  return `row${isUnread(hit.line) ? ' unread' : ''}${endOf(hit) === null ? '' : ' ended'}`;
 }
 
 /** Returns when the service deleted a message, even after the moment shown; milliseconds since the epoch. */
@@ -97,7 +75,7 @@ function isUnread({ flags }: SearchHit['line']): boolean {
   return !flags.includes('\\Seen');
 }
 
-export function RowText({ hit }: Pick<RowProps, 'hit'>) {
+export function RowText({ hit }: { hit: ListHit }) {
   const { line, matches, attachmentMatches, conversation, since } = hit;
   const ended = endOf(hit);
   const attached = (line.attachments ?? []).some(({ inline }) => !inline);
@@ -175,42 +153,31 @@ export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending
 }
 
 export function ListPages({ list, query, sort, after, chosen, pending }: ListProps) {
-  const other = sort === 'newest' ? 'oldest' : 'newest';
   const sortParameter = sort === 'newest' ? undefined : sort;
   const pageOf = (from: string): string =>
     pageAddress('/mail', { q: query, sort: sortParameter, after: from });
   return (
     <>
-      <div class="listhead">
-        <Found all={list.all} ended={list.ended} query={query} />
-        <span class="spacer" />
-        <a class="btn quiet" href={pageAddress('/export', { q: query })} data-act="export">
-          Export
-        </a>
-        <a
-          class="btn quiet"
-          href={pageAddress('/mail', { q: query, sort: other === 'newest' ? undefined : other })}
-        >
-          {sort === 'newest' ? 'Newest first' : 'Oldest first'}
-        </a>
-      </div>
+      <ListHead {...{ list, query, sort }} />
       <Pending messages={pending} />
       {list.hits.length === 0 ? (
         <Nothing query={query} nothing={list.nothing} />
       ) : (
         <ol class="rows">
           {list.hits.map((hit) => (
-            <Row
-              key={hit.line.id}
-              hit={hit}
-              chosen={chosen === hit.line.id}
-              href={pageAddress('/mail', {
-                q: query,
-                sort: sortParameter,
-                after,
-                m: hit.line.id.slice(0, 16),
-              })}
-            />
+            <li key={hit.line.id} class={rowClasses(hit)}>
+              <a
+                href={pageAddress('/mail', {
+                  q: query,
+                  sort: sortParameter,
+                  after,
+                  m: hit.line.id.slice(0, 16),
+                })}
+                aria-current={chosen === hit.line.id ? 'true' : undefined}
+              >
+                <RowText hit={hit} />
+              </a>
+            </li>
           ))}
         </ol>
       )}
@@ -240,8 +207,41 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
   );
 }
 
-export function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query: string }) {
+interface ListHeadProps extends Pick<ListProps, 'query' | 'sort'> {
+  readonly list: Pick<MailList, 'all' | 'ended'>;
+  /** What a script adds: new messages, and buttons. */
+  readonly live?: { readonly fresh: ComponentChild; readonly density: ComponentChild };
+}
+
+export function ListHead({ list, query, sort, live }: ListHeadProps) {
+  const other = sort === 'newest' ? 'oldest' : undefined;
+  // A script shows the link next to the filters, where a narrow window has no room for it.
+  const exported = live
+    ? { class: 'btn quiet narrow-only' }
+    : { class: 'btn quiet', 'data-act': 'export' };
+  return (
+    <div class="listhead">
+      <Found {...list} query={query} />
+      {live?.fresh}
+      <span class="spacer" />
+      <a {...exported} href={pageAddress('/export', { q: query })}>
+        Export
+      </a>
+      <a class="btn quiet" href={pageAddress('/mail', { q: query, sort: other })}>
+        {sort === 'newest' ? 'Newest first' : 'Oldest first'}
+      </a>
+      {live?.density}
+    </div>
+  );
+}
+
+function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query: string }) {
   if (all === null) return <span aria-busy="true">…</span>;
+  const deleted = (
+    <>
+      <b>{count(ended ?? 0)}</b> deleted
+    </>
+  );
   return (
     <span>
       {!all.complete && 'more than '}
@@ -250,13 +250,9 @@ export function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & {
         <>
           ,{' '}
           {findTerm(query, 'is:deleted') === undefined ? (
-            <Link q={withTerm(query, 'is:deleted')}>
-              <b>{count(ended)}</b> deleted
-            </Link>
+            <Link q={withTerm(query, 'is:deleted')}>{deleted}</Link>
           ) : (
-            <>
-              <b>{count(ended)}</b> deleted
-            </>
+            deleted
           )}
         </>
       )}

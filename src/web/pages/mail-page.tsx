@@ -1,9 +1,7 @@
 import { count, counted } from '../../core/text.ts';
 import type { ArchiveState, FirstSync } from '../issues.ts';
-import { Command, Mark } from './frame.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
-import type { Page, PageOf } from './page.ts';
-import { titleOf, useParts } from './parts.ts';
+import { Command, Icon, Link, Mark, Strip } from './icons.tsx';
+import { type Page, type PageOf, titleOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
 import { Moment } from './time-band.tsx';
 

@@ -34,8 +34,7 @@ import {
   type ViewContent,
   WINDOW_BYTES,
 } from './message-props.ts';
-import type { PageOf } from './page.ts';
-import { useParts } from './parts.ts';
+import { type PageOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
 import { Moment, Received } from './time-band.tsx';
 

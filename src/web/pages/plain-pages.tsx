@@ -1,4 +1,5 @@
-import type { VNode } from 'preact';
+import type { ComponentChildren } from 'preact';
+import { useContext } from 'preact/hooks';
 import { plainLine } from '../../core/terminal-safe.ts';
 import type { Assets } from '../assets.ts';
 import type { Session } from '../sessions.ts';
@@ -6,14 +7,82 @@ import { Conversation } from './conversation.tsx';
 import { DashboardPage } from './dashboard-page.tsx';
 import { ExportPage } from './export-page.tsx';
 import { FilesPage } from './files-page.tsx';
-import { Command, PlainPage } from './frame.tsx';
 import { HealthPage } from './health-page.tsx';
+import { Brand, Command } from './icons.tsx';
 import { ListPages } from './mail-list.tsx';
+import { PageView } from './mail-page.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
-import type { LaterPage } from './page.ts';
-import type { PageParts } from './parts.ts';
+import {
+  type LaterPage,
+  type Page,
+  type PageParts,
+  Parts,
+  pageClasses,
+  pageTitle,
+} from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
+import { ChosenTheme } from './theme.ts';
 import { Moment, TimeBand } from './time-band.tsx';
+
+interface DocumentProps {
+  readonly assets: Assets;
+  readonly title: string;
+  /** Scripts of the page from the build; none without JavaScript. */
+  readonly scripts?: readonly string[];
+  readonly styles: readonly string[];
+  /** Styles that the script adds before it shows a page that needs them. */
+  readonly laterStyles?: string | undefined;
+  readonly class: string;
+  readonly children: ComponentChildren;
+}
+
+/** The document of every page, without inline styles or scripts. */
+function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }: DocumentProps) {
+  return (
+    <html lang="en" data-theme={useContext(ChosenTheme)}>
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="robots" content="noindex, nofollow" />
+        <title>{title}</title>
+        <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
+        {['style.css', ...styles].map((name) => (
+          <link key={name} rel="stylesheet" href={assets.address(name)} />
+        ))}
+        {laterStyles !== undefined && (
+          <meta name="later-styles" content={assets.address(laterStyles)} />
+        )}
+        {/* All at once: otherwise, the browser requests them only after the first script has loaded. */}
+        {scripts.flatMap((name) =>
+          assets.imports(name).map((href) => <link key={href} rel="modulepreload" href={href} />),
+        )}
+        {scripts.map((name) => (
+          <script key={name} src={assets.address(name)} type="module" />
+        ))}
+      </head>
+      <body class={rest.class}>{rest.children}</body>
+    </html>
+  );
+}
+
+interface PlainPageProps extends Pick<DocumentProps, 'assets' | 'title' | 'scripts' | 'children'> {
+  readonly home?: boolean;
+}
+
+function PlainPage({ title, home = false, children, ...document }: PlainPageProps) {
+  return (
+    <Document {...document} title={`${title} · mailkeep`} styles={['plain.css']} class="plain">
+      <main>
+        <Brand home={home} />
+        {children}
+      </main>
+      <footer class="about">
+        Reads the archive on this machine, sends nothing, and changes nothing at the service.
+      </footer>
+    </Document>
+  );
+}
 
 const FAILURES = {
   failed: [
@@ -35,9 +104,7 @@ const FAILURES = {
   'stale-form': ['This page is out of date', 'Go back, reload the page and repeat the step.'],
 } as const;
 
-interface Plain {
-  readonly assets: Assets;
-}
+type Plain = Pick<DocumentProps, 'assets'>;
 
 export function FailurePage({ assets, kind }: Plain & { kind: keyof typeof FAILURES }) {
   const [title, text] = FAILURES[kind];
@@ -62,12 +129,13 @@ export function NotFoundPage({ assets }: Plain) {
 
 export type EnterProblem = 'wrong-code' | 'stale-form' | null;
 
+interface EnterProps extends Plain {
+  readonly token: string;
+  readonly problem: EnterProblem;
+}
+
 /** The sign-in page. With JavaScript, the code of a link fills the field and is submitted. */
-export function EnterPage({
-  assets,
-  token,
-  problem,
-}: Plain & { token: string; problem: EnterProblem }) {
+export function EnterPage({ assets, token, problem }: EnterProps) {
   return (
     <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
       <h1>Ask the machine for a way in</h1>
@@ -141,20 +209,6 @@ export function AwayPage({ assets, to }: Plain & { to: string | null }) {
   );
 }
 
-/** The parts of a page without a script; the browser's own come from src/web/client/. */
-export const PLAIN_PARTS: PageParts = {
-  QueryBox,
-  Chips,
-  Problem,
-  List: ListPages,
-  Conversation,
-  Copy: () => null,
-  TimeBand,
-  isUnfolded: () => null,
-  Later: LaterPages,
-  Message: MessagePane,
-};
-
 /** The order matters: most browsers also list others. */
 const BROWSERS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Edge', /\bEdg\/(\d{1,4})/],
@@ -191,15 +245,12 @@ interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'
   readonly mailboxes: readonly string[] | null;
 }
 
-export function YouPage({
-  assets,
-  token,
-  browsers,
-}: {
-  assets: Assets;
-  token: string;
-  browsers: readonly SignedInBrowser[];
-}) {
+interface YouProps extends Plain {
+  readonly token: string;
+  readonly browsers: readonly SignedInBrowser[];
+}
+
+export function YouPage({ assets, token, browsers }: YouProps) {
   return (
     <PlainPage assets={assets} title="Settings" home scripts={['you.js']}>
       <h1>Settings</h1>
@@ -286,7 +337,7 @@ function Preferences() {
   );
 }
 
-function LaterPages({ page }: { page: LaterPage }): VNode | null {
+function LaterPages({ page }: { page: LaterPage }) {
   switch (page.kind) {
     case 'message':
       return <MessagePage page={page} />;
@@ -304,4 +355,78 @@ function LaterPages({ page }: { page: LaterPage }): VNode | null {
       // The server never renders this: it is what a script shows of a page rendered here.
       return null;
   }
+}
+
+/** A page of the archive without a script; the parts of a page with a script come from src/web/client/. */
+export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
+  const styles = stylesOf(page);
+  const parts: PageParts = {
+    QueryBox,
+    Chips,
+    Problem,
+    AfterBar: () => <WaitingLink assets={assets} />,
+    List: ListPages,
+    Conversation,
+    Copy: () => null,
+    TimeBand,
+    isUnfolded: () => null,
+    Later: LaterPages,
+    Message: MessagePane,
+  };
+  return (
+    <Document
+      assets={assets}
+      title={`${pageTitle(page)} · mailkeep`}
+      scripts={['app.js']}
+      styles={styles}
+      laterStyles={styles.includes(LATER) ? undefined : LATER}
+      class={pageClasses(page)}
+    >
+      <div id="root">
+        <Parts.Provider value={parts}>
+          <PageView page={page} />
+        </Parts.Provider>
+      </div>
+      {/* Data that the browser does not run. The escape keeps it from closing the element. */}
+      <script
+        type="application/json"
+        id="page"
+        dangerouslySetInnerHTML={{
+          __html: JSON.stringify(takenOver(page)).replaceAll('<', '\\u003c'),
+        }}
+      />
+    </Document>
+  );
+}
+
+/**
+ * The parser waits for styles in the body, but not for those in the head. The browser therefore paints the bar as soon
+ * as it has the styles of the head, before it parses the rest. It also never lays out the rest without styles, as it
+ * otherwise does if an event reaches the window first.
+ */
+function WaitingLink({ assets }: Plain) {
+  return <link rel="stylesheet" href={assets.address('without-script.css')} />;
+}
+
+const LATER = 'later.css';
+
+function stylesOf(page: Page): readonly string[] {
+  switch (page.kind) {
+    case 'health':
+    case 'dashboard':
+    case 'export':
+      return ['numbers.css'];
+    case 'mail':
+      return page.message === null ? [] : [LATER];
+    default:
+      return [LATER];
+  }
+}
+
+/** Returns the data that the script needs: the page, or only its frame if the script keeps the server's content. */
+function takenOver(page: Page): Page {
+  const { frame, kind } = page;
+  if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;
+  const zone = kind === 'dashboard' ? page.zone : null;
+  return { frame, kind: 'still', of: kind, title: pageTitle(page), zone };
 }

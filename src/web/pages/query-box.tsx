@@ -1,28 +1,34 @@
+import type { ComponentChild } from 'preact';
 import { asOfWord, findTerm, pageAddress, toggled } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import { Icon, Link } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 
-function queriedPath(here: Here): '/mail' | '/files' {
-  return here === 'files' ? '/files' : '/mail';
-}
+/** Attributes of a field whose text is not prose. */
+export const PLAIN_FIELD = {
+  autocomplete: 'off',
+  autocapitalize: 'none',
+  spellcheck: false,
+} as const;
+
+export const QUERY_FIELD = {
+  ...PLAIN_FIELD,
+  name: 'q',
+  'aria-label': 'Query',
+  placeholder: 'Search everything: from:anna has:attachment after:2026-01',
+  enterkeyhint: 'search',
+} as const;
 
 /** The query as a form; without JavaScript, Enter submits it. */
 export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: Here }) {
-  const path = queriedPath(here);
+  const path = here === 'files' ? '/files' : '/mail';
   return (
     <search class="searching">
       <form class={problem === null ? 'query' : 'query wrong'} action={path}>
         <Icon name="search" />
         <input
-          name="q"
+          {...QUERY_FIELD}
           value={query}
-          aria-label="Query"
-          placeholder="Search everything: from:anna has:attachment after:2026-01"
-          autocomplete="off"
-          autocapitalize="none"
-          spellcheck={false}
-          enterkeyhint="search"
           aria-invalid={problem === null ? undefined : 'true'}
           aria-describedby={problem === null ? undefined : 'problem'}
         />
@@ -57,12 +63,7 @@ export function Chips({ frame: { query } }: { frame: Frame }) {
   }));
   return (
     <nav class="chips" aria-label="Filters">
-      {asOfWord(query) !== '' && (
-        <a class="chip past" href={pageAddress('/mail', { q: toggled(query, asOfWord(query)) })}>
-          Back to now
-          <Icon name="cross" />
-        </a>
-      )}
+      <BackToNow query={query} path="/mail" />
       {[...chips.filter(({ on }) => on), ...chips.filter(({ on }) => !on)].map(
         ({ word, label, on }) => (
           <a
@@ -84,6 +85,42 @@ export function Chips({ frame: { query } }: { frame: Frame }) {
   );
 }
 
+export function BackToNow({ query, path }: { query: string; path: string }) {
+  const moment = asOfWord(query);
+  if (moment === '') return null;
+  return (
+    <a class="chip past" href={pageAddress(path, { q: toggled(query, moment) })}>
+      Back to now
+      <Icon name="cross" />
+    </a>
+  );
+}
+
+interface ProblemTextProps {
+  readonly problem: Pick<QueryProblem, 'message' | 'hint'>;
+  /** A link or a button that replaces the query with the suggested one; null if there is none. */
+  readonly suggestion?: ComponentChild;
+}
+
+/** What is wrong with a query, and a suggestion or a hint. */
+export function ProblemText({ problem: { message, hint }, suggestion = null }: ProblemTextProps) {
+  return (
+    <>
+      <p>
+        <strong>
+          <bdi>{message}</bdi>
+        </strong>
+      </p>
+      {suggestion !== null && <p>Did you mean {suggestion}?</p>}
+      {hint !== null && suggestion === null && (
+        <p>
+          <bdi>{hint}</bdi>
+        </p>
+      )}
+    </>
+  );
+}
+
 export interface ProblemProps {
   readonly query: string;
   readonly problem: QueryProblem;
@@ -91,7 +128,7 @@ export interface ProblemProps {
 }
 
 export function Problem({ query, problem, path = '/mail' }: ProblemProps) {
-  const { message, hint, stretch, suggestion } = problem;
+  const { stretch, suggestion } = problem;
   return (
     <div class="strip bad" id="problem" role="alert">
       <Icon name="alert" />
@@ -103,25 +140,16 @@ export function Problem({ query, problem, path = '/mail' }: ProblemProps) {
             <bdi>{query.slice(stretch.end)}</bdi>
           </p>
         )}
-        <p>
-          <strong>
-            <bdi>{message}</bdi>
-          </strong>
-        </p>
-        {suggestion !== null && (
-          <p>
-            Did you mean{' '}
-            <Link to={pageAddress(path, { q: suggestion.query })}>
-              <bdi>{suggestion.text}</bdi>
-            </Link>
-            ?
-          </p>
-        )}
-        {hint !== null && suggestion === null && (
-          <p>
-            <bdi>{hint}</bdi>
-          </p>
-        )}
+        <ProblemText
+          problem={problem}
+          suggestion={
+            suggestion && (
+              <Link to={pageAddress(path, { q: suggestion.query })}>
+                <bdi>{suggestion.text}</bdi>
+              </Link>
+            )
+          }
+        />
       </div>
     </div>
   );

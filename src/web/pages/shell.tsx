@@ -2,25 +2,197 @@ import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { clockText, count, counted, dayText } from '../../core/text.ts';
 import type { ArchiveState } from '../issues.ts';
-import { asOf, pageAddress } from '../query-text.ts';
-import { Brand } from './frame.tsx';
-import { Icon, type IconName, Link } from './icons.tsx';
-import type { Frame, Here } from './page.ts';
-import { useParts } from './parts.ts';
-import { Side } from './side.tsx';
+import { asOf, asOfWord, pageAddress } from '../query-text.ts';
+import type { EarlierFolder, SideEntry, SideMailbox } from '../side-tree.ts';
+import { Brand, folderIcon, Icon, type IconName, Link } from './icons.tsx';
+import { type Frame, type Here, useParts } from './page.ts';
 import { Moment } from './time-band.tsx';
 
-type Target = readonly [here: Here, path: string, label: string, icon: IconName];
-
-const TARGETS: readonly Target[] = [
+const TARGETS: readonly (readonly [here: Here, path: string, label: string, icon: IconName])[] = [
   ['mail', '/mail', 'Mail', 'mail'],
   ['files', '/files', 'Attachments', 'clip'],
   ['dashboard', '/dashboard', 'Dashboard', 'chart'],
   ['health', '/health', 'Health', 'pulse'],
 ];
 
+interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
+  readonly here: Here;
+}
+
+/** Maximum mailboxes that are unfolded by default; if there are more, only the first is. */
+const MAX_UNFOLDED = 3;
+
+function Side({ tree, query, here, matters }: SideProps) {
+  const current = here === 'mail' ? query.trim() : null;
+  return (
+    <nav class="side" aria-label="Archive">
+      <div class="drawer">
+        <label for="drawer" class="drawer-close">
+          <Icon name="cross" />
+          Close
+        </label>
+        <div>
+          <Entry entry={tree.all} icon="mail" level="strong" current={current} />
+          {TARGETS.slice(1).map(([name, path, label, icon]) => {
+            const queried = here === 'mail' ? query : asOfWord(query);
+            return (
+              <a
+                key={name}
+                class="strong"
+                href={name === 'files' ? pageAddress(path, { q: queried }) : path}
+                aria-current={here === name ? 'page' : undefined}
+              >
+                <Icon name={icon} />
+                <span>{label}</span>
+                {name === 'health' && matters > 0 && (
+                  <span class="n">
+                    <span class="tag warn">{matters}</span>
+                  </span>
+                )}
+              </a>
+            );
+          })}
+        </div>
+        {tree.saved.length > 0 && (
+          <div>
+            <h2>Saved searches</h2>
+            {tree.saved.map(({ name, query: saved }) => (
+              <a key={name} href={pageAddress('/mail', { q: saved })}>
+                <Icon name="tag" />
+                <span>
+                  <bdi>{name}</bdi>
+                </span>
+              </a>
+            ))}
+          </div>
+        )}
+        <div>
+          <h2>
+            Mailboxes <span>unread, all</span>
+          </h2>
+          {tree.mailboxes.map((mailbox, at) => (
+            <Mailbox
+              key={mailbox.query ?? mailbox.name}
+              {...{ mailbox, current, at }}
+              isUnfolded={at === 0 || tree.mailboxes.length <= MAX_UNFOLDED}
+            />
+          ))}
+        </div>
+        <div>
+          <h2>Kept only here</h2>
+          <Entry entry={tree.ended} icon="past" level="" current={current} />
+        </div>
+        <div class="drawer-only">
+          <a href="/you">
+            <Icon name="person" />
+            <span>Settings</span>
+          </a>
+        </div>
+      </div>
+    </nav>
+  );
+}
+
+interface MailboxProps {
+  readonly mailbox: SideMailbox;
+  readonly current: string | null;
+  readonly at: number;
+  readonly isUnfolded: boolean;
+}
+
+/** A mailbox, which can be folded if it has folders. */
+function Mailbox({ mailbox, current, at, isUnfolded }: MailboxProps) {
+  const { isUnfolded: chosen } = useParts();
+  const { folders, earlier, imported } = mailbox;
+  const own = (
+    <Entry entry={mailbox} icon={imported ? 'box' : 'mail'} level="strong" current={current} />
+  );
+  if (folders.length + earlier.length === 0) return own;
+  const isCurrent = folders.some(({ query }) => query === current);
+  const entry = (folder: SideEntry, icon: IconName, life?: EarlierFolder) => (
+    <Entry
+      key={folder.query ?? folder.name}
+      {...{ entry: folder, icon, current, life }}
+      level="l2"
+    />
+  );
+  return (
+    <div class="mailbox">
+      {/* Next to the summary, not in it: screen readers do not expose a link inside a button. */}
+      {own}
+      <details data-fold={at} open={chosen(String(at)) ?? (isUnfolded || isCurrent)}>
+        <summary aria-label={`Folders of ${mailbox.name}`}>
+          <Icon name="down" />
+        </summary>
+        {folders.map((folder) =>
+          entry(folder, folderIcon(folder.path ?? folder.name, folder.specialUse)),
+        )}
+        {earlier.length > 0 && (
+          <details class="earlier">
+            <summary>Earlier folders</summary>
+            {earlier.map((folder) => entry(folder, 'folder', folder))}
+          </details>
+        )}
+      </details>
+    </div>
+  );
+}
+
+interface EntryProps {
+  readonly entry: SideEntry;
+  readonly icon: IconName;
+  readonly level: 'strong' | 'l2' | '';
+  /** The query of the shown list; null on other pages. */
+  readonly current: string | null;
+  readonly life?: Pick<EarlierFolder, 'from' | 'to'> | undefined;
+}
+
+/** A link to a query with its number of messages, and one to the unread ones. */
+function Entry({ entry, icon, level, current, life }: EntryProps) {
+  const { name, path, query, tag, unread } = entry;
+  const shown = (
+    <>
+      <Icon name={icon} />
+      <span>
+        <bdi>{name}</bdi>
+        {life !== undefined && (
+          <time class="life">
+            {dayText(life.from)} – {dayText(life.to)}
+          </time>
+        )}
+      </span>
+      {tag !== null && <span class={tag === 'incomplete' ? 'tag warn' : 'tag'}>{tag}</span>}
+      {entry.count !== null && <span class="n">{count(entry.count)}</span>}
+    </>
+  );
+  return (
+    <div class="entry">
+      {query === null ? (
+        <span class={`unlinked ${level}`} title={path ?? name}>
+          {shown}
+        </span>
+      ) : (
+        <a
+          class={level}
+          href={pageAddress('/mail', { q: query })}
+          aria-current={current === query ? 'page' : undefined}
+          title={path ?? name}
+        >
+          {shown}
+        </a>
+      )}
+      {unread !== null && (
+        <a class="unread" href={pageAddress('/mail', { q: unread.query })} title="Unread">
+          {count(unread.count)}
+          <span class="vh"> unread in {name}</span>
+        </a>
+      )}
+    </div>
+  );
+}
+
 /** The four main links of a narrow window, within reach of a thumb. */
-function BottomNav({ here, query, matters }: { here: Here; query: string; matters: number }) {
+function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
   const current = here === 'message' ? 'mail' : here;
   return (
     <nav class="bottom" aria-label="Main">
@@ -45,18 +217,14 @@ function BottomNav({ here, query, matters }: { here: Here; query: string; matter
 }
 
 /** The archive's worst state in words and shape, linked to its details. */
-function StateLink({ state, matters }: { state: ArchiveState; matters: number }) {
+function StateLink({ state, matters }: Pick<Frame, 'state' | 'matters'>) {
   const { level, provenAt, now } = state;
+  const title =
+    provenAt === null
+      ? undefined
+      : `Each folder was compared on ${dayText(provenAt)}${clockText(provenAt)} or later`;
   return (
-    <a
-      class="stat wide state"
-      href="/health"
-      title={
-        provenAt === null
-          ? undefined
-          : `Each folder was compared on ${dayText(provenAt)}${clockText(provenAt)} or later`
-      }
-    >
+    <a class="stat wide state" href="/health" title={title}>
       <span class={`dot ${level}`} />
       {stateWords(state, matters, now)}
     </a>
@@ -117,17 +285,10 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
           </label>
           <Brand home />
           <QueryBox frame={frame} here={here} />
-          {past === null ? (
-            <a class="stat as-now" href="#then">
-              <Icon name="past" />
-              History
-            </a>
-          ) : (
-            <a class="stat past" href="#then">
-              <Icon name="past" />
-              As of <Moment ms={past.asOf} />
-            </a>
-          )}
+          <a class={past === null ? 'stat as-now' : 'stat past'} href="#then">
+            <Icon name="past" />
+            {past === null ? 'History' : ['As of ', <Moment key="then" ms={past.asOf} />]}
+          </a>
           <StateLink state={frame.state} matters={matters} />
           <a class="stat wide" href="/you" title="Settings">
             <Icon name="person" />
