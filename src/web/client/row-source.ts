@@ -26,7 +26,7 @@ export interface ListQuery {
 }
 
 /** Messages that arrived after a list was made; with `isMore`, at least that many. */
-export interface NewMail {
+interface NewMail {
   readonly count: number;
   readonly isMore: boolean;
 }
