@@ -1,4 +1,5 @@
 import { fetching, type SegmentStore } from '../archive/segment-files.ts';
+import { Semaphore } from '../core/concurrency.ts';
 import { hasCode, type Thrown } from '../core/errors.ts';
 import type { ListedAttachment, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
@@ -13,9 +14,9 @@ type Lane = JobPool<ContentJob, ContentResult>;
 
 /** Reads sources for the mirror, one job per thread at a time. A job past its deadline is stopped with its thread. */
 export class ContentThreads {
+  readonly #turns: Semaphore;
   readonly #all: Lane[] = [];
   readonly #idle: Lane[] = [];
-  readonly #waiting: ((lane: Lane) => void)[] = [];
   #closed = false;
 
   /**
@@ -24,11 +25,13 @@ export class ContentThreads {
    * @param segments store of segments that are not in the directory; if absent, all of them are
    */
   constructor(
-    private readonly most: number,
+    most: number,
     private readonly deadlineMs: number,
     private readonly segments?: SegmentStore,
     private readonly file = builtWorker('content-worker'),
-  ) {}
+  ) {
+    this.#turns = new Semaphore(most);
+  }
 
   /**
    * Runs a job.
@@ -38,33 +41,13 @@ export class ContentThreads {
    */
   async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
     const { segments } = this;
-    if (segments === undefined) return this.#run(make);
-    return fetching(segments, () => this.#run(() => ({ ...make(), isPartial: true })));
-  }
-
-  async #run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
-    const lane = await this.#lane();
-    let timer: NodeJS.Timeout | undefined;
-    let isLate = false;
-    try {
-      if (this.#closed) throw statusRefusal(503, undefined, undefined);
-      timer = setTimeout(() => {
-        isLate = true;
-        void lane.end();
-      }, this.deadlineMs);
-      const result = await lane.run(make());
-      // The result has the job's kind.
-      return result as ResultOf<Job>;
-    } catch (error) {
-      if (isLate || hasCode(error, 'thread-ended'))
-        throw statusRefusal(502, 'ERR_TOO_EXPENSIVE', undefined);
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#idle.push(lane);
-      else next(lane);
-    }
+    const run = (job: () => ContentJob) => this.#turns.run(() => this.#run(job));
+    const result =
+      segments === undefined
+        ? await run(make)
+        : await fetching(segments, () => run(() => ({ ...make(), isPartial: true })));
+    // The result has the job's kind.
+    return result as ResultOf<Job>;
   }
 
   /** Stops all threads, including busy ones, and rejects waiting jobs. */
@@ -73,20 +56,31 @@ export class ContentThreads {
     await Promise.all(this.#all.map((lane) => lane.end()));
   }
 
-  async #lane(): Promise<Lane> {
-    const idle = this.#idle.pop();
-    if (idle !== undefined) return idle;
-    if (this.#all.length < this.most) {
-      const lane: Lane = new JobPool(1, {
-        name: 'mailkeep-content',
-        file: this.file,
-        heap: HEAP,
-        silent: true,
-      });
-      this.#all.push(lane);
-      return lane;
+  async #run(make: () => ContentJob): Promise<ContentResult> {
+    if (this.#closed) throw statusRefusal(503, undefined, undefined);
+    const lane = this.#idle.pop() ?? this.#start();
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      void lane.end();
+    }, this.deadlineMs);
+    try {
+      return await lane.run(make());
+    } catch (error) {
+      if (isLate || hasCode(error, 'thread-ended'))
+        throw statusRefusal(502, 'ERR_TOO_EXPENSIVE', undefined);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      this.#idle.push(lane);
     }
-    return await new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #start(): Lane {
+    const { file } = this;
+    const lane: Lane = new JobPool(1, { name: 'mailkeep-content', file, heap: HEAP, silent: true });
+    this.#all.push(lane);
+    return lane;
   }
 }
 
@@ -128,55 +122,47 @@ export type ContentResult =
 /** Requests of one token that run at once; others wait. */
 const AT_ONCE = 8;
 /** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */
-const WAITING = 120;
+const MAX_WAITING = 120;
 /** Maximum searches of one token that run or wait. */
-const SEARCHING = 60;
-
-interface Line {
-  answering: number;
-  /** Requests that gave up their turn until their search has finished. */
-  searching: number;
-  readonly waiting: (() => void)[];
-  last: Promise<unknown>;
-}
+const MAX_SEARCHES = 60;
 
 /** Limits each token to a few requests and one costly search at a time. */
 export class TokenTurns {
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
   /** Waits for a turn, and resolves to the function that ends it. @throws Refusal 429 if too many requests wait */
   async enter(token: string): Promise<() => void> {
-    const line = this.#line(token);
+    const line = this.#lines.get(token) ?? newLine();
+    this.#lines.set(token, line);
     if (line.answering < AT_ONCE) line.answering += 1;
     else {
-      if (line.waiting.length >= WAITING)
+      if (line.waiting.length >= MAX_WAITING)
         throw tooSoon('ERR_RATE_LIMIT', 'Too many requests of this token wait for an answer', 1);
       await new Promise<void>((resolve) => line.waiting.push(resolve));
     }
     let left = false;
     return () => {
-      if (left) return;
+      if (!left) this.#leave(token, line);
       left = true;
-      this.#pass(token, line);
     };
   }
 
   /**
-   * Runs a task that each token may run only once at a time, in order of arrival. Meanwhile the request gives its turn
-   * to the token's others, and then gets the next free one.
+   * Runs a task of a request that has a turn. Each token may run only one such task at a time, in order of arrival.
+   * The request gives up its turn until then, and gets the next free one afterwards.
    *
    * @throws Refusal 429 if too many of them wait
    */
   async alone<T>(token: string, act: () => Promise<T>): Promise<T> {
-    const line = this.#line(token);
-    if (line.searching >= SEARCHING)
+    const line = this.#lines.get(token) ?? newLine();
+    if (line.searching >= MAX_SEARCHES)
       throw tooSoon('ERR_RATE_LIMIT', 'Too many searches of this token wait for an answer', 1);
     line.searching += 1;
-    this.#pass(token, line);
-    const mine = line.last.then(act);
-    line.last = mine.catch(() => undefined);
+    this.#leave(token, line);
+    const search = line.lastSearch.then(act);
+    line.lastSearch = search.catch(() => undefined);
     try {
-      return await mine;
+      return await search;
     } finally {
       if (line.answering < AT_ONCE) line.answering += 1;
       else await new Promise<void>((resolve) => line.waiting.unshift(resolve));
@@ -184,19 +170,17 @@ export class TokenTurns {
     }
   }
 
-  #pass(token: string, line: Line): void {
+  #leave(token: string, line: ReturnType<typeof newLine>): void {
     const next = line.waiting.shift();
     if (next !== undefined) next();
     else line.answering -= 1;
     if (line.answering + line.searching === 0) this.#lines.delete(token);
   }
+}
 
-  #line(token: string): Line {
-    let line = this.#lines.get(token);
-    if (line === undefined) {
-      line = { answering: 0, searching: 0, waiting: [], last: Promise.resolve() };
-      this.#lines.set(token, line);
-    }
-    return line;
-  }
+function newLine() {
+  const waiting: (() => void)[] = [];
+  const lastSearch: Promise<unknown> = Promise.resolve();
+  /** `searching` counts requests that gave up their turn until their search has finished. */
+  return { answering: 0, searching: 0, waiting, lastSearch };
 }

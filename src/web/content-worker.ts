@@ -8,9 +8,8 @@ import { hasCode, type Thrown, thrownBy } from '../core/errors.ts';
 import { serveJobs } from '../core/in-thread.ts';
 import { renderText } from '../service/message-view.ts';
 import { needsBody, sourceTest } from '../service/surface.ts';
-import { listedAttachment } from './attachment-parts.ts';
 import type { ContentJob, ContentResult } from './content-threads.ts';
-import { matchingSources } from './source-search.ts';
+import { listedAttachment, matchingSources } from './source-jobs.ts';
 
 /** Maximum bytes of headers to search. */
 const HEADER_BYTES = 262_144;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ListedAttachment } from '../../src/core/types.ts';
 import { readListingRecord } from '../../src/service/message-view.ts';
-import { listedAttachment } from '../../src/web/attachment-parts.ts';
+import { listedAttachment } from '../../src/web/source-jobs.ts';
 
 interface File {
   readonly name: string | null;

@@ -24,25 +24,43 @@ export function listedAttachment(
   const sizes = new Map<Part, number>();
   const fits = (part: Part, { contentType, sizeBytes, filename }: ListedAttachment): boolean => {
     if (part.contentType !== contentType.toLowerCase() || part.filename !== filename) return false;
-    let size = sizes.get(part);
-    if (size === undefined) {
-      size = decodedLength(source, part);
-      sizes.set(part, size);
-    }
+    const size = sizes.get(part) ?? decodedLength(source, part);
+    sizes.set(part, size);
     return size === sizeBytes;
   };
-  const inOrder = parts[wanted];
   const agree =
     parts.length === listed.length && parts.every((part, i) => fits(part, listed[i] ?? attachment));
-  if (agree && inOrder !== undefined) return decodedBody(source, inOrder);
-  const candidates = parts.filter((part) => fits(part, attachment));
-  const alike = listed.filter(
-    (other) =>
-      other.contentType.toLowerCase() === attachment.contentType.toLowerCase() &&
-      other.sizeBytes === attachment.sizeBytes &&
-      other.filename === attachment.filename,
-  );
+  const candidates = agree ? parts : parts.filter((part) => fits(part, attachment));
+  const alike = agree
+    ? listed
+    : listed.filter(
+        (other) =>
+          other.contentType.toLowerCase() === attachment.contentType.toLowerCase() &&
+          other.sizeBytes === attachment.sizeBytes &&
+          other.filename === attachment.filename,
+      );
   const found =
     candidates.length === alike.length ? candidates[alike.indexOf(attachment)] : undefined;
   return found === undefined ? null : decodedBody(source, found);
+}
+
+/**
+ * Returns the positions of the matching sources; null if time ran out before all were read, since a partial answer
+ * would be wrong.
+ *
+ * @param read reads the source at a position; null for one that never matches
+ */
+export function matchingSources(
+  count: number,
+  read: (position: number) => Buffer | null,
+  test: (source: Buffer) => boolean,
+  isOver: () => boolean,
+): number[] | null {
+  const positions: number[] = [];
+  for (let position = 0; position < count; position += 1) {
+    if (isOver()) return null;
+    const source = read(position);
+    if (source !== null && test(source)) positions.push(position);
+  }
+  return isOver() ? null : positions;
 }
