@@ -6,9 +6,9 @@ import {
 } from '@modelcontextprotocol/server';
 import packageJson from '../../package.json' with { type: 'json' };
 import { MailkeepError } from '../core/errors.ts';
-import { isForeign, readAtMost } from '../core/listener.ts';
+import { readAtMost } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
-import { envelope, Refusal, unauthorized } from '../service/surface.ts';
+import { envelope, Refusal } from '../service/surface.ts';
 import { TokenTurns } from './content-threads.ts';
 import {
   type Asking,
@@ -20,7 +20,7 @@ import {
   TOOLS,
   ToolRefusal,
 } from './mcp-tools.ts';
-import { responseOf } from './mirror.ts';
+import { bearerToken, refuseForeign, requireToken, responseOf } from './mirror.ts';
 
 const INSTRUCTIONS =
   'An archive of mail, for reading. What senders of mail wrote stands between marks that the notice of each answer ' +
@@ -154,10 +154,10 @@ export class McpSurface {
   }
 
   async #answer(request: Request, ownOrigin: string): Promise<Response> {
-    if (isForeign(request, ownOrigin))
-      throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
+    refuseForeign(request, ownOrigin);
     const header = request.headers.get('authorization');
-    const token = this.#authorize(header);
+    const { authorize } = this.options;
+    const token = requireToken(header, authorize);
     if (request.method !== 'POST') {
       const message = 'There are no sessions or streams here: every request is a POST';
       throw new Refusal(405, 'ERR_METHOD_NOT_ALLOWED', message, {}, { allow: 'POST' });
@@ -165,7 +165,7 @@ export class McpSurface {
     const leave = await this.#turns.enter(token.id);
     try {
       // The token may have been revoked while the request waited.
-      this.#authorize(header);
+      requireToken(header, authorize);
       const message = await oneMessage(request);
       // The client has disconnected, so the token's other requests get the turn.
       if (request.signal.aborted) throw new Refusal(400, 'ERR_LEFT', 'The client has left');
@@ -181,24 +181,14 @@ export class McpSurface {
   }
 
   #serverFor(header: string | null): ReturnType<typeof mcpServer> {
-    const { use, onError } = this.options;
+    const { use, authorize, onError } = this.options;
     return mcpServer(async (signal, act) => {
-      const { mailboxes } = this.#authorize(header);
+      const { mailboxes } = requireToken(header, authorize);
       const answer = await use(mailboxes, signal, act);
-      if (this.#tokenOf(header) === undefined) throw new ToolRefusal('The token was revoked.');
+      if (bearerToken(header, authorize) === undefined)
+        throw new ToolRefusal('The token was revoked.');
       return answer;
     }, onError);
-  }
-
-  #authorize(header: string | null): ApiToken {
-    const token = this.#tokenOf(header);
-    if (token !== undefined) return token;
-    throw unauthorized('The token is missing, malformed, expired or revoked');
-  }
-
-  #tokenOf(header: string | null): ApiToken | undefined {
-    const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
-    return secret === undefined ? undefined : this.options.authorize(secret);
   }
 }
 

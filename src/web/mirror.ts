@@ -1,21 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Fact } from '../archive/format.ts';
-import type { LogReader } from '../archive/log-reader.ts';
-import type { SegmentStore } from '../archive/segment-files.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { KnownMailbox } from '../catalog/folders.ts';
+import type { Reader } from '../catalog/open-reader.ts';
 import type {
   OriginFacts,
   OriginFolder,
   OriginPlace,
-  OriginQueries,
   OriginUids,
 } from '../catalog/origin-places.ts';
 import { MailkeepError, rethrown } from '../core/errors.ts';
 import { isForeign, readAtMost } from '../core/listener.ts';
-import type { ApiToken } from '../core/state.ts';
-import type { Listing, MailboxKey, MessageId } from '../core/types.ts';
+import { type ApiToken, mailboxKey, type ScopeValue, type StateFile } from '../core/state.ts';
+import type { Listing, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
 import {
   type FolderRecord,
@@ -45,8 +43,6 @@ import {
   Refusal,
   RouteTable,
   routePath,
-  type Sort,
-  type SortField,
   sortOf,
   sourceTest,
   spansOfCriteria,
@@ -57,6 +53,7 @@ import {
 } from '../service/surface.ts';
 import type { Operation } from '../service/wire.ts';
 import { ContentThreads, TokenTurns } from './content-threads.ts';
+import { type ServedArchive, VersionCache } from './served-archive.ts';
 
 interface MirrorEntry {
   readonly uid: number;
@@ -108,7 +105,8 @@ class FolderUids implements UidOrder<MirrorEntry> {
   }
 
   facts({ at, row }: MirrorEntry): OriginFacts {
-    this.#facts ??= { sizes: unknown(this.count), dates: unknown(this.count) };
+    const unread = () => new Float64Array(this.count).fill(Number.NaN);
+    this.#facts ??= { sizes: unread(), dates: unread() };
     const { sizes, dates } = this.#facts;
     const [size = Number.NaN, date = Number.NaN] = [sizes[at], dates[at]];
     if (!Number.isNaN(size)) return { size, date };
@@ -130,118 +128,8 @@ class FolderUids implements UidOrder<MirrorEntry> {
   }
 }
 
-function unknown(count: number): Float64Array {
-  return new Float64Array(count).fill(Number.NaN);
-}
-
-/** Characters of cached records: about 20,000 records. */
-const CEILING = 16 * 1024 * 1024;
-/** Commits whose parsed facts are cached. The messages of one page mostly arrived together. */
-const COMMITS = 16;
-
 /** The parts of a listing that do not depend on uid or flags. */
 type Unchanging = Omit<Listing, 'uid' | 'flags'>;
-
-/**
- * Returns listing records as the origin showed them, from the facts in the log. A record never changes while its place
- * exists, so its JSON is cached up to a limit.
- */
-class ListingRecords {
-  readonly #fragments = new Map<number, string>();
-  readonly #commits = new Map<number, readonly Fact[]>();
-  #characters = 0;
-
-  constructor(
-    private readonly log: () => Pick<LogReader, 'factsOf'>,
-    private readonly pathAt: OriginQueries['pathAt'],
-  ) {}
-
-  /** Clears the caches: after another commit, rows may be reused and messages may be forgotten. */
-  clear(): void {
-    this.#fragments.clear();
-    this.#commits.clear();
-    this.#characters = 0;
-  }
-
-  /** Returns a message's record as wire JSON; undefined if its place is gone. */
-  json(
-    mailbox: MailboxKey,
-    path: string,
-    { uid, row }: { uid: number; row: number },
-    flags: readonly string[],
-    placeOf: () => OriginPlace | undefined,
-  ): string | undefined {
-    let fragment = this.#fragments.get(row);
-    if (fragment === undefined) {
-      const place = placeOf();
-      if (place === undefined) return undefined;
-      fragment = JSON.stringify(this.#record(mailbox, place)).slice(1, -1);
-      this.#keep(row, fragment);
-    }
-    const unseen = !flags.includes('\\Seen');
-    return `{"uid":${uid},"path":${JSON.stringify(path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${fragment}}`;
-  }
-
-  /** Returns the origin's listing of a message, or the catalog's data if the log no longer has the facts. */
-  listing(mailbox: MailboxKey, place: OriginPlace): Unchanging {
-    return this.#listed(mailbox, place) ?? fromCatalog(place);
-  }
-
-  #record(mailbox: MailboxKey, place: OriginPlace): Record<string, unknown> {
-    const { extra, date, ...listing } = this.listing(mailbox, place);
-    const received = date === '' ? isoAt(place) : date;
-    // Unknown fields of the wire come first, so that the fields we parsed take precedence.
-    return { ...extra, date: received, ...listing };
-  }
-
-  #listed(mailbox: MailboxKey, place: OriginPlace): Unchanging | undefined {
-    const found = this.#factsOf(place.commit).filter(
-      (fact) =>
-        (fact.fact === 'appeared' || fact.fact === 'quarantined') &&
-        fact.host === mailbox.host &&
-        fact.mailbox === mailbox.mailbox &&
-        fact.generation === place.generation &&
-        fact.uid === place.uid,
-    );
-    const then = this.pathAt(place.folder, place.commit);
-    const there = found.find((fact) => 'folder' in fact && fact.folder === then);
-    // A folder renamed in the same commit has another path in its facts. Uids of two folders may coincide.
-    const fact = there ?? (found.length === 1 ? found[0] : undefined);
-    if (fact === undefined || !('listing' in fact)) return undefined;
-    const { uid: _uid, flags: _flags, ...listing } = fact.listing;
-    return listing;
-  }
-
-  #factsOf(commit: number): readonly Fact[] {
-    const known = this.#commits.get(commit);
-    if (known !== undefined) return known;
-    const facts = this.#readFacts(commit);
-    this.#commits.set(commit, facts);
-    const [oldest] = this.#commits.keys();
-    if (this.#commits.size > COMMITS && oldest !== undefined) this.#commits.delete(oldest);
-    return facts;
-  }
-
-  #readFacts(commit: number): readonly Fact[] {
-    try {
-      return this.log().factsOf(commit);
-    } catch (error) {
-      // Damage in one part of the log must not hide the other messages of a page. Verification reports it.
-      if (error instanceof MailkeepError && error.family === 'damage') return [];
-      throw error;
-    }
-  }
-
-  #keep(row: number, fragment: string): void {
-    this.#fragments.set(row, fragment);
-    this.#characters += fragment.length;
-    for (const [oldest, { length }] of this.#fragments) {
-      if (this.#characters <= CEILING) return;
-      this.#fragments.delete(oldest);
-      this.#characters -= length;
-    }
-  }
-}
 
 function fromCatalog(place: OriginPlace): Unchanging {
   const { senderName, senderAddress } = place;
@@ -267,54 +155,49 @@ function isoAt({ docid }: OriginPlace): string | null {
 }
 
 /** Messages whose uids and sort fields are cached: 36 bytes each. */
-const KEPT_MESSAGES = 1_000_000;
+const MAX_MESSAGES = 1_000_000;
 /** Cost of an empty folder, in messages: each folder is cached once per requested moment. */
-const FOLDER_COSTS = 20;
+const FOLDER_COST = 20;
 /** Cached folder lists: one per mailbox and requested moment. */
-const KEPT_LISTS = 200;
+const MAX_LISTS = 200;
+/** Characters of cached records: about 20,000 records. */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
+/** Commits whose parsed facts are cached. The messages of one page mostly arrived together. */
+const MAX_COMMITS = 16;
 
-/** An open archive. A rebuild replaces it. */
-interface OpenArchive {
-  readonly catalog: Catalog;
-  sources(): LogReader;
-}
-
+type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;
 type Moment = number | null;
 
-/** Answers the Mailbox API from an open archive. Uids and counts are cached until the next commit. */
+/**
+ * Answers the Mailbox API from an open archive. Listing records come from the facts in the log, as the origin showed
+ * them. All answers are cached until the next commit, which may reuse rows and forget messages.
+ */
 export class MirrorView {
-  readonly #records: ListingRecords;
-  readonly #uids = new Map<string, FolderUids>();
-  readonly #folders = new Map<string, readonly FolderRecord[]>();
+  readonly #uids = new VersionCache<string, FolderUids>(
+    MAX_MESSAGES,
+    ({ count }) => count + FOLDER_COST,
+  );
+  readonly #folders = new VersionCache<string, readonly FolderRecord[]>(MAX_LISTS);
+  /** JSON of records by row. A record never changes while its place exists. */
+  readonly #records = new VersionCache<number, string>(MAX_CHARACTERS, ({ length }) => length);
+  readonly #facts = new VersionCache<number, readonly Fact[]>(MAX_COMMITS);
   #reached = -1;
-  #kept = 0;
 
-  constructor(private readonly archive: OpenArchive) {
-    this.#records = new ListingRecords(
-      () => archive.sources(),
-      (folder, commit) => archive.catalog.origin.pathAt(folder, commit),
-    );
-  }
+  constructor(private readonly archive: OpenArchive) {}
 
   async folders(mailbox: MirroredMailbox, moment: Moment): Promise<readonly FolderRecord[]> {
-    this.#refresh();
+    const reached = this.#refresh();
     const key = `${mailbox.id} ${moment ?? 'now'}`;
-    const known = this.#folders.get(key);
+    const known = this.#folders.find(reached, key);
     if (known !== undefined) return known;
-    const { origin } = this.archive.catalog;
-    const reached = this.#reached;
     const records: FolderRecord[] = [];
-    for (const folder of origin.folders(mailbox, moment)) {
+    for (const folder of this.archive.catalog.origin.folders(mailbox, moment)) {
       records.push(recordOf(folder, this.#counts(folder, moment)));
       // Counting as of a moment reads all uids of a folder, so let other requests run in between.
       if (moment !== null) await nextTurn();
     }
     records.sort(byFolderPath);
-    if (reached !== this.#reached) return records;
-    this.#folders.set(key, records);
-    const [oldest] = this.#folders.keys();
-    if (this.#folders.size > KEPT_LISTS && oldest !== undefined) this.#folders.delete(oldest);
-    return records;
+    return reached === this.#refresh() ? this.#folders.keep(key, records) : records;
   }
 
   folder(mailbox: MirroredMailbox, path: string, moment: Moment): OriginFolder | undefined {
@@ -322,22 +205,30 @@ export class MirrorView {
   }
 
   uids(folder: OriginFolder, moment: Moment): FolderUids {
-    this.#refresh();
     const key = `${folder.id} ${folder.generation} ${moment ?? 'now'}`;
-    let uids = this.#uids.get(key);
-    if (uids === undefined) {
-      const { origin } = this.archive.catalog;
-      uids = new FolderUids(origin.uids(folder, moment), (row) => origin.facts(row));
-      this.#keep(key, uids);
-    }
-    return uids;
+    const known = this.#uids.find(this.#refresh(), key);
+    if (known !== undefined) return known;
+    const { origin } = this.archive.catalog;
+    const uids = new FolderUids(origin.uids(folder, moment), (row) => origin.facts(row));
+    return this.#uids.keep(key, uids);
   }
 
   /** Returns the record of a message as JSON; undefined if the message has gone since its uid was read. */
   json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
+    const { uid, row } = entry;
+    let record = this.#records.find(this.#reached, row);
+    if (record === undefined) {
+      const place = this.place(folder, entry);
+      if (place === undefined) return undefined;
+      const { extra, date, ...listing } = this.listing(mailbox, place);
+      const received = date === '' ? isoAt(place) : date;
+      // Unknown fields of the wire come first, so that the fields we parsed take precedence.
+      const fields = JSON.stringify({ ...extra, date: received, ...listing });
+      record = this.#records.keep(row, fields.slice(1, -1));
+    }
     const flags = this.flags(entry);
-    const placeOf = () => this.place(folder, entry);
-    return this.#records.json(mailbox, folder.path, entry, flags, placeOf);
+    const unseen = !flags.includes('\\Seen');
+    return `{"uid":${uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${record}}`;
   }
 
   /** Returns the place of a message; undefined if the message has gone since its uid was read. */
@@ -347,8 +238,23 @@ export class MirrorView {
     return isIt ? place : undefined;
   }
 
-  listing(mailbox: MirroredMailbox, place: OriginPlace) {
-    return this.#records.listing(mailbox, place);
+  /** Returns the origin's listing of a message, or the catalog's data if the log no longer has the facts. */
+  listing(mailbox: MirroredMailbox, place: OriginPlace): Unchanging {
+    const found = this.#factsOf(place.commit).filter(
+      (fact) =>
+        (fact.fact === 'appeared' || fact.fact === 'quarantined') &&
+        fact.host === mailbox.host &&
+        fact.mailbox === mailbox.mailbox &&
+        fact.generation === place.generation &&
+        fact.uid === place.uid,
+    );
+    const path = this.archive.catalog.origin.pathAt(place.folder, place.commit);
+    const there = found.find((fact) => 'folder' in fact && fact.folder === path);
+    // A folder renamed in the same commit has another path in its facts. Uids of two folders may coincide.
+    const fact = there ?? (found.length === 1 ? found[0] : undefined);
+    if (fact === undefined || !('listing' in fact)) return fromCatalog(place);
+    const { uid: _uid, flags: _flags, ...listing } = fact.listing;
+    return listing;
   }
 
   flags({ flagSet }: MirrorEntry): readonly string[] {
@@ -361,24 +267,22 @@ export class MirrorView {
     return { messages: count, unread };
   }
 
-  #refresh(): void {
-    const { number } = this.archive.catalog.reached();
-    if (number === this.#reached) return;
-    this.#reached = number;
-    this.#uids.clear();
-    this.#folders.clear();
-    this.#records.clear();
-    this.#kept = 0;
+  #factsOf(commit: number): readonly Fact[] {
+    const known = this.#facts.find(this.#reached, commit);
+    if (known !== undefined) return known;
+    try {
+      return this.#facts.keep(commit, this.archive.sources().factsOf(commit));
+    } catch (error) {
+      // Damage in one part of the log must not hide the other messages of a page. Verification reports it.
+      if (error instanceof MailkeepError && error.family === 'damage')
+        return this.#facts.keep(commit, []);
+      throw error;
+    }
   }
 
-  #keep(key: string, uids: FolderUids): void {
-    this.#uids.set(key, uids);
-    this.#kept += uids.count + FOLDER_COSTS;
-    for (const [oldest, { count }] of this.#uids) {
-      if (this.#kept <= KEPT_MESSAGES || oldest === key) return;
-      this.#uids.delete(oldest);
-      this.#kept -= count + FOLDER_COSTS;
-    }
+  #refresh(): number {
+    this.#reached = this.archive.catalog.reached().number;
+    return this.#reached;
   }
 }
 
@@ -513,45 +417,39 @@ async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise
 const SEARCH_MS = 60_000;
 const MAX_NAMED = 100;
 
-async function listMessages(call: MirrorCall): Promise<ReadyReply> {
-  const at = folderOf(call);
-  const page = pageOf(call.query, 25, 100);
-  const sort = sortOf(call.query);
-  const everything = [{ low: 1, high: at.uids.lastUid }];
-  if (sort.field === 'uid')
-    return listed(call, at, page, pageOfSpans(at.uids, everything, page, sort.descending));
-  return listed(call, at, page, await sorted(at, allWithin(at.uids, everything), page, sort));
-}
-
-/** Answers `searchMessages`. Criteria that read sources run last, on a worker thread. */
-async function searchMessages(call: MirrorCall): Promise<ReadyReply> {
+/** Answers `listMessages` and `searchMessages`. Criteria that read sources run last, on a worker thread. */
+async function pageOfMessages(call: MirrorCall): Promise<ReadyReply> {
   const until = call.clock() + SEARCH_MS;
   const at = folderOf(call);
+  const { uids } = at;
   const page = pageOf(call.query, 25, 100);
-  const sort = sortOf(call.query);
-  const criteria = bodyFrom(call.body, searchRequest);
-  const spans = spansOfCriteria(criteria, at.uids.lastUid);
+  const { field, descending } = sortOf(call.query);
+  const criteria = call.body === undefined ? {} : bodyFrom(call.body, searchRequest);
+  const spans = spansOfCriteria(criteria, uids.lastUid);
   const facts = factsTest(criteria);
   const readsSources = sourceTest(criteria) !== null;
-  if (facts === null && !readsSources && sort.field === 'uid')
-    return listed(call, at, page, pageOfSpans(at.uids, spans, page, sort.descending));
-  let found = allWithin(at.uids, spans);
+  if (facts === null && !readsSources && field === 'uid')
+    return listed(call, at, page, pageOfSpans(uids, spans, page, descending));
+  let found = allWithin(uids, spans);
   if (facts !== null) {
     const fitting: MirrorEntry[] = [];
     await inSlices(found, (entry) => {
-      const received = () => at.uids.facts(entry).date;
-      const size = () => at.uids.facts(entry).size;
+      const received = () => uids.facts(entry).date;
+      const size = () => uids.facts(entry).size;
       if (facts({ flags: call.view.flags(entry), received, size })) fitting.push(entry);
     });
     found = fitting;
   }
   if (readsSources) found = await withMatchingSources(call, at, found, criteria, until);
-  return listed(call, at, page, await sorted(at, found, page, sort));
+  if (field === 'uid') return listed(call, at, page, pageOfSorted(found, null, page, descending));
+  await inSlices(found, (entry) => uids.facts(entry));
+  const key = (entry: MirrorEntry): number => uids.facts(entry)[field];
+  return listed(call, at, page, pageOfSorted(found, key, page, descending));
 }
 
 /** Keeps the entries whose sources match. Incomplete messages have no source, so they never match. */
 async function withMatchingSources(
-  { alone, threads, dataDir, view, clock, isGone }: MirrorCall,
+  { alone, searching, dataDir, view, clock, isGone }: MirrorCall,
   { folder }: InFolder,
   entries: readonly MirrorEntry[],
   criteria: Criteria,
@@ -570,7 +468,7 @@ async function withMatchingSources(
     if (withinMs <= 0 || isGone()) throw tooLong();
     return { kind: 'match', dataDir, criteria, ids, withinMs } as const;
   };
-  const { positions, damaged, why } = await alone(() => threads.searching.run(jobNow));
+  const { positions, damaged, why } = await alone(() => searching.run(jobNow));
   if (positions === null) throw tooLong();
   if (why !== null) {
     const uids = damaged.flatMap((at) => stored[at]?.uid ?? []);
@@ -595,21 +493,6 @@ function tooLong(): Refusal {
   return new Refusal(502, 'ERR_SEARCH_TOO_LONG', 'The search took longer than a minute');
 }
 
-/** @param entries ascending by uid; sorted in place */
-async function sorted(
-  { uids }: InFolder,
-  entries: MirrorEntry[],
-  page: Page,
-  { field, descending }: Sort,
-): Promise<FoundPage<MirrorEntry>> {
-  if (field !== 'uid') await inSlices(entries, (entry) => uids.facts(entry));
-  return pageOfSorted(entries, keyOf(uids, field), page, descending);
-}
-
-function keyOf(uids: InFolder['uids'], field: SortField): ((entry: MirrorEntry) => number) | null {
-  return field === 'uid' ? null : (entry) => uids.facts(entry)[field];
-}
-
 /** Returns a page. Messages gone meanwhile are left out, so it may be short; `total` still counts them. */
 function listed(
   { view }: MirrorCall,
@@ -627,6 +510,7 @@ function listed(
 /** Sources above this size in bytes are streamed as they are read. */
 const STREAM_FROM_BYTES = 1 << 20;
 
+type MirrorReply = ReadyReply | StreamReply;
 type Handler = (call: MirrorCall) => MirrorReply | Promise<MirrorReply>;
 
 /** Read operations by name. Any operation not listed here would write. */
@@ -642,8 +526,8 @@ const READING: Readonly<Record<string, Handler>> = {
     const page = pageOf(call.query, 50, 100);
     return pageOfAll(await call.view.folders(mailbox, call.moment), page, (record) => record);
   },
-  listMessages,
-  searchMessages,
+  listMessages: pageOfMessages,
+  searchMessages: pageOfMessages,
   getMessage(call) {
     const { mailbox, folder, entry } = messageOf(call);
     const json = call.view.json(mailbox, folder, entry);
@@ -652,7 +536,7 @@ const READING: Readonly<Record<string, Handler>> = {
   },
   getMessageSource(call) {
     const { id, place } = storedOf(call);
-    const sources = call.archive.sources();
+    const sources = call.reader.sources();
     const type = 'message/rfc822';
     if (place.size <= STREAM_FROM_BYTES)
       return { kind: 'bytes', type, bytes: sources.readMessage(id) };
@@ -660,21 +544,18 @@ const READING: Readonly<Record<string, Handler>> = {
   },
   async getMessageText(call) {
     const { id } = storedOf(call);
-    const { dataDir, threads } = call;
-    const { rendered } = await threads.rendering.run(() => ({ kind: 'text', dataDir, id }));
+    const { dataDir, rendering } = call;
+    const { rendered } = await rendering.run(() => ({ kind: 'text', dataDir, id }));
     return dataReply(rendered);
   },
   async getMessageAttachment(call) {
     const { mailbox, id, place, entry } = storedOf(call);
-    const { dataDir, threads } = call;
+    const { dataDir, rendering } = call;
     const attachmentId = call.params.attachmentId ?? '';
     const { attachments: listed } = call.view.listing(mailbox, place);
     const known = listed.some((attachment) => attachment.id === attachmentId);
     const { bytes } = known
-      ? await threads.rendering.run(() => ({
-          ...{ kind: 'attachment', dataDir, id },
-          ...{ listed, attachmentId },
-        }))
+      ? await rendering.run(() => ({ kind: 'attachment', dataDir, id, listed, attachmentId }))
       : { bytes: null };
     if (bytes === null)
       throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
@@ -699,8 +580,15 @@ const READING: Readonly<Record<string, Handler>> = {
 /** Answers above this size in bytes are sent in pieces. */
 const LARGE = 1 << 20;
 const PIECE = 1 << 16;
+const JSON_TYPE = 'application/json; charset=utf-8';
 
-type Ready = Exclude<MirrorReply, { kind: 'stream' }>;
+/** A reply that is sent in pieces. A source is verified only after its last piece. */
+interface StreamReply {
+  readonly kind: 'stream';
+  readonly type: string;
+  readonly length: number;
+  readonly pieces: AsyncIterable<Buffer>;
+}
 
 /**
  * Turns a reply into a response. A large reply keeps its turn until it is sent, so that a slow client cannot pile up
@@ -710,23 +598,16 @@ type Ready = Exclude<MirrorReply, { kind: 'stream' }>;
  * @param done ends the turn
  */
 function sending(reply: MirrorReply, check: () => void, done: () => void): Response {
-  if (reply.kind === 'stream') {
-    const headers = { 'content-type': reply.type, 'content-length': String(reply.length) };
-    return new Response(streamOf(reply.pieces, check, done), { headers });
-  }
-  const bytes = largeBytes(reply);
-  if (bytes === null) {
+  const ready = reply.kind === 'stream' ? reply : inPieces(reply);
+  if (ready.kind !== 'stream') {
     done();
-    return responseOf(reply);
+    return responseOf(ready);
   }
-  const type = reply.kind === 'bytes' ? reply.type : JSON_TYPE;
-  const headers = { 'content-type': type, 'content-length': String(bytes.length) };
-  return new Response(streamOf(piecesOf(bytes), check, done), { headers });
+  const headers = { 'content-type': ready.type, 'content-length': String(ready.length) };
+  return new Response(streamOf(ready.pieces, check, done), { headers });
 }
 
-const JSON_TYPE = 'application/json; charset=utf-8';
-
-export function responseOf(reply: Ready): Response {
+export function responseOf(reply: ReadyReply): Response {
   switch (reply.kind) {
     case 'empty':
       return new Response(null, { status: reply.status });
@@ -742,18 +623,21 @@ export function responseOf(reply: Ready): Response {
   }
 }
 
-/** Returns the bytes of a large successful reply; null for any other. */
-function largeBytes(reply: Ready): Buffer | null {
-  if (reply.kind === 'bytes') return reply.bytes.length > LARGE ? reply.bytes : null;
-  if (reply.kind === 'empty' || reply.status !== 200 || reply.text.length <= LARGE) return null;
-  return Buffer.from(reply.text);
+/** Returns a large successful reply in pieces, and any other unchanged. */
+function inPieces(reply: ReadyReply): MirrorReply {
+  if (reply.kind === 'empty' || (reply.kind === 'text' && reply.status !== 200)) return reply;
+  const isText = reply.kind === 'text';
+  if ((isText ? reply.text : reply.bytes).length <= LARGE) return reply;
+  const bytes = isText ? Buffer.from(reply.text) : reply.bytes;
+  const type = isText ? JSON_TYPE : reply.type;
+  return { kind: 'stream', type, length: bytes.length, pieces: piecesOf(bytes) };
 }
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer, void, undefined> {
   for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
 }
 
-/** Streams pieces. Damage found on the way breaks the connection, because the length has already been sent. */
+/** Streams pieces. Damage found mid-stream drops the connection, because the length has already been sent. */
 function streamOf(
   pieces: AsyncIterable<Buffer>,
   check: () => void,
@@ -784,7 +668,29 @@ function streamOf(
   });
 }
 
-/** Largest request body, in bytes: the criteria of a search. */
+/** Returns the token of an `Authorization` header; undefined if it has none that is valid. */
+export function bearerToken(
+  header: string | null,
+  authorize: (secret: string) => ApiToken | undefined,
+): ApiToken | undefined {
+  const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
+  return secret === undefined ? undefined : authorize(secret);
+}
+
+/** @throws Refusal 401 */
+export function requireToken(...args: Parameters<typeof bearerToken>): ApiToken {
+  const token = bearerToken(...args);
+  if (token !== undefined) return token;
+  throw unauthorized('The token is missing, malformed, expired or revoked');
+}
+
+/** @param ownOrigin of this server's pages @throws Refusal 403 for a request from a page of another origin */
+export function refuseForeign(request: Request, ownOrigin: string): void {
+  if (isForeign(request, ownOrigin))
+    throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
+}
+
+/** Maximum bytes of a request body: the criteria of a search. */
 const MAX_BODY_BYTES = 1 << 20;
 /** Order id to report: the archive has no orders. */
 const ORDER = 'mirror';
@@ -803,17 +709,10 @@ const ROUTES = new RouteTable(
 );
 
 interface MirrorOptions {
-  readonly dataDir: string;
-  /** Store of segments that are not in the directory; if absent, all of them are. */
-  readonly segments?: SegmentStore | undefined;
-  /** Opens the archive for one request, until `release` is called. */
-  readonly hold: () => {
-    readonly archive: OpenArchive & { readonly key: object };
-    readonly release: () => void;
-  };
+  readonly archive: Pick<ServedArchive, 'dataDir' | 'segments' | 'hold'>;
   readonly authorize: (secret: string) => ApiToken | undefined;
-  readonly keyOf: (mailbox: KnownMailbox) => string;
-  readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
+  /** The archive's state with the quotas; null if it cannot be read. */
+  readonly state: Pick<StateFile, 'get'> | null;
   readonly onError: (error: unknown) => void;
   /** Returns milliseconds of a monotonic clock. */
   readonly clock?: () => number;
@@ -821,17 +720,16 @@ interface MirrorOptions {
 
 /** Serves the Mailbox API's read operations from the archive, and refuses writes. Tokens only, no cookies. */
 export class MirrorSurface {
-  readonly #views = new WeakMap<object, MirrorView>();
+  readonly #views = new WeakMap<Catalog, MirrorView>();
   /** Separate threads, so that searches never delay rendering. */
-  readonly #threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
+  readonly #searching: ContentThreads;
+  readonly #rendering: ContentThreads;
   readonly #turns = new TokenTurns();
 
   constructor(private readonly options: MirrorOptions) {
-    const { segments } = options;
-    this.#threads = {
-      searching: new ContentThreads(SEARCHES, SEARCHING_MS, segments),
-      rendering: new ContentThreads(1, RENDERING_MS, segments),
-    };
+    const { segments } = options.archive;
+    this.#searching = new ContentThreads(SEARCHES, SEARCHING_MS, segments);
+    this.#rendering = new ContentThreads(1, RENDERING_MS, segments);
   }
 
   /**
@@ -843,16 +741,17 @@ export class MirrorSurface {
     try {
       return await this.#answer(request, ownOrigin);
     } catch (error) {
-      const refused = refusalOf(error);
       const cause = error instanceof Refusal ? error.cause : error;
       if (cause !== undefined) this.options.onError(cause);
-      return responseOf(envelope(refused));
+      // Like an unreachable upstream.
+      const isDamage = error instanceof MailkeepError && error.family === 'damage';
+      const damaged = 'This part of the archive is damaged';
+      return responseOf(envelope(isDamage ? new Refusal(502, 'ERR_DAMAGED', damaged) : error));
     }
   }
 
   async close(): Promise<void> {
-    const { searching, rendering } = this.#threads;
-    await Promise.all([searching.close(), rendering.close()]);
+    await Promise.all([this.#searching.close(), this.#rendering.close()]);
   }
 
   async #answer(request: Request, ownOrigin: string): Promise<Response> {
@@ -860,12 +759,18 @@ export class MirrorSurface {
     const match = ROUTES.match(request.method, url.pathname);
     if (match.kind !== 'found') throw noRoute(match);
     const { operation } = match.route;
-    if (isForeign(request, ownOrigin))
-      throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
-    const authorize = () => this.#authorize(request.headers.get('authorization'));
+    refuseForeign(request, ownOrigin);
+    const header = request.headers.get('authorization');
+    const authorize = () => requireToken(header, this.options.authorize);
     const token = authorize();
-    const handler = READING[operation.name];
-    if (handler === undefined || !Object.hasOwn(READING, operation.name)) throw readOnly(operation);
+    const handler = Object.hasOwn(READING, operation.name) ? READING[operation.name] : undefined;
+    if (handler === undefined)
+      throw new Refusal(
+        403,
+        'ERR_READ_ONLY',
+        'This is a mirror of the mailboxes: it can be read, and changes nothing',
+        { operation: operation.name },
+      );
     const leave = await this.#turns.enter(token.id);
     let release = () => {};
     const done = () => {
@@ -873,33 +778,29 @@ export class MirrorSurface {
       leave();
     };
     try {
-      const held = this.options.hold();
-      release = held.release;
-      const { archive } = held;
-      const { catalog } = archive;
-      const moment = momentOf(url.searchParams.get('asOf'), (at) => catalog.commitAt(at)?.number);
-      const { dataDir, quotaOf, keyOf, clock = () => performance.now() } = this.options;
+      const { archive, state, clock = () => performance.now() } = this.options;
+      const { reader, release: releaseArchive } = archive.hold(null);
+      release = releaseArchive;
+      const { catalog } = reader;
+      const query = url.searchParams;
+      const moment = momentOf(query.get('asOf'), (at) => catalog.commitAt(at)?.number);
       const reached = catalog.folders
         .mailboxes()
-        .filter((one) => token.mailboxes?.includes(keyOf(one)) ?? true);
+        .filter((one) => token.mailboxes?.includes(mailboxKey(one)) ?? true);
+      const view = this.#views.get(catalog) ?? new MirrorView(reader);
+      this.#views.set(catalog, view);
       const reply = await handler({
-        operation,
-        token,
+        ...{ operation, query, moment, reader, view, clock, dataDir: archive.dataDir },
         params: match.params,
-        query: url.searchParams,
         body: operation.body === null ? undefined : await jsonBody(request),
         mailboxes: mirroredMailboxes(reached),
-        moment,
-        archive,
-        dataDir,
-        view: this.#viewOf(archive),
-        threads: this.#threads,
-        quotaOf,
+        searching: this.#searching,
+        rendering: this.#rendering,
+        quotaOf: (mailbox) => quotaRecord(state?.get('quota', mailboxKey(mailbox))),
         alone: (act) => this.#turns.alone(token.id, act),
-        clock,
         isGone: () => request.signal.aborted,
       });
-      // The request may have waited or searched for a while, and the token may have been revoked meanwhile.
+      // The request may have waited or searched for a while, in which the token may have been revoked.
       authorize();
       return sending(reply, authorize, done);
     } catch (error) {
@@ -907,38 +808,26 @@ export class MirrorSurface {
       throw error;
     }
   }
-
-  #authorize(header: string | null): ApiToken {
-    const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
-    const token = secret === undefined ? undefined : this.options.authorize(secret);
-    if (token !== undefined) return token;
-    throw unauthorized('The token is missing, malformed, expired or revoked');
-  }
-
-  #viewOf(archive: OpenArchive & { readonly key: object }): MirrorView {
-    let view = this.#views.get(archive.key);
-    if (view === undefined) {
-      view = new MirrorView(archive);
-      this.#views.set(archive.key, view);
-    }
-    return view;
-  }
 }
 
-function readOnly({ name }: Operation): Refusal {
-  return new Refusal(
-    403,
-    'ERR_READ_ONLY',
-    'This is a mirror of the mailboxes: it can be read, and changes nothing',
-    { operation: name },
-  );
-}
-
-/** Maps archive damage to a 502, like an unreachable upstream; returns other errors unchanged. */
-function refusalOf(error: unknown): unknown {
-  if (error instanceof MailkeepError && error.family === 'damage')
-    return new Refusal(502, 'ERR_DAMAGED', 'This part of the archive is damaged');
-  return error;
+/** A routed and authorised request with its parsed body. */
+interface MirrorCall {
+  readonly operation: Operation;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: URLSearchParams;
+  readonly body: unknown;
+  readonly mailboxes: readonly MirroredMailbox[];
+  readonly moment: Moment;
+  readonly reader: OpenArchive;
+  readonly view: MirrorView;
+  readonly dataDir: string;
+  readonly searching: ContentThreads;
+  readonly rendering: ContentThreads;
+  readonly quotaOf: (mailbox: KnownMailbox) => QuotaRecord;
+  readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
+  /** Returns milliseconds of a monotonic clock. */
+  readonly clock: () => number;
+  readonly isGone: () => boolean;
 }
 
 function noRoute(match: { readonly kind: string; readonly allowed?: readonly string[] }): Refusal {
@@ -955,30 +844,20 @@ async function jsonBody(request: Request): Promise<unknown> {
   return parseJsonBody(bytes, request.headers.get('content-type') ?? undefined);
 }
 
-/** A routed and authorised request with its parsed body. */
-interface MirrorCall extends Pick<MirrorOptions, 'dataDir' | 'quotaOf'> {
-  readonly operation: Operation;
-  readonly token: ApiToken;
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: URLSearchParams;
-  readonly body: unknown;
-  readonly mailboxes: readonly MirroredMailbox[];
-  readonly moment: Moment;
-  readonly archive: OpenArchive;
-  readonly view: MirrorView;
-  readonly threads: Readonly<Record<'searching' | 'rendering', ContentThreads>>;
-  readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
-  /** Returns milliseconds of a monotonic clock. */
-  readonly clock: () => number;
-  readonly isGone: () => boolean;
+/** Returns a mailbox's quota in wire format, as last reported by the origin; not supported if never reported. */
+function quotaRecord(known: ScopeValue<'quota'> | undefined): QuotaRecord {
+  const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
+    resourceName: name,
+    usage,
+    limit: limit ?? 0,
+    percentage: limit === null || limit === 0 ? 0 : Math.round((usage / limit) * 100),
+  }));
+  const storage = quotas.find(({ resourceName }) => resourceName === 'STORAGE');
+  return {
+    quotas,
+    totalUsage: storage?.usage ?? 0,
+    totalLimit: storage?.limit ?? 0,
+    totalPercentage: storage?.percentage ?? 0,
+    supported: quotas.length > 0,
+  };
 }
-
-/** A reply. A stream is verified only after its last piece. */
-type MirrorReply =
-  | ReadyReply
-  | {
-      readonly kind: 'stream';
-      readonly type: string;
-      readonly length: number;
-      readonly pieces: AsyncIterable<Buffer>;
-    };

@@ -150,6 +150,41 @@ export function accountsFor(
   return mailboxes === null ? accounts(node) : new Map();
 }
 
+/** Caches values of one version of the archive. Beyond `most`, the oldest are dropped. */
+export class VersionCache<K, V> {
+  #version = -1;
+  #size = 0;
+  readonly #values = new Map<K, V>();
+
+  /** @param sizeOf how much a value counts towards `most` */
+  constructor(
+    private readonly most: number,
+    private readonly sizeOf: (value: V) => number = () => 1,
+  ) {}
+
+  /** Returns the value of a key. Another version than before empties the cache. */
+  find(version: number, key: K): V | undefined {
+    if (version !== this.#version) {
+      this.#values.clear();
+      this.#size = 0;
+      this.#version = version;
+    }
+    return this.#values.get(key);
+  }
+
+  /** Adds the value of a key that `find` did not have. */
+  keep(key: K, value: V): V {
+    this.#values.set(key, value);
+    this.#size += this.sizeOf(value);
+    for (const [oldest, old] of this.#values) {
+      if (this.#size <= this.most || oldest === key) break;
+      this.#values.delete(oldest);
+      this.#size -= this.sizeOf(old);
+    }
+    return value;
+  }
+}
+
 export interface ReadingFor {
   readonly spare: SpareReader;
   /** Aborted when the result is no longer needed: reading stops and throws the signal's reason. */

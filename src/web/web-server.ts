@@ -2,8 +2,7 @@ import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { isLoopback, type ListenAddress } from '../core/address.ts';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
-import { type ApiToken, mailboxKey, type ScopeValue, type StateFile } from '../core/state.ts';
-import type { QuotaRecord } from '../service/mailbox-wire.ts';
+import { type ApiToken, mailboxKey, type StateFile } from '../core/state.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { FormTokens } from './access.ts';
 import { ApiTokens } from './api-tokens.ts';
@@ -16,24 +15,6 @@ import { MirrorSurface } from './mirror.ts';
 import type { Behind } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
-
-/** Returns a mailbox's quota in wire format, as last reported by the origin; not supported if never reported. */
-function quotaAsReported(known: ScopeValue<'quota'> | undefined): QuotaRecord {
-  const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
-    resourceName: name,
-    usage,
-    limit: limit ?? 0,
-    percentage: limit === null || limit === 0 ? 0 : Math.round((usage / limit) * 100),
-  }));
-  const storage = quotas.find(({ resourceName }) => resourceName === 'STORAGE');
-  return {
-    quotas,
-    totalUsage: storage?.usage ?? 0,
-    totalLimit: storage?.limit ?? 0,
-    totalPercentage: storage?.percentage ?? 0,
-    supported: quotas.length > 0,
-  };
-}
 
 function mailboxNames({ catalog }: Pick<Reader, 'catalog'>): ReadonlyMap<string, string> {
   return new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address]));
@@ -191,19 +172,7 @@ export function mirrorOf(
   authorize: (secret: string) => ApiToken | undefined,
   { state, onError }: Pick<DoorOptions, 'state' | 'onError'>,
 ): MirrorSurface {
-  return new MirrorSurface({
-    dataDir: archive.dataDir,
-    segments: archive.segments,
-    hold() {
-      const { reader, release } = archive.hold(null);
-      const { catalog } = reader;
-      return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
-    },
-    authorize,
-    keyOf: mailboxKey,
-    quotaOf: (mailbox) => quotaAsReported(state?.get('quota', mailboxKey(mailbox))),
-    onError,
-  });
+  return new MirrorSurface({ archive, authorize, state, onError });
 }
 
 /** Serves the archive to assistants, within the scope of a token. */

@@ -10,7 +10,7 @@ import { factsTest } from '../../src/service/surface.ts';
 import { ContentThreads, TokenTurns } from '../../src/web/content-threads.ts';
 import { MirrorSurface, MirrorView } from '../../src/web/mirror.ts';
 import { ServedArchive } from '../../src/web/served-archive.ts';
-import { matchingSources } from '../../src/web/source-search.ts';
+import { matchingSources } from '../../src/web/source-jobs.ts';
 import { mail } from '../sandbox/client.ts';
 import { TABLE } from '../sandbox/conformance/table.ts';
 import { deliver, type Mirrored, mirrored } from './mirrored.ts';
@@ -67,18 +67,16 @@ function surface(options: SurfaceOptions) {
   });
   const errors: unknown[] = [];
   const mirror = new MirrorSurface({
-    dataDir: both.place.data,
-    hold() {
-      beforeHold();
-      const { reader, release } = archive.hold(null);
-      const catalog = catalogOf(reader.catalog);
-      return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
+    archive: {
+      dataDir: both.place.data,
+      hold() {
+        beforeHold();
+        const { reader, release } = archive.hold(null);
+        return { reader: { ...reader, catalog: catalogOf(reader.catalog) }, release };
+      },
     },
     authorize: (secret) => (isValid() ? tokenOf(secret) : undefined),
-    keyOf: () => 'key',
-    quotaOf: () => {
-      throw new Error('not asked for');
-    },
+    state: null,
     onError: (error) => errors.push(error),
     ...(clock === undefined ? {} : { clock }),
   });
