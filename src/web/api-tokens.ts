@@ -6,17 +6,15 @@ const SCOPE = 'api-token';
 const KEY_SCOPE = 'api-token-key';
 const KEY = 'hmac-sha256';
 /** Minimum time between two records of a token's use, in milliseconds. */
-const NOTED_MS = 60_000;
+const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
-
-type TokenState = Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>;
 
 /**
  * API tokens of an archive. A secret is shown once. Only its HMAC under a key of this archive is stored, so that a
  * stored value cannot be matched elsewhere. Times are milliseconds since the epoch.
  */
 export class ApiTokens {
-  constructor(private readonly state: TokenState) {}
+  constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 
   /** Returns a new token with its secret: 256 random bits. */
   create(
@@ -26,7 +24,7 @@ export class ApiTokens {
     const secret = PREFIX + randomBytes(32).toString('base64url');
     const id = randomBytes(4).toString('hex');
     const token = { id, name, mailboxes, expiresAt, createdAt: now, usedAt: null };
-    this.#put(hashOf(secret, this.#newKey()), token);
+    this.state.set(SCOPE, hashOf(secret, this.#hmacKey()), token);
     return { secret, token };
   }
 
@@ -50,22 +48,16 @@ export class ApiTokens {
   /** Returns the token for a secret, and records its use; undefined if it is expired, revoked or unknown. */
   find(secret: string, now: number): ApiToken | undefined {
     const hmacKey = this.state.get(KEY_SCOPE, KEY);
-    return hmacKey === undefined ? undefined : this.#used(hashOf(secret, hmacKey), now);
-  }
-
-  #used(key: string, now: number): ApiToken | undefined {
+    if (hmacKey === undefined) return undefined;
+    const key = hashOf(secret, hmacKey);
     const token = this.state.get(SCOPE, key);
     if (token === undefined || hasExpired(token, now)) return undefined;
-    if (token.usedAt === null || now - token.usedAt >= NOTED_MS) this.#note(key, now);
+    if (token.usedAt === null || now - token.usedAt >= USE_RECORD_MS) this.#recordUse(key, now);
     return token;
   }
 
-  #put(key: string, token: ApiToken): void {
-    this.state.set(SCOPE, key, token);
-  }
-
   /** Returns the key of this archive, creating it if necessary. */
-  #newKey(): string {
+  #hmacKey(): string {
     return this.state.together(() => {
       const known = this.state.get(KEY_SCOPE, KEY);
       if (known !== undefined) return known;
@@ -79,11 +71,11 @@ export class ApiTokens {
    * A failure to record the last use is ignored: the state may be locked, or its disk full. A token that another
    * process has just revoked must not be written back.
    */
-  #note(key: string, now: number): void {
+  #recordUse(key: string, now: number): void {
     try {
       this.state.together(() => {
         const token = this.state.get(SCOPE, key);
-        if (token !== undefined) this.#put(key, { ...token, usedAt: now });
+        if (token !== undefined) this.state.set(SCOPE, key, { ...token, usedAt: now });
       });
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
