@@ -26,7 +26,7 @@ import { copyStatuses, recalledCopies } from '../verify/copy-facts.ts';
 import { DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
 import type { PlanningContext } from '../verify/purge.ts';
 import { recalledVerification } from '../verify/verification.ts';
-import { storedSessions } from '../web/sessions.ts';
+import { SessionStore } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
 import type { Daemon } from './daemon.ts';
 import { type DaemonLog, noteReceiverEvent } from './daemon-log.ts';
@@ -669,7 +669,7 @@ async function webOf(
   return startWebServer({
     ...web,
     dataDir: writer.dataDir,
-    sessions: storedSessions(writer.state),
+    sessions: new SessionStore(writer.state),
     state: writer.state,
     accounts: () =>
       new Map(

@@ -12,7 +12,7 @@ import {
 /** How long a browser stays signed in, in milliseconds. */
 export const SESSION_MS = 30 * 24 * 3_600_000;
 /** Minimum time between two records of a session's use, in milliseconds. */
-const NOTED_MS = 60_000;
+const USE_RECORD_MS = 60_000;
 const SCOPE = 'web-session';
 /** Maximum characters stored of a user agent. */
 const AGENT_LENGTH = 400;
@@ -22,32 +22,45 @@ export interface Session extends WebSession {
   readonly key: string;
 }
 
-export interface SessionStore {
-  get(key: string): WebSession | undefined;
-  list(): readonly Session[];
+/**
+ * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, stay in memory until a later
+ * change succeeds: browsers can still sign in, and ended sessions stay ended while the server runs.
+ */
+export class SessionStore {
+  /** Undefined for a removed session. */
+  readonly #unwritten = new Map<string, WebSession | undefined>();
+
+  /** @param state null keeps all sessions in memory, for an archive on a read-only medium */
+  constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set'> | null) {}
+
+  get(key: string): WebSession | undefined {
+    return this.#unwritten.has(key) ? this.#unwritten.get(key) : this.state?.get(SCOPE, key);
+  }
+
+  list(): readonly Session[] {
+    const sessions = new Map<string, WebSession | undefined>(
+      this.state?.entries(SCOPE).map(({ key, value }) => [key, value]),
+    );
+    for (const [key, session] of this.#unwritten) sessions.set(key, session);
+    return [...sessions].flatMap(([key, session]) => (session ? { key, ...session } : []));
+  }
+
   /** Undefined removes the session. */
-  set(key: string, session: WebSession | undefined): void;
-}
+  set(key: string, session: WebSession | undefined): void {
+    this.#unwritten.set(key, session);
+    if (this.#write(key)) for (const waiting of this.#unwritten.keys()) this.#write(waiting);
+  }
 
-export function storedSessions(state: Pick<StateFile, 'get' | 'entries' | 'set'>): SessionStore {
-  return {
-    get: (key) => state.get(SCOPE, key),
-    list: () => state.entries(SCOPE).map(({ key, value }) => ({ key, ...value })),
-    set: (key, session) => state.set(SCOPE, key, session),
-  };
-}
-
-/** Returns an in-memory store, for an archive on a read-only medium. It is lost when the server exits. */
-export function sessionsInMemory(): SessionStore {
-  const sessions = new Map<string, WebSession>();
-  return {
-    get: (key) => sessions.get(key),
-    list: () => [...sessions].map(([key, session]) => ({ key, ...session })),
-    set(key, session) {
-      if (session === undefined) sessions.delete(key);
-      else sessions.set(key, session);
-    },
-  };
+  #write(key: string): boolean {
+    if (this.state === null) return false;
+    try {
+      this.state.set(SCOPE, key, this.#unwritten.get(key));
+    } catch (error) {
+      if (!(error instanceof MailkeepError)) throw error;
+      return false;
+    }
+    return this.#unwritten.delete(key);
+  }
 }
 
 /** Sessions of signed-in browsers. Times are milliseconds since the epoch. */
@@ -75,9 +88,8 @@ export class Sessions {
   find(token: string, now: number): Session | undefined {
     const key = keyOf(token);
     const session = this.store.get(key);
-    if (session === undefined) return undefined;
-    if (hasExpired(session.createdAt, now)) return undefined;
-    if (now - session.usedAt >= NOTED_MS) this.#note(key, { ...session, usedAt: now });
+    if (session === undefined || hasExpired(session.createdAt, now)) return undefined;
+    if (now - session.usedAt >= USE_RECORD_MS) this.store.set(key, { ...session, usedAt: now });
     return { key, ...session };
   }
 
@@ -87,6 +99,7 @@ export class Sessions {
     return session !== undefined && !hasExpired(session.createdAt, now);
   }
 
+  /** Returns the valid sessions, last used first. */
   list(now: number): readonly Session[] {
     return this.store
       .list()
@@ -96,15 +109,6 @@ export class Sessions {
 
   end(key: string): void {
     this.store.set(key, undefined);
-  }
-
-  /** A failure to record the last use is ignored: the state may be locked, or its disk full. */
-  #note(key: string, session: WebSession): void {
-    try {
-      this.store.set(key, session);
-    } catch (error) {
-      if (!(error instanceof MailkeepError)) throw error;
-    }
   }
 }
 
@@ -116,50 +120,10 @@ function keyOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
-/**
- * Returns a store that still works if another cannot write, as on a full disk. Changes stay in memory and are written
- * with the next change that succeeds. Browsers can still sign in, and ended sessions stay ended while the server runs.
- */
-export function lastingSessions(store: SessionStore): SessionStore {
-  const unwritten = sessionsInMemory();
-  const ended = new Set<string>();
-  const write = (key: string, session: WebSession | undefined): boolean => {
-    try {
-      store.set(key, session);
-      return true;
-    } catch (error) {
-      if (!(error instanceof MailkeepError)) throw error;
-      return false;
-    }
-  };
-  const catchUp = (): void => {
-    for (const key of ended) if (write(key, undefined)) ended.delete(key);
-    for (const { key, ...session } of unwritten.list())
-      if (write(key, session)) unwritten.set(key, undefined);
-  };
-  return {
-    get: (key) => (ended.has(key) ? undefined : (unwritten.get(key) ?? store.get(key))),
-    list() {
-      const waiting = unwritten.list();
-      const hidden = new Set([...ended, ...waiting.map(({ key }) => key)]);
-      return [...store.list().filter(({ key }) => !hidden.has(key)), ...waiting];
-    },
-    set(key, session) {
-      const isWritten = write(key, session);
-      unwritten.set(key, isWritten ? undefined : session);
-      if (isWritten) {
-        ended.delete(key);
-        catchUp();
-      } else if (session === undefined) ended.add(key);
-    },
-  };
-}
-
 /** 32 letters and digits, without those that look alike (0 and O, 1 and I). */
 const ALPHABET = '23456789ABCDEFGHJKLMNPQRSTUVWXYZ';
 /** Five bits each: 60 in total. */
 const LENGTH = 12;
-const GROUP = 4;
 const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 
 /** Lifetime of a code, in milliseconds. */
@@ -168,16 +132,15 @@ const MAX_WRONG = 5;
 /** Maximum codes open at a time; a new one invalidates the oldest. */
 const MAX_OPEN = 16;
 
-interface OpenCode {
-  readonly hash: Buffer;
-  readonly until: number;
-  readonly mailboxes: readonly string[] | null;
-  wrong: number;
-}
-
 /** What a code grants: the mailboxes that its session may read, or null for all. */
 interface Grant {
   readonly mailboxes: readonly string[] | null;
+}
+
+interface OpenCode extends Grant {
+  readonly hash: Buffer;
+  readonly until: number;
+  wrong: number;
 }
 
 /**
@@ -196,7 +159,7 @@ export class SignInCodes {
     const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
     const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
     this.#open = [...this.#usable(now), code].slice(-MAX_OPEN);
-    return grouped(letters);
+    return letters.replaceAll(/.{4}(?=.)/g, '$&-');
   }
 
   /** Returns what a typed code grants, and invalidates the code; null for a wrong, used or expired code. */
@@ -220,42 +183,23 @@ export class SignInCodes {
   }
 }
 
-function grouped(letters: string): string {
-  const groups: string[] = [];
-  for (let at = 0; at < letters.length; at += GROUP) groups.push(letters.slice(at, at + GROUP));
-  return groups.join('-');
-}
-
 function hashOf(letters: string): Buffer {
   return createHash('sha256').update(letters).digest();
 }
 
-interface OpenedSessions {
-  readonly store: SessionStore;
-  /** API tokens, and the origin's reports on mailboxes; null without a state. */
-  readonly state: StateFile | null;
-  /** False if the archive's state is not writable: then a restart signs everyone out. */
-  readonly areKept: boolean;
-  close(): void;
-}
-
 /** Opens the sessions of an archive: in its state, or in memory if the state is not writable. */
-export function openSessions(dataDir: string): OpenedSessions {
-  const state = writableState(dataDir);
-  return state === undefined
-    ? withoutWriting(dataDir)
-    : {
-        store: lastingSessions(storedSessions(state)),
-        state,
-        areKept: true,
-        close: () => state.close(),
-      };
-}
-
-/** Tokens made before the archive became read-only still work. */
-function withoutWriting(dataDir: string): OpenedSessions {
-  const state = readState(dataDir) ?? null;
-  return { store: sessionsInMemory(), state, areKept: false, close: () => state?.close() };
+export function openSessions(dataDir: string) {
+  const writable = writableState(dataDir) ?? null;
+  // Tokens made before the archive became read-only still work.
+  const state = writable ?? readState(dataDir) ?? null;
+  return {
+    store: new SessionStore(writable),
+    /** API tokens, and the origin's reports on mailboxes; null without a state. */
+    state,
+    /** False if the state is not writable: then a restart signs everyone out. */
+    areKept: writable !== null,
+    close: () => state?.close(),
+  };
 }
 
 /**

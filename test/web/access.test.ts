@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { CODE_MS, SESSION_MS, sessionsInMemory } from '../../src/web/sessions.ts';
+import { CODE_MS, SESSION_MS, SessionStore } from '../../src/web/sessions.ts';
 import { startWebServer } from '../../src/web/web-server.ts';
 import { archiveOf, cookiesOf, letter, Served, tokenIn } from './served.ts';
 
@@ -343,7 +343,7 @@ test('other machines reach it only through an address with HTTPS', async () => {
   const options = {
     dataDir: data,
     publicUrl: null,
-    sessions: sessionsInMemory(),
+    sessions: new SessionStore(null),
     accounts: () => new Map<string, string>(),
     look: async () => false,
     hasDaemon: async () => false,

@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Reader } from '../../src/catalog/open-reader.ts';
 import { EventStreams } from '../../src/web/event-streams.ts';
-import { Sessions, sessionsInMemory } from '../../src/web/sessions.ts';
+import { SessionStore, Sessions } from '../../src/web/sessions.ts';
 import { archiveOf, letter, NOW, Served } from './served.ts';
 
 let data: string;
@@ -20,7 +20,7 @@ class Streams {
   now = NOW;
   readonly errors: unknown[] = [];
   failure: Error | undefined;
-  readonly sessions = new Sessions(sessionsInMemory());
+  readonly sessions = new Sessions(new SessionStore(null));
   readonly streams = new EventStreams({
     archive: {
       hold: (mailboxes) => {

@@ -1,20 +1,23 @@
 import { expect, test } from 'vitest';
 import { catalogError } from '../../src/core/error-tables.ts';
-import { lastingSessions, type SessionStore, sessionsInMemory } from '../../src/web/sessions.ts';
+import type { StateFile, WebSession } from '../../src/core/state.ts';
+import { SessionStore } from '../../src/web/sessions.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 /** A store on a disk that may be full. */
 function onDisk() {
-  const written = sessionsInMemory();
+  const written = new Map<string, WebSession>();
   const disk = { isFull: false };
-  const store: SessionStore = {
-    ...written,
-    set(key, session) {
+  const state = {
+    get: (_: string, key: string) => written.get(key),
+    entries: () => [...written].map(([key, value]) => ({ key, value })),
+    set(_: string, key: string, session: WebSession | undefined) {
       if (disk.isFull) throw catalogError('catalog-io', { file: 'state.sqlite', reason: 'ENOSPC' });
-      written.set(key, session);
+      if (session === undefined) written.delete(key);
+      else written.set(key, session);
     },
   };
-  return { disk, written, store: lastingSessions(store) };
+  return { disk, written, store: new SessionStore(state as Pick<StateFile, keyof typeof state>) };
 }
 
 const session = { createdAt: 1, usedAt: 1, mailboxes: null, agent: 'a browser' };
@@ -28,15 +31,10 @@ test('what cannot be written is kept until it can be', () => {
   expect(store.get('during')).toEqual(session);
   expect(store.get('before')).toBeUndefined();
   expect(store.list().map(({ key }) => key)).toEqual(['during']);
-  expect(written.list().map(({ key }) => key)).toEqual(['before']);
+  expect([...written.keys()]).toEqual(['before']);
   disk.isFull = false;
   store.set('after', session);
-  expect(
-    written
-      .list()
-      .map(({ key }) => key)
-      .sort(),
-  ).toEqual(['after', 'during']);
+  expect([...written.keys()].sort()).toEqual(['after', 'during']);
   expect(
     store
       .list()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { expect, vi } from 'vitest';
-import { type SessionStore, sessionsInMemory } from '../../src/web/sessions.ts';
+import { SessionStore } from '../../src/web/sessions.ts';
 import { startWebServer, type WebServer, type WebServerOptions } from '../../src/web/web-server.ts';
 import { mailkeep } from '../cli/child.ts';
 
@@ -64,7 +64,7 @@ export interface Asked {
 export class Served {
   now = NOW;
   readonly errors: unknown[] = [];
-  store: SessionStore = sessionsInMemory();
+  store = new SessionStore(null);
   dataDir = '';
   #web: WebServer | undefined;
 
