@@ -1,6 +1,5 @@
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { shortMonth, two } from '../core/text.ts';
-import { docidAt } from '../mail/docid.ts';
 
 export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'damaged';
 
@@ -70,15 +69,8 @@ export function lastHours(count: number, now: number, zone: string | undefined):
   return { unit: 'hour', list };
 }
 
-export function docidBounds({ list }: Periods): number[] {
-  return boundsOf(list).map(docidAt);
-}
-
-export function timeBounds({ list }: Periods): number[] {
-  return boundsOf(list);
-}
-
-function boundsOf(list: readonly Period[]): number[] {
+/** Returns the start of each period, and the end of the last. */
+export function boundsOf({ list }: Periods): number[] {
   const last = list.at(-1);
   return last === undefined ? [] : [...list.map(({ from }) => from), last.to];
 }

@@ -2,14 +2,14 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { logFolder, parseSegmentName } from '../archive/format.ts';
 import type { Years } from '../catalog/breakdowns.ts';
-import type { Catalog } from '../catalog/catalog.ts';
-import type { ChartQueries, Quarters, TypeBytes } from '../catalog/charts.ts';
+import type { Quarters, TypeBytes } from '../catalog/charts.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { bytesIn, bytesOf } from '../catalog/disk-samples.ts';
+import type { KnownMailbox } from '../catalog/folders.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import type { ChartFilter, Received } from '../catalog/sums.ts';
 import { mailboxKey, placeKey, readState, type StateFile } from '../core/state.ts';
-import { requestsOf } from '../core/state-runs.ts';
+import { requestsOf, utcDayBefore } from '../core/state-runs.ts';
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
 import { isImported } from '../mail/identity.ts';
 import { type FolderProof, folderProofs } from '../verify/archive-status.ts';
@@ -17,8 +17,8 @@ import { knownDamageOfLog, recalledVerification } from '../verify/verification.t
 import {
   asOfTerm,
   type BrickState,
+  boundsOf,
   dateTerm,
-  docidBounds,
   lastHours,
   observedTerm,
   type Period,
@@ -27,7 +27,6 @@ import {
   RANGES,
   type Range,
   type StoredBytes,
-  timeBounds,
 } from './dashboard-data.ts';
 import { closingOf, type FolderSums } from './issues.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
@@ -41,43 +40,130 @@ import { understandQuery } from './understood-query.ts';
 const MAX_SERIES = 4;
 /** Maximum rows of a bar list; the others are combined. */
 const MAX_ROWS = 7;
+const MAX_PEOPLE = 8;
+const MAX_ENTRIES = 8;
+/** Hours of requests to show unless a range was chosen. */
+const HOURS = 48;
+/** Maximum folders whose proofs are shown: the least recently compared. */
+const MAX_PROOFS = 2_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Maximum age of a recent verification: a day, plus the time that it takes. */
+const RECENT_MS = 26 * HOUR_MS;
 
-/** A mailbox of a dashboard, by address: several hosts may have the same one. */
-interface ShownMailbox {
-  readonly address: string;
-  readonly ids: ReadonlySet<number>;
-  readonly term: string;
+/** The part of the archive that a dashboard shows, and how to limit queries to it. */
+interface DashboardView {
+  /** Null: each chart shows a suitable range. */
+  readonly range: Range | null;
+  /** IANA name; undefined for this machine's zone. */
+  readonly zone: string | undefined;
+  readonly filter: ChartFilter;
+  /** Returns a query for the shown part of the archive, limited by more terms. */
+  readonly narrow: (...terms: readonly string[]) => string;
+  /** The closing sum of everything that the reader may see. */
+  readonly whole: FolderSums;
 }
 
-type Narrow = (...terms: readonly string[]) => string;
-
-function ofReceived(
-  charts: ChartQueries,
-  filter: ChartFilter,
-  periods: Periods,
-  mailboxes: readonly ShownMailbox[],
-  narrow: Narrow,
+/** Returns the numbers of a dashboard. Times are milliseconds since the epoch; a query finds what its number counts. */
+export function dashboardData(
+  archive: ServedReader,
+  state: StateFile | undefined,
+  view: DashboardView,
+  now: number,
 ) {
-  const received = charts.received(filter, docidBounds(periods));
-  const totals = received.all(() => true);
+  const { catalog } = archive;
+  const { filter, range, zone } = view;
+  return catalog.snapshot(() => {
+    const oldest = timeOf(catalog.charts.oldest(filter)) ?? now;
+    const mailboxes = catalog.folders
+      .mailboxes()
+      .filter(
+        ({ id }) => (filter.scope?.mailboxes.includes(id) ?? true) && (filter.fits?.([id]) ?? true),
+      );
+    const keys = new Set(mailboxes.map(mailboxKey));
+    const boxes = shownMailboxes(mailboxes);
+    const periods = periodsOf(range ?? 'all', now, oldest, zone);
+    const { kept, gigabytes, storage } = receivedMail(archive, view, periods, boxes);
+    const compared = folderProofs(catalog, state).filter((folder) => keys.has(mailboxKey(folder)));
+    const isWhole = filter.scope === null && filter.fits === null;
+    const requests =
+      range === null
+        ? lastHours(HOURS, now, zone)
+        : periodsOf(range, now, firstCommit(archive, now), zone);
+    return {
+      closing: closing(archive, view, compared, keys, kept.ended),
+      kept,
+      gigabytes: {
+        ...gigabytes,
+        // One sample per day. Disk use covers all mailboxes, so a limited view has none.
+        disk: isWhole ? diskSamples(state, periods) : [],
+        diskNow: isWhole ? diskBytes(archive) : null,
+      },
+      changes: changes(archive, view, now),
+      proofs: proofs(compared, boxes.length > 1, view),
+      requests: requestsIn(filter.scope === null ? state : undefined, requests),
+      verification:
+        filter.scope === null
+          ? verifiedSegments(state, archive, now)
+          : { bricks: [], fullAt: null, findings: 0 },
+      storage: { ...storage, types: types(archive, view) },
+      correspondents: correspondents(archive, view, now),
+      rhythm: rhythm(archive, view, now, oldest),
+      quarantine: quarantinedNow(state, archive, keys),
+    };
+  });
+}
+
+export type DashboardData = ReturnType<typeof dashboardData>;
+
+/** Returns mailboxes by address, since several hosts may have the same one. */
+function shownMailboxes(mailboxes: readonly KnownMailbox[]) {
+  const byAddress = Map.groupBy(mailboxes, ({ address }) => address.toLowerCase());
+  return [...byAddress.values()].map((same) => {
+    const ids = new Set(same.map(({ id }) => id));
+    const has = (set: { mailboxes: readonly number[] }) => set.mailboxes.some((id) => ids.has(id));
+    return { address: same[0]?.address ?? '', has, term: mailboxText(same) };
+  });
+}
+
+function receivedMail(
+  { catalog: { charts } }: ServedReader,
+  { filter, narrow }: DashboardView,
+  periods: Periods,
+  mailboxes: ReturnType<typeof shownMailboxes>,
+) {
+  const received = charts.received(filter, boundsOf(periods).map(docidAt));
+  const all = received.all(() => true);
   const sorted = mailboxes
-    .map((mailbox) => ({ mailbox, sums: received.all(inBox(mailbox.ids)) }))
+    .map((mailbox) => ({ ...mailbox, sums: received.all(mailbox.has) }))
     .filter(({ sums }) => sums.messages > 0)
     .sort((a, b) => b.sums.messages - a.sums.messages);
-  const hasOthers = sorted.length > MAX_SERIES;
-  const shown = sorted.slice(0, MAX_SERIES).map(({ mailbox }) => mailbox);
-  const series = seriesOf(received, shown, hasOthers, narrow);
+  const shown = sorted.slice(0, MAX_SERIES);
+  const series = shown.map(({ address, has, term }) =>
+    oneSeries(received, address, (set) => !set.deleted && has(set), narrow(term, '-is:deleted')),
+  );
+  if (sorted.length > MAX_SERIES)
+    series.push(
+      oneSeries(
+        received,
+        'other mailboxes',
+        (set) => !set.deleted && !shown.some(({ has }) => has(set)),
+        narrow(...shown.map(({ term }) => `-${term}`), '-is:deleted'),
+      ),
+    );
   const counted = series.reduce((sum, one) => sum + one.count, 0);
-  const sums = received.of(() => true);
   let bytes = received.before(() => true).bytes;
-  const mail = sums.map((one) => {
-    bytes += one.bytes;
-    return bytes;
-  });
+  const mail = received
+    .of(() => true)
+    .map((one) => {
+      bytes += one.bytes;
+      return bytes;
+    });
   const seriesAt = (address: string): number => {
     const at = shown.findIndex((one) => one.address.toLowerCase() === address.toLowerCase());
     return at < 0 ? MAX_SERIES : at;
   };
+  const folders = charts.folders(filter, received) ?? [];
   return {
     kept: {
       unit: periods.unit,
@@ -85,71 +171,43 @@ function ofReceived(
       mailboxes: series,
       ended: oneSeries(received, 'deleted', ({ deleted }) => deleted, narrow('is:deleted')),
       total: oneSeries(received, 'all', () => true, narrow()),
-      shared: Math.max(0, counted - (totals.messages - totals.deleted)),
+      shared: Math.max(0, counted - (all.messages - all.deleted)),
     },
-    gigabytes: { periods: periods.list, mail, mailNow: totals.bytes },
+    gigabytes: { periods: periods.list, mail, mailNow: all.bytes },
     storage: {
-      mailboxes: gathered(
+      mailboxes: combineRest(
         sorted
           .toSorted((a, b) => b.sums.bytes - a.sums.bytes)
-          .map(({ mailbox, sums: own }) => ({
-            name: mailbox.address,
-            series: seriesAt(mailbox.address),
-            bytes: own.bytes,
-            messages: own.messages,
-            query: narrow(mailbox.term),
+          .map(({ address, term, sums }) => ({
+            name: address,
+            series: seriesAt(address),
+            bytes: sums.bytes,
+            messages: sums.messages,
+            query: narrow(term),
           })),
       ),
-      folders: gathered(
-        (charts.folders(filter, received) ?? []).map((folder) => ({
-          name:
-            mailboxes.length > 1 ? `${shortName(folder.address)} / ${folder.path}` : folder.path,
-          series: seriesAt(folder.address),
-          bytes: folder.bytes,
-          messages: folder.messages,
-          query: folder.query === null ? null : narrow(folder.query),
+      folders: combineRest(
+        folders.map(({ address, path: name, bytes: size, messages, query }) => ({
+          name: mailboxes.length > 1 ? `${shortName(address)} / ${name}` : name,
+          series: seriesAt(address),
+          bytes: size,
+          messages,
+          query: query === null ? null : narrow(query),
         })),
       ),
     },
   };
 }
 
-function inBox(ids: ReadonlySet<number>) {
-  return ({ mailboxes }: { mailboxes: readonly number[] }): boolean =>
-    mailboxes.some((id) => ids.has(id));
-}
-
-type Fits = Parameters<Received['all']>[0];
 export type Series = ReturnType<typeof oneSeries>;
 
-function seriesOf(
-  received: Received,
-  shown: readonly ShownMailbox[],
-  hasOthers: boolean,
-  narrow: Narrow,
-): Series[] {
-  const series = shown.map(({ address, ids, term }) =>
-    oneSeries(
-      received,
-      address,
-      (set) => !set.deleted && inBox(ids)(set),
-      narrow(term, '-is:deleted'),
-    ),
-  );
-  if (!hasOthers) return series;
-  const known = new Set(shown.flatMap(({ ids }) => [...ids]));
-  const none = shown.map(({ term }) => `-${term}`);
-  const others = oneSeries(
-    received,
-    'other mailboxes',
-    (set) => !set.deleted && !inBox(known)(set),
-    narrow(...none, '-is:deleted'),
-  );
-  return [...series, others];
-}
-
 /** Returns messages by period. The query of a series with the term of a period finds exactly as many. */
-function oneSeries(received: Received, name: string, fits: Fits, query: string) {
+function oneSeries(
+  received: Received,
+  name: string,
+  fits: Parameters<Received['all']>[0],
+  query: string,
+) {
   return {
     name,
     query,
@@ -161,17 +219,12 @@ function oneSeries(received: Received, name: string, fits: Fits, query: string) 
 }
 
 /** Returns the first rows, and the rest combined into one. */
-function gathered(rows: readonly StoredBytes[]): StoredBytes[] {
+function combineRest(rows: readonly StoredBytes[]): StoredBytes[] {
   if (rows.length <= MAX_ROWS) return [...rows];
   const rest = rows.slice(MAX_ROWS - 1);
   const bytes = rest.reduce((sum, row) => sum + row.bytes, 0);
-  const others = {
-    name: `${rest.length} others`,
-    series: null,
-    bytes,
-    messages: null,
-    query: null,
-  };
+  const name = `${rest.length} others`;
+  const others = { name, series: null, bytes, messages: null, query: null };
   return [...rows.slice(0, MAX_ROWS - 1), others];
 }
 
@@ -179,14 +232,7 @@ function shortName(address: string): string {
   return address.split('@', 1)[0] ?? address;
 }
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-
-/**
- * Returns messages received per hour of the week, in local time of a zone: seven days from Monday, 24 hours each.
- *
- * @param zone IANA name; absent: this machine's
- */
+/** Returns messages received per hour of the week in a zone: seven days from Monday, 24 hours each. */
 function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefined): number[][] {
   const week = Array.from({ length: 7 }, () => new Array<number>(24).fill(0));
   const offsetAt = offsets(zone);
@@ -223,20 +269,16 @@ function offsets(zone: string | undefined): (time: number) => number {
   };
 }
 
-/** Maximum age of a recent verification: a day, plus the time that it takes. */
-const RECENT_MS = 26 * HOUR_MS;
-const MAX_ENTRIES = 8;
-
-function diskSamples(
-  state: StateFile | undefined,
-  { list }: Periods,
-): { readonly at: number; readonly bytes: number }[] {
+function diskSamples(state: StateFile | undefined, { list }: Periods) {
   const from = list[0]?.from ?? 0;
-  const samples = (state?.entries('disk-sample') ?? []).map(({ value }) => ({
-    at: value.at,
-    bytes: value.log + value.catalog,
-  }));
-  return samples.filter(({ at }) => at >= from).sort((a, b) => a.at - b.at);
+  return (state?.entries('disk-sample') ?? [])
+    .map(({ value: { at, log, catalog } }) => ({ at, bytes: log + catalog }))
+    .filter(({ at }) => at >= from)
+    .sort((a, b) => a.at - b.at);
+}
+
+function diskBytes({ dataDir }: ServedReader): number {
+  return bytesIn(logFolder(dataDir)) + bytesOf(catalogFile(dataDir));
 }
 
 function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
@@ -245,31 +287,33 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
     ...value,
   }));
   const counts = list.map(() => ({ requests: 0, refused: 0, failed: 0 }));
-  const gates = new Map<
+  const byGate = new Map<
     string,
-    { requests: number; refused: number; day: string; perMinute: number }
+    { gate: string; requests: number; refused: number; day: string; perMinute: number }
   >();
   for (const { day, gate, hours, perMinute } of days) {
     const start = Date.parse(`${day}T00:00:00Z`);
-    const known = gates.get(gate) ?? { requests: 0, refused: 0, day, perMinute };
+    const known = byGate.get(gate) ?? { gate, requests: 0, refused: 0, day, perMinute };
     if (day >= known.day) Object.assign(known, { day, perMinute });
-    gates.set(gate, known);
+    byGate.set(gate, known);
     for (const { hour, status, requests } of hours) {
-      const at = periodAt(list, start + hour * HOUR_MS);
-      const period = counts[at];
+      const time = start + hour * HOUR_MS;
+      const period = counts[list.findLastIndex(({ from, to }) => from <= time && time < to)];
       if (period === undefined) continue;
       period.requests += requests;
-      if (status === 429) period.refused += requests;
-      else if (status === 0 || status >= 400) period.failed += requests;
       known.requests += requests;
-      if (status === 429) known.refused += requests;
+      if (status === 429) {
+        period.refused += requests;
+        known.refused += requests;
+      } else if (status === 0 || status >= 400) period.failed += requests;
     }
   }
+  const gates = [...byGate.values()];
   const first = days.reduce((least, { day }) => (day < least ? day : least), '9999');
   const since = days.length === 0 ? null : Date.parse(`${first}T00:00:00Z`);
-  const latest = [...gates.values()].reduce((day, gate) => (gate.day > day ? gate.day : day), '');
+  const latest = gates.reduce((last, { day }) => (day > last ? day : last), '');
   // Gates of removed accounts have no current budget.
-  const budgets = [...gates.values()].filter(({ day }) => day >= dayBefore(latest));
+  const budgets = gates.filter(({ day }) => day >= utcDayBefore(Date.parse(latest), 1));
   return {
     unit,
     /** Start of the first day on record; null for none. */
@@ -283,32 +327,16 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
       // Null without a record. `refused`: rate limit (429). `failed`: any other failure.
       return { ...period, requests: isKnown ? requests : null, refused, failed };
     }),
-    gates: [...gates]
-      .map(([gate, { requests, refused }]) => ({ gate, requests, refused }))
+    gates: gates
+      .map(({ gate, requests, refused }) => ({ gate, requests, refused }))
       .filter(({ requests }) => requests > 0)
       .sort((a, b) => b.requests - a.requests),
   };
 }
 
-function dayBefore(day: string): string {
-  const ms = Date.parse(`${day}T00:00:00Z`);
-  return Number.isNaN(ms) ? '' : new Date(ms - 24 * HOUR_MS).toISOString().slice(0, 10);
-}
-
-function periodAt(list: readonly Period[], time: number): number {
-  let [from, to] = [0, list.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if ((list[middle]?.from ?? 0) <= time) from = middle + 1;
-    else to = middle;
-  }
-  const at = from - 1;
-  return time < (list[at]?.to ?? 0) ? at : -1;
-}
-
 function verifiedSegments(
   state: StateFile | undefined,
-  { catalog, dataDir }: { catalog: Catalog; dataDir: string },
+  { catalog, dataDir }: ServedReader,
   now: number,
 ) {
   const folder = logFolder(dataDir);
@@ -327,7 +355,7 @@ function verifiedSegments(
     ...damage.messages.flatMap((id) => catalog.locator.message(id)?.segment ?? []),
   ]);
   const segments = [...files].sort(([a], [b]) => a - b);
-  const hot = segments.at(-1)?.[0];
+  const open = segments.at(-1)?.[0];
   const bricks = segments.map(([segment, bytes]) => {
     const checkup = checkups.get(segment);
     const isWhole = checkup !== undefined && checkup.covered > 0 && checkup.covered >= checkup.end;
@@ -337,7 +365,7 @@ function verifiedSegments(
 
     function stateOf(): BrickState {
       if (damaged.has(segment)) return 'damaged';
-      if (segment === hot) return 'open';
+      if (segment === open) return 'open';
       if (at !== null) return now - at < RECENT_MS ? 'recent' : 'earlier';
       return checkup === undefined ? 'never' : 'partly';
     }
@@ -348,40 +376,20 @@ function verifiedSegments(
 
 function quarantinedNow(
   state: StateFile | undefined,
-  { quarantine }: Pick<Catalog, 'quarantine'>,
-  isShown: (host: string, mailbox: string) => boolean,
+  { catalog }: ServedReader,
+  keys: ReadonlySet<string>,
 ) {
-  const open = quarantine.open().filter(({ host, mailbox }) => isShown(host, mailbox));
+  const open = catalog.quarantine.open().filter((entry) => keys.has(mailboxKey(entry)));
   const entries = open
     .toSorted((a, b) => b.since - a.since || a.uid - b.uid)
     .slice(0, MAX_ENTRIES)
-    .map((entry) => ({
-      since: entry.since,
-      address: entry.address,
-      folder: entry.folder,
-      uid: entry.uid,
-      reason: entry.reason,
-      detail: entry.detail,
-      tries: state?.get('quarantine-tries', placeKey(entry))?.tries ?? 0,
-    }));
+    .map((entry) => {
+      const { since, address, folder, uid, reason, detail } = entry;
+      const tries = state?.get('quarantine-tries', placeKey(entry))?.tries ?? 0;
+      return { since, address, folder, uid, reason, detail, tries };
+    });
   return { count: open.length, entries };
 }
-
-interface Group {
-  readonly name: string;
-  readonly has: (type: string) => boolean;
-  /** Term that finds messages with such attachments; null if no filter covers the group. */
-  readonly term: string | null;
-}
-
-const begins =
-  (...prefixes: readonly string[]) =>
-  (type: string): boolean =>
-    prefixes.some((prefix) => type === prefix || type.startsWith(`${prefix}/`));
-const is =
-  (...types: readonly string[]) =>
-  (type: string): boolean =>
-    types.includes(type);
 
 const OFFICE = [
   'application/msword',
@@ -407,146 +415,57 @@ const PACKED = [
   'application/zip',
 ];
 
-const GROUPS: readonly Group[] = [
-  { name: 'PDF', has: is('application/pdf'), term: 'mime:application/pdf' },
-  { name: 'Pictures', has: begins('image'), term: 'mime:image' },
-  { name: 'Office documents', has: is(...OFFICE), term: anyOf(OFFICE) },
-  { name: 'Packed files', has: is(...PACKED), term: anyOf(PACKED) },
-  { name: 'Sound and video', has: begins('audio', 'video'), term: '(mime:audio OR mime:video)' },
-  { name: 'Text', has: begins('text'), term: 'mime:text has:attachment' },
-  { name: 'Messages', has: begins('message'), term: 'mime:message has:attachment' },
+/** Groups of attachments: types, or all subtypes of a type, and a term that finds them if their types are not enough. */
+const GROUPS: readonly (readonly [name: string, types: readonly string[], term?: string])[] = [
+  ['PDF', ['application/pdf']],
+  ['Pictures', ['image']],
+  ['Office documents', OFFICE],
+  ['Packed files', PACKED],
+  ['Sound and video', ['audio', 'video']],
+  ['Text', ['text'], 'mime:text has:attachment'],
+  ['Messages', ['message'], 'mime:message has:attachment'],
 ];
 
-function anyOf(types: readonly string[]): string {
-  return `(${types.map((type) => `mime:${type}`).join(' OR ')})`;
-}
-
-/** Returns the bytes of attachments by group of types, largest first. */
-function typeGroups(
-  types: readonly TypeBytes[],
-): { readonly name: string; readonly bytes: number; readonly term: string | null }[] {
-  const bytes = new Map<Group, number>();
-  const other: Group = { name: 'Other', has: () => true, term: null };
-  for (const { type, bytes: size } of types) {
-    const group = GROUPS.find(({ has }) => has(type)) ?? other;
-    bytes.set(group, (bytes.get(group) ?? 0) + size);
+/** Returns the bytes of attachments by group of types, largest first. The term of other types is null. */
+function typeGroups(counted: readonly TypeBytes[]) {
+  const bytes = new Map<string, number>();
+  for (const { type, bytes: size } of counted) {
+    const [major] = type.split('/', 1);
+    const [name] = GROUPS.find(([, own]) => own.includes(type) || own.includes(major ?? '')) ?? [
+      'Other',
+    ];
+    bytes.set(name, (bytes.get(name) ?? 0) + size);
   }
   return [...bytes]
-    .map(([{ name, term }, size]) => ({ name, term, bytes: size }))
-    .filter((group) => group.bytes > 0)
+    .filter(([, size]) => size > 0)
+    .map(([name, size]) => {
+      const [, types = [], term = anyOf(types)] = GROUPS.find(([known]) => known === name) ?? [];
+      return { name, bytes: size, term };
+    })
     .sort((a, b) => b.bytes - a.bytes);
 }
 
-const MAX_PEOPLE = 8;
-const HOURS = 48;
-/** Maximum folders whose proofs are shown: the least recently compared. */
-const MAX_PROOFS = 2_000;
-
-type Archive = ServedReader;
-
-/** The part of the archive that a dashboard shows, and how to limit queries to it. */
-interface DashboardView {
-  /** Null: each chart shows a suitable range. */
-  readonly range: Range | null;
-  /** IANA name; null for this machine's zone. */
-  readonly zone: string | null;
-  readonly filter: ChartFilter;
-  readonly narrow: Narrow;
-  /** The closing sum of everything that the reader may see. */
-  readonly whole: FolderSums;
-}
-
-export function dashboardData(
-  archive: Archive,
-  state: StateFile | undefined,
-  view: DashboardView,
-  now: number,
-): DashboardData {
-  return archive.catalog.snapshot(() => made(archive, state, view, now));
-}
-
-/** The numbers of a dashboard. Times are milliseconds since the epoch; each query finds what its number counts. */
-export type DashboardData = ReturnType<typeof made>;
-
-function made(archive: Archive, state: StateFile | undefined, view: DashboardView, now: number) {
-  const { catalog } = archive;
-  const { filter, narrow, range } = view;
-  const zone = view.zone ?? undefined;
-  const oldest = timeOf(catalog.charts.oldest(filter)) ?? now;
-  const { boxes, numbers } = shownMailboxes(archive, filter);
-  const periods = periodsOf(range ?? 'all', now, oldest, zone);
-  const received = ofReceived(catalog.charts, filter, periods, boxes, narrow);
-  const compared = folderProofs(catalog, state).filter((folder) => numbers.has(mailboxKey(folder)));
-  const isWhole = filter.scope === null && filter.fits === null;
-  const { kept, gigabytes, storage } = received;
-  const requests =
-    range === null
-      ? lastHours(HOURS, now, zone)
-      : periodsOf(range, now, firstCommit(archive, now), zone);
-  return {
-    closing: closing(archive, view, compared, numbers, kept.ended),
-    kept,
-    gigabytes: {
-      ...gigabytes,
-      // One sample per day. Disk use covers all mailboxes, so a limited view has none.
-      disk: isWhole ? diskSamples(state, periods) : [],
-      diskNow: isWhole ? diskBytes(archive) : null,
-    },
-    changes: changes(archive, view, now),
-    proofs: proofs(compared, boxes.length > 1, narrow),
-    requests: requestsIn(filter.scope === null ? state : undefined, requests),
-    verification:
-      filter.scope === null
-        ? verifiedSegments(state, archive, now)
-        : { bricks: [], fullAt: null, findings: 0 },
-    storage: { ...storage, types: types(archive, view) },
-    correspondents: correspondents(archive, view, now),
-    rhythm: rhythm(archive, view, now, oldest),
-    quarantine: quarantinedNow(state, catalog, (host, mailbox) =>
-      numbers.has(mailboxKey({ host, mailbox })),
-    ),
-  };
-}
-
-/** Returns the mailboxes of a view by address, and the keys of all of them. */
-function shownMailboxes(
-  { catalog }: Archive,
-  { scope, fits }: ChartFilter,
-): { readonly boxes: readonly ShownMailbox[]; readonly numbers: ReadonlySet<string> } {
-  const known = catalog.folders
-    .mailboxes()
-    .filter(({ id }) => (scope?.mailboxes.includes(id) ?? true) && (fits?.([id]) ?? true));
-  const byAddress = Map.groupBy(known, ({ address }) => address.toLowerCase());
-  return {
-    boxes: [...byAddress.values()].map((same) => ({
-      address: same[0]?.address ?? '',
-      ids: new Set(same.map(({ id }) => id)),
-      term: mailboxText(same),
-    })),
-    numbers: new Set(known.map(mailboxKey)),
-  };
-}
-
-function diskBytes({ dataDir }: Archive): number {
-  return bytesIn(logFolder(dataDir)) + bytesOf(catalogFile(dataDir));
+function anyOf(types: readonly string[]): string | null {
+  const terms = types.map((type) => `mime:${type}`);
+  return terms.length > 1 ? `(${terms.join(' OR ')})` : (terms[0] ?? null);
 }
 
 function closing(
-  { catalog }: Archive,
+  { catalog }: ServedReader,
   { filter, whole }: DashboardView,
   folders: readonly FolderProof[],
-  numbers: ReadonlySet<string>,
+  keys: ReadonlySet<string>,
   ended: { readonly count: number; readonly query: string },
 ) {
   const sum =
-    filter.fits === null ? whole : closingOf(catalog, (folder) => numbers.has(mailboxKey(folder)));
+    filter.fits === null ? whole : closingOf(catalog, (folder) => keys.has(mailboxKey(folder)));
   const watched = watchedOf(folders);
   const oldest = Math.min(...watched.map(({ at }) => at ?? 0));
   return {
     ...sum,
     ended: ended.count,
     endedQuery: ended.query,
-    mailboxes: numbers.size,
+    mailboxes: keys.size,
     folders: folders.length,
     /** Folders that were incomplete when last compared. */
     incomplete: watched.filter(({ complete }) => complete === false).length,
@@ -559,39 +478,44 @@ function watchedOf(folders: readonly FolderProof[]): FolderProof[] {
   return folders.filter((folder) => !folder.unwatched && !isImported(folder));
 }
 
-function changes({ catalog }: Archive, view: DashboardView, now: number) {
-  const zone = view.zone ?? undefined;
+function changes(
+  { catalog }: ServedReader,
+  { filter, narrow, range, zone }: DashboardView,
+  now: number,
+) {
   const first = firstCommit({ catalog }, now);
-  const periods = periodsOf(view.range ?? '90d', now, first, zone);
-  const counted = catalog.charts.changes(view.filter, timeBounds(periods));
+  const isEmpty = catalog.reached().number === 0;
+  const periods = periodsOf(range ?? '90d', now, first, zone);
+  const { list, unit } = periods;
+  const counted = catalog.charts.changes(filter, boundsOf(periods));
   const isCounted = (at: number): boolean =>
-    at >= counted.since && (periods.list[at]?.to ?? 0) > first && catalog.reached().number > 0;
+    at >= counted.since && (list[at]?.to ?? 0) > first && !isEmpty;
   const known = (what: 'stored' | 'ended') =>
     counted.periods.map((period, at) => (isCounted(at) ? period[what] : null));
   const changed = (period: Pick<Period, 'from' | 'to'>) => ({
-    stored: view.narrow(observedTerm('added', period)),
-    ended: view.narrow(observedTerm('deleted', period)),
+    stored: narrow(observedTerm('added', period)),
+    ended: narrow(observedTerm('deleted', period)),
   });
-  const firstCounted = periods.list.find((_, at) => isCounted(at));
+  const firstCounted = list.find((_, at) => isCounted(at));
   return {
-    unit: periods.unit,
-    periods: periods.list,
+    unit,
+    periods: list,
     // Null if not counted: before the first commit, or beyond what one chart reads.
     stored: known('stored'),
     ended: known('ended'),
-    found: periods.list.map(changed),
-    all: changed({ from: firstCounted?.from ?? 0, to: periods.list.at(-1)?.to ?? now }),
-    asOf: periods.list.map(({ to }) => view.narrow(to > now ? '' : asOfTerm(to))),
-    since: catalog.reached().number === 0 ? null : first,
+    found: list.map(changed),
+    all: changed({ from: firstCounted?.from ?? 0, to: list.at(-1)?.to ?? now }),
+    asOf: list.map(({ to }) => narrow(to > now ? '' : asOfTerm(to))),
+    since: isEmpty ? null : first,
     cut: counted.since > 0,
   };
 }
 
-function firstCommit({ catalog }: Pick<Archive, 'catalog'>, now: number): number {
+function firstCommit({ catalog }: Pick<ServedReader, 'catalog'>, now: number): number {
   return catalog.charts.firstCommitAt() ?? now;
 }
 
-function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narrow) {
+function proofs(folders: readonly FolderProof[], several: boolean, { narrow }: DashboardView) {
   return watchedOf(folders)
     .map(({ address, mailbox, folder, at, complete }) => {
       const inBox = several ? [mailboxText([{ address, mailbox }])] : [];
@@ -604,10 +528,10 @@ function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narro
 }
 
 /** Returns the bytes of attachments by common type names; each content counts once. */
-function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredBytes[] | null {
+function types({ catalog }: ServedReader, { filter, narrow }: DashboardView): StoredBytes[] | null {
   const counted = catalog.charts.types(filter);
   if (counted === undefined) return null;
-  return gathered(
+  return combineRest(
     typeGroups(counted).map(({ name, bytes, term }) => ({
       ...{ name, bytes, series: null, messages: null },
       query: term === null ? null : narrow(term),
@@ -615,39 +539,42 @@ function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredB
   );
 }
 
-function correspondents({ catalog }: Archive, { filter, range, zone }: DashboardView, now: number) {
-  const last = wallTime(now, zone ?? undefined).year;
+function correspondents(
+  { catalog }: ServedReader,
+  { filter, range, zone }: DashboardView,
+  now: number,
+) {
   if (range === 'all') {
     const people = catalog.charts.correspondents(filter, null, MAX_PEOPLE);
     return { years: 'all years', people, term: '' };
   }
+  const last = wallTime(now, zone).year;
   const first = range === '1y' || range === null ? last - 1 : last;
-  const [from, to] = [first, last + 1].map((year) =>
-    localMoment({ year, month: 1, day: 1 }, zone ?? undefined),
-  );
-  const period = { from: from ?? 0, to: to ?? 0 };
-  const years: Years = { first, last, low: docidAt(period.from), high: docidAt(period.to) };
+  const from = localMoment({ year: first, month: 1, day: 1 }, zone);
+  const to = localMoment({ year: last + 1, month: 1, day: 1 }, zone);
+  const years: Years = { first, last, low: docidAt(from), high: docidAt(to) };
   return {
     years: first === last ? String(last) : `${first} and ${last}`,
     people: catalog.charts.correspondents(filter, years, MAX_PEOPLE),
-    term: dateTerm(period),
+    term: dateTerm({ from, to }),
   };
 }
 
-function rhythm({ catalog }: Archive, view: DashboardView, now: number, oldest: number) {
-  const zone = view.zone ?? undefined;
-  const range: Range = view.range ?? '1y';
-  const { list } = periodsOf(range, now, oldest, zone);
-  const [first, last] = [list[0], list.at(-1)];
-  const low = docidAt(first?.from ?? now);
-  const high = docidAt(last?.to ?? now);
-  const quarters = catalog.charts.quarters(view.filter, low, high);
+function rhythm(
+  { catalog }: ServedReader,
+  { filter, narrow, range, zone }: DashboardView,
+  now: number,
+  oldest: number,
+) {
+  const { list } = periodsOf(range ?? '1y', now, oldest, zone);
+  const [from, to] = [list[0]?.from ?? now, list.at(-1)?.to ?? now];
+  const quarters = catalog.charts.quarters(filter, docidAt(from), docidAt(to));
   const cut = quarters.since !== null;
   return {
     counts: hoursOfWeek(quarters, zone),
-    from: Math.max(quarters.since ?? 0, first?.from ?? 0),
+    from: Math.max(quarters.since ?? 0, list[0]?.from ?? 0),
     cut,
-    query: cut ? null : view.narrow(dateTerm({ from: first?.from ?? now, to: last?.to ?? now })),
+    query: cut ? null : narrow(dateTerm({ from, to })),
   };
 }
 
@@ -667,11 +594,10 @@ export function dashboardPage(
   const { catalog, dataDir } = reader;
   const query = parameter('q') ?? '';
   const at = now();
-  const understood = understandQuery(query, reader, at, accounts);
+  const { request, asOf, problem } = understandQuery(query, reader, at, accounts);
   const typed = parameter('tz');
   const zone = knownZone(typed);
   const range = RANGES.find((known) => known === parameter('range')) ?? null;
-  const { request, asOf, problem } = understood;
   const filter =
     request === null || asOf !== null
       ? undefined
@@ -680,28 +606,27 @@ export function dashboardPage(
   const base = request?.node.kind === 'or' && /\s/.test(text) ? `(${text})` : text;
   const narrow = (...terms: readonly string[]): string =>
     [base, ...terms].filter((term) => term !== '').join(' ');
-  const known = catalog.folders.mailboxes();
   const frame = pages.frame(reader, query, { asOf, problem });
-  const view = (shown: ChartFilter): DashboardView => ({
-    ...{ filter: shown, narrow, range, zone: zone ?? null },
-    whole: frame.closing,
-  });
   const state = filter === undefined ? undefined : readState(dataDir);
   try {
-    const reached = catalog.reached().number;
     const content: DashboardContent = {
       now: at,
-      zone: zone ?? ownZone(),
+      zone: zone ?? new Intl.DateTimeFormat('en').resolvedOptions().timeZone,
       typedZone: zone ?? null,
       wrongZone: typed !== undefined && typed !== '' && zone === undefined ? typed : null,
       range,
       base,
-      commit: { number: reached, time: catalog.commitAt(Number.MAX_SAFE_INTEGER)?.time ?? null },
-      mailboxes: known.slice(0, MAX_MAILBOXES).map((mailbox) => ({
-        name: mailbox.address.split('@', 1)[0] ?? mailbox.address,
-        query: mailboxText([mailbox]),
-      })),
-      data: filter === undefined ? null : dashboardData(reader, state, view(filter), at),
+      commit: {
+        number: catalog.reached().number,
+        time: catalog.commitAt(Number.MAX_SAFE_INTEGER)?.time ?? null,
+      },
+      mailboxes: catalog.folders
+        .mailboxes()
+        .slice(0, MAX_MAILBOXES)
+        .map((mailbox) => ({ name: shortName(mailbox.address), query: mailboxText([mailbox]) })),
+      data: filter
+        ? dashboardData(reader, state, { filter, narrow, range, zone, whole: frame.closing }, at)
+        : null,
     };
     return {
       page: { kind: 'dashboard', frame, ...content },
@@ -710,8 +635,4 @@ export function dashboardPage(
   } finally {
     state?.close();
   }
-}
-
-function ownZone(): string {
-  return new Intl.DateTimeFormat('en').resolvedOptions().timeZone;
 }
