@@ -1,10 +1,9 @@
-import type { FolderName } from '../catalog/folders.ts';
+import type { ListedPlace } from '../catalog/list.ts';
 import { catalogLag, type Reader } from '../catalog/open-reader.ts';
-import type { SearchNode } from '../catalog/query-ast.ts';
 import { MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readState, type StateFile } from '../core/state.ts';
 import type { KeptRun } from '../core/state-runs.ts';
-import { isImported, type PlaceLine } from '../mail/identity.ts';
+import { isImported } from '../mail/identity.ts';
 import {
   type ArchivePolicy,
   type ArchiveStatus,
@@ -14,24 +13,16 @@ import {
   quarantinedMessages,
 } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
-import {
-  type ArchiveState,
-  archiveStateOf,
-  type Matter,
-  mattersOf,
-  sideTagsOf,
-  statusFor,
-} from './issues.ts';
+import { archiveStateOf, type Matter, mattersOf, sideTagsOf, statusFor } from './issues.ts';
 import { within } from './mail-list.ts';
 import { filterText } from './query-text.ts';
-import type { ArchiveParts } from './request-context.ts';
+import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
 import type { ServedReader } from './served-archive.ts';
-import type { SideTag } from './side-tree.ts';
 import { understandQuery } from './understood-query.ts';
 
 const MAX_MAILBOXES = 200;
 
-function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: LinkedNumbers) {
+function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: Numbers) {
   const { messages, bytes, logBytes, catalogBytes, attachments, commit, verification } = status;
   const { mailboxes } = status;
   return {
@@ -44,8 +35,8 @@ function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: 
         ...{ address, unwatched, provenAt, complete },
         imported: isImported(mailbox),
         folders: folders.length,
-        kept: numbers.of(`${inBox} -is:deleted`, mailbox.messages),
-        deleted: numbers.of(`${inBox} is:deleted`, mailbox.ended),
+        kept: numbers.number(`${inBox} -is:deleted`, mailbox.messages),
+        deleted: numbers.number(`${inBox} is:deleted`, mailbox.ended),
       };
     }),
     more: Math.max(0, mailboxes.length - MAX_MAILBOXES),
@@ -70,7 +61,7 @@ const FOLDERS = 200;
 /** Returns a page of folders by mailbox; with `age`, the least recently proven first. */
 function folderPages(
   mailboxes: readonly MailboxStatus[],
-  numbers: LinkedNumbers,
+  numbers: Numbers,
   { from, sort }: { from: number; sort: 'name' | 'age' },
 ) {
   const all = mailboxes.flatMap((mailbox) =>
@@ -82,17 +73,15 @@ function folderPages(
       ? all
       : all.toSorted((a, b) => ((a.folder.provenAt ?? '') < (b.folder.provenAt ?? '') ? -1 : 1));
   const shown = ordered.slice(from, from + FOLDERS);
-  const groups: { address: string; imported: boolean; folders: readonly FolderRow[] }[] = [];
+  const groups: { address: string; imported: boolean; folders: FolderRow[] }[] = [];
   let last: MailboxStatus | undefined;
-  let folders: FolderRow[] = [];
   for (const { mailbox, folder } of shown) {
-    if (mailbox !== last) {
-      folders = [];
-      groups.push({ address: mailbox.address, imported: isImported(mailbox), folders });
-      last = mailbox;
-    }
+    if (mailbox !== last)
+      groups.push({ address: mailbox.address, imported: isImported(mailbox), folders: [] });
+    last = mailbox;
     const prefix = mailboxes.length === 1 ? '' : `${mailboxFilter(mailbox, mailboxes)} `;
-    folders.push(rowOf(folder, `${prefix}${filterText('in', folder.folder)}`, numbers));
+    const row = rowOf(folder, `${prefix}${filterText('in', folder.folder)}`, numbers);
+    groups.at(-1)?.folders.push(row);
   }
   return { groups, sort, from, step: FOLDERS, all: all.length };
 }
@@ -100,7 +89,7 @@ function folderPages(
 export type FolderPages = ReturnType<typeof folderPages>;
 
 /** Returns a folder with its sum, in places: at the service = stored + assumed + quarantined + held + forgotten. */
-function rowOf(status: FolderStatus, within: string, numbers: LinkedNumbers) {
+function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
   const { provenAt, complete, flagsAt, certifiedAt, unread, ended } = status;
   return {
@@ -108,9 +97,9 @@ function rowOf(status: FolderStatus, within: string, numbers: LinkedNumbers) {
     ...{ provenAt, complete, flagsAt, certifiedAt },
     /** Places at the service with a verified message of their own. */
     stored: messages - assumed - held,
-    kept: numbers.of(`${within} -is:deleted`, messages),
-    unread: numbers.of(`${within} is:unread -is:deleted`, unread),
-    deleted: numbers.of(`${within} is:deleted`, ended),
+    kept: numbers.number(`${within} -is:deleted`, messages),
+    unread: numbers.number(`${within} is:unread -is:deleted`, unread),
+    deleted: numbers.number(`${within} is:deleted`, ended),
   };
 }
 
@@ -122,19 +111,11 @@ const MAX_LISTED = 100;
 const MAX_HOLDS = 100;
 
 function retentionOf(
-  reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
+  reader: Pick<ServedReader, 'catalog'>,
   state: Pick<StateFile, 'entries'> | undefined,
   policy: ArchivePolicy | null,
-  now: number,
-  accounts: (node: SearchNode) => ReadonlyMap<string, string>,
+  { linked }: Numbers,
 ) {
-  const mayContinue = within(COUNTING_MS);
-  const linked = (query: string): { linked: Linked | null; problem: string | null } => {
-    const { request, problem } = understandQuery(query, reader, now, accounts);
-    if (request === null) return { linked: null, problem: problem.message };
-    const { count, complete } = reader.catalog.countHitsWhile(request, mayContinue);
-    return { linked: complete ? { count, query } : null, problem: null };
-  };
   const deleted = linked('is:deleted').linked ?? { count: 0, query: null };
   if (policy === null) return { policy: null, deleted };
   const { retention } = policy;
@@ -190,15 +171,16 @@ function previewOf(
   };
 }
 
-const LANES = {
-  new: ['sync', 'hand', 'backlog'],
-  hint: ['hint'],
-  sweep: ['sweep'],
-  verify: ['verify'],
-  chores: ['index', 'seal', 'prune', 'copy', 'copy-check', 'import'],
-} as const satisfies Readonly<Record<string, readonly string[]>>;
+/** Rows of the chart of runs, with the kinds of runs that each one shows. */
+const LANES = [
+  ['new', ['sync', 'hand', 'backlog']],
+  ['hint', ['hint']],
+  ['sweep', ['sweep']],
+  ['verify', ['verify']],
+  ['chores', ['index', 'seal', 'prune', 'copy', 'copy-check', 'import']],
+] as const satisfies readonly (readonly [lane: string, kinds: readonly string[]])[];
 
-export type Lane = keyof typeof LANES;
+export type Lane = (typeof LANES)[number][0];
 
 export const DAY_MS = 86_400_000;
 /** Runs that start within one column share one mark: no screen shows more. */
@@ -210,20 +192,20 @@ const ROWS = 50;
 function runPages(
   state: Pick<StateFile, 'runs'> | undefined,
   now: number,
-  { before, lane }: { before: number | undefined; lane: Lane | null },
+  { before, lane: typed }: { before: number | undefined; lane: string | undefined },
 ) {
   const since = now - DAY_MS;
   const recent = state?.runs.list({ limit: MAX_RECENT, since }) ?? [];
-  const kinds = lane === null ? undefined : LANES[lane];
+  const [lane, kinds] = LANES.find(([name]) => name === typed) ?? [null, undefined];
   const found = state?.runs.list({ limit: ROWS + 1, before, kinds }) ?? [];
   const runs = found.slice(0, ROWS);
   return {
     /** End of the 24 hours, in milliseconds since the epoch. */
     until: now,
-    lanes: laneNames().map((name) => ({
+    lanes: LANES.map(([name, own]: readonly [Lane, readonly string[]]) => ({
       lane: name,
       marks: marksOf(
-        recent.filter(({ kind }) => isIn(name, kind)),
+        recent.filter(({ kind }) => own.includes(kind)),
         since,
       ),
     })),
@@ -243,23 +225,8 @@ function runPages(
 
 export type RunPages = ReturnType<typeof runPages>;
 
-function laneNamed(text: string | undefined): Lane | null {
-  return laneNames().find((name) => name === text) ?? null;
-}
-
 export function isFailed({ outcome, failures }: Pick<KeptRun, 'outcome' | 'failures'>): boolean {
   return outcome === 'failed' || failures > 0;
-}
-
-function laneNames(): Lane[] {
-  const names: Lane[] = [];
-  let name: Lane;
-  for (name in LANES) names.push(name);
-  return names;
-}
-
-function isIn(lane: Lane, kind: string): boolean {
-  return LANES[lane].some((known) => known === kind);
 }
 
 /** Returns one mark per column for the runs that started in it. Milliseconds since the start of the 24 hours. */
@@ -312,43 +279,33 @@ function heldPages(
   policy: Pick<ArchivePolicy, 'confirmAfterMs'> | null,
   all: number,
 ) {
-  type Held = Pick<PlaceLine, 'id' | 'uid' | 'date' | 'subject' | 'from'>;
-  const folders = new Map<number, ReturnType<typeof headOf> & { readonly messages: Held[] }>();
-  if (all === 0) return { folders: [...folders.values()], all, shown: 0 };
-  let shown = 0;
-  for (const { line, folder } of catalog.listPlaces({ held: true })) {
-    if (shown === MAX_HELD) break;
-    shown += 1;
-    const { id, uid, date, subject, from } = line;
-    const known = folders.get(folder.id) ?? { ...headOf(folder, state, policy), messages: [] };
-    folders.set(folder.id, known);
-    known.messages.push({ id, uid, date, subject, from });
-  }
-  return {
-    folders: [...folders.values()],
-    all,
-    shown,
-  };
+  const held: ListedPlace[] = [];
+  if (all > 0)
+    for (const place of catalog.listPlaces({ held: true })) {
+      if (held.length === MAX_HELD) break;
+      held.push(place);
+    }
+  const byFolder = Map.groupBy(held, ({ folder }) => folder.id);
+  const folders = [...byFolder.values()].flatMap((places) => {
+    const [first] = places;
+    if (first === undefined) return [];
+    const { host, mailbox, address, path: folder } = first.folder;
+    const since = heldSince(state, { host, mailbox, folder });
+    // The deciding comparison. Both times are milliseconds since the epoch; null if unknown.
+    const lookAt = since === null || policy === null ? null : since + policy.confirmAfterMs;
+    const messages = places.map(({ line: { id, uid, date, subject, from } }) => ({
+      ...{ id, uid, date, subject, from },
+    }));
+    return [{ address, folder, since, lookAt, messages }];
+  });
+  return { folders, all, shown: held.length };
 }
 
 export type HeldPages = ReturnType<typeof heldPages>;
 export type HeldFolder = HeldPages['folders'][number];
 
-/** `since`, and `lookAt` for the deciding comparison, are milliseconds since the epoch; null if unknown. */
-function headOf(
-  { host, mailbox, address, path }: FolderName,
-  state: Pick<StateFile, 'get'> | undefined,
-  policy: Pick<ArchivePolicy, 'confirmAfterMs'> | null,
-) {
-  const since = heldSince(state, { host, mailbox, folder: path });
-  const lookAt = since === null || policy === null ? null : since + policy.confirmAfterMs;
-  return { address, folder: path, since, lookAt };
-}
-
 const LAST_RUNS = 50;
 const PASSES = ['sync', 'hand', 'sweep', 'hint', 'backlog'];
-
-type Parameter = (name: string) => string | undefined;
 
 interface Known {
   readonly state: StateFile | undefined;
@@ -357,13 +314,7 @@ interface Known {
   readonly matters: readonly Matter[];
 }
 
-export interface FrameState {
-  readonly state: ArchiveState;
-  readonly matters: number;
-  readonly tags: ReadonlyMap<string, SideTag>;
-}
-
-export function frameState(reader: ServedReader, now: number): FrameState {
+export function frameState(reader: ServedReader, now: number) {
   return knowing(reader, now, (known) => frameStateOf(reader, now, known));
 }
 
@@ -371,7 +322,7 @@ function frameStateOf(
   reader: ServedReader,
   now: number,
   { state, status, lastRuns, matters }: Known,
-): FrameState {
+) {
   const known = { hasState: state !== undefined, status, runs: lastRuns, matters };
   return {
     state: archiveStateOf({ ...known, whole: reader.mailboxes === null, now }),
@@ -379,6 +330,8 @@ function frameStateOf(
     tags: sideTagsOf(status),
   };
 }
+
+export type FrameState = ReturnType<typeof frameStateOf>;
 
 export function healthTab(
   reader: ServedReader,
@@ -412,8 +365,8 @@ function shownIn(
   parameter: Parameter,
   { state, status, matters, held }: Known & { held: number },
 ) {
-  const numbers = new LinkedNumbers(reader, now(), accounts);
-  const from = positionOf(parameter('from')) ?? 0;
+  const numbers = linkedNumbers(reader, now(), accounts);
+  const from = wholeNumber(parameter('from')) ?? 0;
   switch (tab) {
     case 'overview':
       return { tab, ...overviewOf(status, matters, numbers) };
@@ -422,9 +375,8 @@ function shownIn(
       return { tab, ...folderPages(status.mailboxes, numbers, { from, sort }) };
     }
     case 'runs': {
-      const lane = laneNamed(parameter('lane'));
-      const before = positionOf(parameter('before'));
-      return { tab, ...runPages(state, now(), { before, lane }) };
+      const before = wholeNumber(parameter('before'));
+      return { tab, ...runPages(state, now(), { before, lane: parameter('lane') }) };
     }
     case 'quarantine':
       return { tab, ...quarantinePages(reader, state, from) };
@@ -433,7 +385,7 @@ function shownIn(
     case 'verification':
       return { tab, ...verificationsOf(status, state) };
     case 'retention':
-      return { tab, ...retentionOf(reader, state, policy(), now(), accounts) };
+      return { tab, ...retentionOf(reader, state, policy(), numbers) };
   }
 }
 
@@ -452,11 +404,6 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
   } finally {
     state?.close();
   }
-}
-
-function positionOf(typed: string | undefined): number | undefined {
-  const position = Number(typed ?? 'none');
-  return Number.isSafeInteger(position) && position >= 0 ? position : undefined;
 }
 
 /** Times are milliseconds since the epoch. A limited view shows nothing about the archive as a whole. */
@@ -503,21 +450,25 @@ export interface Linked {
 const COUNTING_MS = 400;
 
 /** Counts the results of queries, so that each number matches what its link shows. */
-class LinkedNumbers {
-  readonly #mayContinue = within(COUNTING_MS);
-
-  constructor(
-    private readonly reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
-    private readonly now: number,
-    private readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>,
-  ) {}
-
-  /** @param known shown without a link if the query was not counted */
-  of(query: string, known: number): Linked {
-    if (known === 0 || !this.#mayContinue()) return { count: known, query: null };
-    const { request } = understandQuery(query, this.reader, this.now, this.accounts);
-    if (request === null) return { count: known, query: null };
-    const { count, complete } = this.reader.catalog.countHitsWhile(request, this.#mayContinue);
-    return complete ? { count, query } : { count: known, query: null };
-  }
+function linkedNumbers(
+  reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
+  now: number,
+  accounts: ArchiveParts['accounts'],
+) {
+  const hasTime = within(COUNTING_MS);
+  /** `linked` is null for an invalid query, or without time to count. */
+  const linked = (query: string): { linked: Linked | null; problem: string | null } => {
+    const { request, problem } = understandQuery(query, reader, now, accounts);
+    if (request === null) return { linked: null, problem: problem.message };
+    const { count, complete } = reader.catalog.countHitsWhile(request, hasTime);
+    return { linked: complete ? { count, query } : null, problem: null };
+  };
+  return {
+    linked,
+    /** @param known shown without a link if the query was not counted */
+    number: (query: string, known: number): Linked =>
+      (known === 0 || !hasTime() ? null : linked(query).linked) ?? { count: known, query: null },
+  };
 }
+
+type Numbers = ReturnType<typeof linkedNumbers>;

@@ -60,7 +60,7 @@ import {
   withOther,
   withoutTerm,
 } from './query-text.ts';
-import type { ArchiveParts, Parameter } from './request-context.ts';
+import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
 import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { SideTrees } from './side-tree.ts';
 import {
@@ -370,8 +370,9 @@ export class Opening {
         return { view, fields, hops: hopsOf(fields) };
       }
       case 'source': {
-        const from = byteOf(parameter('from'));
-        const asked = { from, find: parameter('find') ?? '', hit: byteOf(parameter('hit')) };
+        const from = wholeNumber(parameter('from')) ?? 0;
+        const hit = wholeNumber(parameter('hit')) ?? 0;
+        const asked = { from, find: parameter('find') ?? '', hit };
         if (damage !== null) return { view, window: null };
         const read = () => sourceWindow(reader, id, asked, how.signal);
         return { view, window: await readings.run(read, how.signal) };
@@ -384,11 +385,6 @@ export class Opening {
         return { view };
     }
   }
-}
-
-function byteOf(typed: string | undefined): number {
-  const byte = Number(typed ?? '0');
-  return Number.isSafeInteger(byte) && byte >= 0 ? byte : 0;
 }
 
 /** Facts of a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */

@@ -73,6 +73,12 @@ export interface RequestFacts {
 /** Returns a parameter of the requested address; undefined if it is absent. */
 export type Parameter = (name: string) => string | undefined;
 
+/** Returns a parameter that is a whole number from 0 on; undefined for any other text. */
+export function wholeNumber(typed: string | undefined): number | undefined {
+  const number = Number(typed ?? 'none');
+  return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+}
+
 export type RequestContext = Context<RequestFacts>;
 export type WebApp = Hono<RequestFacts>;
 

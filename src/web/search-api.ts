@@ -8,6 +8,7 @@ import {
   dataRoute,
   type Parameter,
   type WebApp,
+  wholeNumber,
 } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
 
@@ -23,10 +24,8 @@ function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
     if (span === undefined) return null;
     const from = momentOf(parameter('from')) ?? span.first;
     const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
-    const wanted = Number(parameter('columns') ?? COLUMNS);
-    const columns = Number.isSafeInteger(wanted)
-      ? Math.min(MAX_COLUMNS, Math.max(1, wanted))
-      : COLUMNS;
+    const wanted = wholeNumber(parameter('columns')) ?? COLUMNS;
+    const columns = Math.min(MAX_COLUMNS, Math.max(1, wanted));
     const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
     return { ...span, from, to, ...found };
   });
@@ -65,6 +64,7 @@ function momentOf(typed: ReturnType<Parameter>): number | undefined {
 
 /** Maximum rows per request. */
 const MAX_ROWS = 200;
+const DEFAULT_ROWS = 100;
 /** Time limit for the bars of a timeline, in milliseconds. */
 const SPINE_MS = 250;
 
@@ -77,7 +77,11 @@ export function searchRoutes(
   const { accounts, now } = parts;
   const data = dataRoute(app, parts);
   data('/api/rows', (reader, parameter) =>
-    pages(reader).rows(reader, parameter, limitOf(parameter('limit'))),
+    pages(reader).rows(
+      reader,
+      parameter,
+      Math.min(wholeNumber(parameter('limit')) || DEFAULT_ROWS, MAX_ROWS),
+    ),
   );
   data('/api/position', (reader, parameter) => pages(reader).position(reader, parameter));
   data('/api/counts', (reader, parameter) => pages(reader).counts(reader, parameter));
@@ -85,8 +89,7 @@ export function searchRoutes(
   const completions = byLimit(() => new Completion());
   data('/api/complete', (reader, parameter) => {
     const query = parameter('q') ?? '';
-    const at = Number(parameter('at') ?? query.length);
-    const caret = Number.isSafeInteger(at) ? at : query.length;
+    const caret = wholeNumber(parameter('at')) ?? query.length;
     const knownCount = (text: string) => pages(reader).knownCount(text);
     return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
   });
@@ -97,9 +100,4 @@ export function searchRoutes(
     return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
   });
   changesRoutes(data, now, pages);
-}
-
-function limitOf(typed: string | undefined): number {
-  const limit = Number(typed ?? '100');
-  return Number.isSafeInteger(limit) && limit > 0 ? Math.min(limit, MAX_ROWS) : 100;
 }
