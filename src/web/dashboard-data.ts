@@ -123,24 +123,27 @@ export function observedTerm(
 function daysText(from: number, to: number): string | undefined {
   const first = wallTime(from);
   const last = wallTime(to - 1);
-  const name = (time: typeof first): string =>
-    [String(time.year).padStart(4, '0'), two(time.month), two(time.day)].join('-');
   const isDays =
     localMoment({ year: first.year, month: first.month, day: first.day }) === from &&
     localMoment({ year: last.year, month: last.month, day: last.day + 1 }) === to;
   if (!isDays) return undefined;
-  if (name(first) === name(last)) return name(first);
+  if (dayName(from) === dayName(to - 1)) return dayName(from);
   const isMonth =
     first.day === 1 && localMoment({ year: first.year, month: first.month + 1, day: 1 }) === to;
-  return isMonth ? name(first).slice(0, 7) : `${name(first)}..${name(last)}`;
+  return isMonth ? dayName(from).slice(0, 7) : `${dayName(from)}..${dayName(to - 1)}`;
 }
 
 /** Returns a term that shows the archive as of just before a time. */
 export function asOfTerm(end: number): string {
   const { year, month, day } = wallTime(end - 1);
   const isMidnight = localMoment({ year, month, day: day + 1 }) === end;
-  const name = [String(year).padStart(4, '0'), two(month), two(day)].join('-');
-  return `asof:${isMidnight ? name : momentText(end - 1_000)}`;
+  return `asof:${isMidnight ? dayName(end - 1) : momentText(end - 1_000)}`;
+}
+
+/** Returns a day of this machine's zone, such as `2026-11-22`. */
+export function dayName(ms: number): string {
+  const { year, month, day } = wallTime(ms);
+  return [String(year).padStart(4, '0'), two(month), two(day)].join('-');
 }
 
 function momentText(ms: number): string {

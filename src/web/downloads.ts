@@ -1,9 +1,8 @@
 import type { Reader } from '../catalog/open-reader.ts';
-import { wallTime } from '../catalog/query-dates.ts';
-import { two } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import { cutName, safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
+import { dayName } from './dashboard-data.ts';
 import { DOWNLOAD_POLICY } from './security-headers.ts';
 import type { ReadingFor } from './served-archive.ts';
 
@@ -22,12 +21,12 @@ export function exportName(
 ): string {
   const isAll = ['', '*'].includes(query.trim());
   const what = isAll ? 'all mail' : readable(query) || 'search';
-  return `mailkeep ${what} ${dayOf(now)} commit ${commit}.${format}`;
+  return `mailkeep ${what} ${dayName(now)} commit ${commit}.${format}`;
 }
 
 /** Returns an unsafe file name, without extension, for a zip of the attachments that a query finds. */
 export function attachmentsName(query: string, now: number): string {
-  return ['mailkeep attachments', readable(query), dayOf(now)].filter(Boolean).join(' ');
+  return ['mailkeep attachments', readable(query), dayName(now)].filter(Boolean).join(' ');
 }
 
 /**
@@ -52,11 +51,6 @@ function readable(text: string): string {
     .filter((word) => word !== '')
     .join(' ');
   return cutName(words, MAX_BYTES);
-}
-
-function dayOf(ms: number): string {
-  const { year, month, day } = wallTime(ms);
-  return `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`;
 }
 
 export interface Download {
@@ -118,6 +112,31 @@ async function* only(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   for await (const piece of pieces)
     if ('bytes' in piece && piece.number === number) yield piece.bytes;
+}
+
+export async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8Array> {
+  try {
+    for (let next = await bytes.next(); next.done !== true; next = await bytes.next())
+      yield next.value;
+  } finally {
+    await stop();
+  }
+}
+
+/** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
+export async function begun(download: Download): Promise<Download> {
+  const { bytes } = download;
+  let first: IteratorResult<Uint8Array> | null = await bytes.next();
+  return {
+    ...download,
+    bytes: {
+      async next() {
+        const next = first ?? (await bytes.next());
+        first = null;
+        return next;
+      },
+    },
+  };
 }
 
 export interface DownloadHooks {

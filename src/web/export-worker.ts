@@ -6,18 +6,15 @@ import { thrownBy } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
 import { exportError } from '../transfer/errors.ts';
 import { type ExportSink, streamExport } from '../transfer/run-export.ts';
-import type { ExportJob, FromExport, ToExport } from './exporting.ts';
+import type { ExportFailed, ExportJob, FromExport, ToExport } from './exporting.ts';
 import { readerWithin } from './served-archive.ts';
 
 /** Bytes per message to the host. */
 const PIECE = 256 * 1024;
 
 const job: ExportJob = workerData;
-let isWanted: () => void = () => {};
-let wanted = new Promise<void>((resolve) => {
-  isWanted = resolve;
-});
-const port = openThreadPort<ToExport, FromExport>(() => isWanted());
+let request = Promise.withResolvers<void>();
+const port = openThreadPort<ToExport, FromExport | ExportFailed>(() => request.resolve());
 
 /** Collects the output, and sends a piece on each request. */
 class Pieces implements ExportSink {
@@ -55,16 +52,14 @@ class Pieces implements ExportSink {
   }
 
   async #turn(): Promise<void> {
-    await wanted;
-    wanted = new Promise((resolve) => {
-      isWanted = resolve;
-    });
+    await request.promise;
+    request = Promise.withResolvers();
   }
 }
 
 async function run(): Promise<void> {
-  const { dataDir, mailboxes, format, text, request } = job;
-  const { node, accounts = new Map(), asOf = null } = request;
+  const { dataDir, mailboxes, format, text } = job;
+  const { node, accounts = new Map(), asOf = null } = job.request;
   const reader = openReaderOf(dataDir);
   try {
     const pieces = new Pieces();

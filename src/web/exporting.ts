@@ -1,6 +1,5 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import type { ThreadEnded } from '../core/error-tables.ts';
 import { rethrown, type Thrown } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
@@ -10,10 +9,12 @@ import { within } from './mail-list.ts';
 import { pageAddress } from './query-text.ts';
 import {
   type ArchiveParts,
+  admitAtMost,
   downloadHooks,
   inTurn,
   type RequestContext,
   seeOther,
+  sendDownload,
   type WebApp,
   withReader,
 } from './request-context.ts';
@@ -31,20 +32,32 @@ const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
  * @throws what `streamExport` throws before the first byte; thread-ended
  */
 async function beginExport(job: ExportJob, signal: AbortSignal) {
-  const inbox = new Inbox();
-  const thread = new WorkerThread<ToExport, FromExport>(
+  let answer = Promise.withResolvers<FromExport>();
+  let failure: unknown;
+  const fail = (error: unknown): void => {
+    failure ??= error;
+    answer.reject(failure);
+  };
+  const thread = new WorkerThread<ToExport, FromExport | ExportFailed>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
-    { message: (message) => inbox.take(message), ended: (end) => inbox.end(end) },
+    {
+      // A failure may come before the piece is requested.
+      message: (message) =>
+        message.kind === 'failed' ? fail(rethrown(message.thrown)) : answer.resolve(message),
+      ended: fail,
+    },
   );
   const stop = (): Promise<void> => thread.end();
   const abort = (): void => void stop();
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
-  const next = async (): Promise<Exclude<FromExport, { kind: 'failed' }>> => {
-    const message = await inbox.next();
-    if (message.kind !== 'failed') return message;
-    await stop();
-    throw rethrown(message.thrown);
+  const next = async (): Promise<FromExport> => {
+    try {
+      return await answer.promise;
+    } catch (error) {
+      await stop();
+      throw error;
+    }
   };
   const first = await next();
   if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
@@ -53,6 +66,8 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
     /** One piece at a time, made only on request. */
     bytes: {
       async next(): Promise<IteratorResult<Uint8Array, undefined>> {
+        if (failure !== undefined) throw failure;
+        answer = Promise.withResolvers();
         thread.post('more');
         const message = await next();
         if (message.kind === 'piece') return { done: false, value: message.bytes };
@@ -62,36 +77,6 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
     },
     stop,
   };
-}
-
-/** Messages of a thread not read yet: at most one, and its end. */
-class Inbox {
-  readonly #messages: FromExport[] = [];
-  #end: ThreadEnded | undefined;
-  #waiting:
-    | { resolve: (message: FromExport) => void; reject: (error: unknown) => void }
-    | undefined;
-
-  take(message: FromExport): void {
-    if (this.#waiting === undefined) this.#messages.push(message);
-    else this.#waiting.resolve(message);
-    this.#waiting = undefined;
-  }
-
-  end(end: ThreadEnded): void {
-    this.#end = end;
-    this.#waiting?.reject(end);
-    this.#waiting = undefined;
-  }
-
-  next(): Promise<FromExport> {
-    const message = this.#messages.shift();
-    if (message !== undefined) return Promise.resolve(message);
-    if (this.#end !== undefined) return Promise.reject(this.#end);
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
-    });
-  }
 }
 
 const DOWNLOAD_FORMATS = ['zip', 'mbox', 'eml'] as const;
@@ -146,17 +131,14 @@ type Chosen =
 
 /** Adds streamed downloads of what a query finds. Each is limited to its session's mailboxes. */
 export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
-  let running = 0;
+  const enter = admitAtMost(MAX_RUNNING);
   const run = async (
     context: RequestContext,
     chosen: Extract<Chosen, { format: 'zip' | 'mbox' }>,
     signal: AbortSignal,
   ): Promise<Response> => {
-    if (running >= MAX_RUNNING) return refused(context, 'busy');
-    running += 1;
-    const release = (): void => {
-      running -= 1;
-    };
+    const leave = enter();
+    if (leave === null) return refused(context, 'busy');
     try {
       const { dataDir } = parts.archive;
       await parts.archive.bringAll();
@@ -167,10 +149,10 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
       const fallback = `mailkeep-commit-${commit}.${format}`;
       return savedAnswer(
         { name, fallback, size: null, ...begun },
-        downloadHooks(context, parts, release),
+        downloadHooks(context, parts, leave),
       );
     } catch (error) {
-      release();
+      leave();
       throw error;
     }
   };
@@ -181,7 +163,7 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
       // A HEAD request must not build the export.
       if (context.req.method === 'HEAD') return context.body(null, 200);
       return chosen.format === 'eml'
-        ? source(context, parts, chosen.id)
+        ? sendDownload(context, parts, (reader) => sourceDownload(reader, chosen.id))
         : await run(context, chosen, signal);
     }),
   );
@@ -205,17 +187,6 @@ function chosenIn(
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 
-function source(context: RequestContext, parts: ArchiveParts, id: MessageId): Response {
-  const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
-  try {
-    return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
-  } catch (error) {
-    // For a damaged message, even the size is unknown.
-    release();
-    throw error;
-  }
-}
-
 /** A program gets the code; a user who followed a link or sent a form gets a page that explains it. */
 function refused(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
@@ -237,9 +208,14 @@ export interface ExportJob {
 /** To the thread: requests the next piece. */
 export type ToExport = 'more';
 
-/** From the thread: `begun` once, a piece per request, then `end`; or `failed` with the reason. */
+/** From the thread: `begun` once, a piece per request, then `end`. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: 'end' }
-  | { readonly kind: 'failed'; readonly thrown: Thrown };
+  | { readonly kind: 'end' };
+
+/** From the thread at any time: nothing follows. */
+export interface ExportFailed {
+  readonly kind: 'failed';
+  readonly thrown: Thrown;
+}

@@ -10,7 +10,6 @@ import {
 } from '../catalog/files.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import { wallTime } from '../catalog/query-dates.ts';
 import type { CountRequest, HitCount } from '../catalog/search.ts';
 import {
   type Excerpt,
@@ -28,15 +27,16 @@ import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
 import { MAX_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
-import { attachmentDownload, attachmentsName, type Download } from './downloads.ts';
+import { dayName } from './dashboard-data.ts';
+import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
 import { within } from './mail-list.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
-import { contentText, type NoText, readContent } from './message-view.ts';
+import { contentText, type NoText, readContent, readWhole } from './message-view.ts';
 import { bytesOf, isTooMuch, MAX_FILES, type SavedFile } from './pages/message-props.ts';
 import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
-import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
+import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
 /** Maximum bytes of a message's attachments in memory; beyond that, the message is read again for each. */
@@ -112,40 +112,22 @@ function notSaved({ filename, number, id }: SavedFile, why: string): string {
   return `${name} (number ${number} of message ${id}): ${why}`;
 }
 
-async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8Array> {
-  try {
-    for (let next = await bytes.next(); next.done !== true; next = await bytes.next())
-      yield next.value;
-  } finally {
-    await stop();
-  }
-}
-
-/** Reads all attachments of a message, and the message to its end so that its hash is checked. */
+/** Reads all attachments of a message. They are unusable if it is damaged or cannot be parsed. */
 async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
-  const sources = reader.sources();
-  // By attachment number. Unusable if the message is damaged or cannot be parsed.
+  /** By attachment number. */
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
-  let isWhole = false;
-  async function* noted() {
-    yield* sources.streamMessage(id);
-    isWhole = true;
-  }
   try {
-    for await (const piece of openAttachments(noted(), how)) {
-      if ('attachment' in piece) {
-        pieces.set(piece.attachment.number, []);
-        continue;
+    await readWhole(reader, id, how.signal, async (source) => {
+      for await (const piece of openAttachments(source, how)) {
+        if ('attachment' in piece) pieces.set(piece.attachment.number, []);
+        if (!('bytes' in piece)) continue;
+        held += piece.bytes.byteLength;
+        if (held > 2 * MAX_HELD) return;
+        if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
       }
-      if (!('bytes' in piece)) continue;
-      held += piece.bytes.byteLength;
-      if (held > 2 * MAX_HELD)
-        return { pieces: new Map<number, Uint8Array[]>(), problem: TOO_LARGE };
-      if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
-    }
-    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
-    return { pieces, problem: null };
+    });
+    return { pieces, problem: held > 2 * MAX_HELD ? TOO_LARGE : null };
   } catch (error) {
     const isKnown =
       hasCode(error, 'mail-unreadable') ||
@@ -172,8 +154,7 @@ type Sheet =
 
 /** Lists attachments, and caches their sums until the next commit. */
 class FilesLists {
-  #version = -1;
-  readonly #sums = new Map<string, FilesSums>();
+  readonly #sums = new VersionCache<string, FilesSums>(MAX_SUMS);
 
   of({ catalog }: Pick<Reader, 'catalog'>, request: FilesRequest, after: FilePosition | undefined) {
     return catalog.snapshot(() => {
@@ -200,18 +181,13 @@ class FilesLists {
   }
 
   #sumsOf(catalog: Reader['catalog'], request: FilesRequest): FilesSums {
-    const version = catalog.version();
-    if (version !== this.#version) this.#sums.clear();
-    this.#version = version;
     const { group = '', inlinePictures = false, asOf = null, node } = request;
     // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
     const name = JSON.stringify([group, inlinePictures, asOf, node]);
-    const known = this.#sums.get(name);
+    const known = this.#sums.find(catalog.version(), name);
     if (known !== undefined) return known;
     const sums = catalog.files.sums(request, within(COUNTING_MS));
-    if (this.#sums.size >= MAX_SUMS) this.#sums.clear();
-    if (sums.complete) this.#sums.set(name, sums);
-    return sums;
+    return sums.complete ? this.#sums.keep(name, sums) : sums;
   }
 }
 
@@ -271,11 +247,10 @@ export function positionOf(
 
 function tileOf(file: ListedFile, sheet: Sheet) {
   const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;
-  const { year, month } = wallTime(received);
   return {
     ...factsOf(file),
     /** Month of its newest message, for example `2026-03`. */
-    month: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
+    month: dayName(received).slice(0, 7),
     sheet,
   };
 }
@@ -336,8 +311,7 @@ const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
 /** Counts the messages that have the listed attachments, and caches the counts until the next commit. */
 export class FilesMessagesCounts {
-  #version = -1;
-  readonly #counts = new Map<string, HitCount>();
+  readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
 
   /**
    * Returns a query for the messages that have the attachments listed for another query, and its count.
@@ -353,21 +327,14 @@ export class FilesMessagesCounts {
     const { text, isOfGroup } = queryFor(query, listed);
     const request = understand(text);
     if (request === null) return null;
-    return { query: text, found: this.#count(catalog, request), isOfGroup };
-  }
-
-  #count(catalog: Reader['catalog'], request: CountRequest): HitCount {
-    const version = catalog.version();
-    if (version !== this.#version) this.#counts.clear();
-    this.#version = version;
     // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
     const name = JSON.stringify([request.node, request.asOf]);
-    const known = this.#counts.get(name);
-    if (known !== undefined) return known;
-    const found = catalog.countHitsWhile(request, within(COUNTING_MS));
-    if (this.#counts.size >= MAX_COUNTS) this.#counts.clear();
-    if (found.complete) this.#counts.set(name, found);
-    return found;
+    let found = this.#counts.find(catalog.version(), name);
+    if (found === undefined) {
+      found = catalog.countHitsWhile(request, within(COUNTING_MS));
+      if (found.complete) this.#counts.keep(name, found);
+    }
+    return { query: text, found, isOfGroup };
   }
 }
 

@@ -1,6 +1,6 @@
 import type { MessageId } from '../core/types.ts';
 import { dashboardPage } from './dashboard.ts';
-import { attachmentDownload, type Download, savedAnswer, sourceDownload } from './downloads.ts';
+import { attachmentDownload, type Download, sourceDownload } from './downloads.ts';
 import { attachmentsTogether, FilesPages } from './files.ts';
 import { HEALTH_TABS } from './health.ts';
 import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
@@ -9,15 +9,17 @@ import { attachedFiles, MAX_OF_THREAD } from './pages/message-props.ts';
 import { ArchiveDocument } from './pages/plain-pages.tsx';
 import {
   type ArchiveParts,
+  type Asked,
+  admitAtMost,
+  answered,
   byLimit,
-  downloadHooks,
   inTurn,
   type Parameter,
   page,
   type RequestContext,
   seeOther,
+  sendDownload,
   type WebApp,
-  withReader,
 } from './request-context.ts';
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
 import type { ReadingFor, ServedReader } from './served-archive.ts';
@@ -82,73 +84,64 @@ export function mailRoutes(
     }),
   );
   app.get('/m/:id/html', (context) =>
-    answered(parts, context, ({ reader, signal }) =>
-      framedHtml(context, reader, context.req.param('id'), { spare: archive.spare, signal }),
-    ),
+    answered(parts, context, async ({ reader, signal }) => {
+      const id = idIn(context, reader);
+      const how = { spare: archive.spare, signal };
+      const framed = id === null ? null : await framedOrNull(reader, id, how);
+      if (framed === null) return context.notFound();
+      // Confined by its own headers even when opened directly.
+      return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
+    }),
   );
   app.get('/m/:id/source', (context) =>
-    download(parts, context, async (reader, id) => sourceDownload(reader, id)),
-  );
-  let saving = 0;
-  const savedTogether = (context: RequestContext, find: Find, missing?: string) =>
-    inTurn(context, (signal) => {
-      // Not earlier, since a request that is aborted while it waits never gets here.
-      if (saving >= MAX_SAVING) return context.text(BUSY, 503);
-      const { reader, release } = archive.hold(context.get('session').mailboxes);
-      saving += 1;
-      let isSaving = true;
-      const ended = (): void => {
-        if (isSaving) saving -= 1;
-        isSaving = false;
-        release();
-      };
-      const held = { reader, release: ended };
-      return saved(parts, context, (from) => find(from, signal), { held, missing });
-    });
-  app.get('/m/:id/attachments/all.zip', (context) =>
-    savedTogether(
-      context,
-      ofMessage(context, (reader, id, signal) => {
-        const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
-        const found = conversationOf(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
-        if (found === null) return undefined;
-        const subject = found.all[0]?.line.subject ?? '';
-        const how = { spare: archive.spare, signal };
-        return attachmentsTogether(reader, attachedFiles(found.all), subject, how);
+    inTurn(context, () =>
+      sendDownload(context, parts, (reader) => {
+        const id = idIn(context, reader);
+        return id === null ? undefined : sourceDownload(reader, id);
       }),
     ),
   );
-  app.get('/files/all.zip', (context) => {
-    const parameter: Parameter = (name) => context.req.query(name);
-    return savedTogether(
+  app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) =>
+    inTurn(context, (signal) =>
+      sendDownload(context, parts, (reader) => {
+        const id = idIn(context, reader);
+        const number = Number(context.req.param('number'));
+        const how = { spare: archive.spare, signal };
+        return id === null ? undefined : attachmentDownload(reader, id, number, how);
+      }),
+    ),
+  );
+  const enter = admitAtMost(MAX_SAVING);
+  const sendTogether = (
+    context: RequestContext,
+    find: (reader: ServedReader, how: ReadingFor) => Download | undefined,
+    missing?: string,
+  ) =>
+    inTurn(context, (signal) => {
+      // Not earlier, since a request that is aborted while it waits never gets here.
+      const leave = enter();
+      if (leave === null) return context.text(BUSY, 503);
+      const how = { spare: archive.spare, signal };
+      return sendDownload(context, parts, (reader) => find(reader, how), { ended: leave, missing });
+    });
+  app.get('/m/:id/attachments/all.zip', (context) =>
+    sendTogether(context, (reader, how) => {
+      const id = idIn(context, reader);
+      if (id === null) return undefined;
+      const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
+      const found = conversationOf(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
+      if (found === null) return undefined;
+      const subject = found.all[0]?.line.subject ?? '';
+      return attachmentsTogether(reader, attachedFiles(found.all), subject, how);
+    }),
+  );
+  app.get('/files/all.zip', (context) =>
+    sendTogether(
       context,
-      (reader, signal) => files(reader).together(reader, parameter, signal),
+      (reader, { signal }) =>
+        files(reader).together(reader, (name) => context.req.query(name), signal),
       NOT_ONE_FILE,
-    );
-  });
-  app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
-    const number = Number(context.req.param('number'));
-    return download(parts, context, (reader, id, signal) =>
-      attachmentDownload(reader, id, number, { spare: archive.spare, signal }),
-    );
-  });
-}
-
-interface Asked {
-  readonly reader: ServedReader;
-  readonly parameter: Parameter;
-  readonly context: RequestContext;
-  readonly signal: AbortSignal;
-}
-
-function answered(
-  parts: ArchiveParts,
-  context: RequestContext,
-  make: (asked: Asked) => Response | Promise<Response>,
-): Promise<Response> {
-  const parameter: Parameter = (name) => context.req.query(name);
-  return inTurn(context, (signal) =>
-    withReader(parts, context, (reader) => make({ reader, parameter, context, signal })),
+    ),
   );
 }
 
@@ -179,84 +172,8 @@ function inParts(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }
 
-/** Serves a download, with the archive open until its last byte was sent. */
-function download(
-  parts: ArchiveParts,
-  context: RequestContext,
-  find: FindOfMessage,
-): Promise<Response> {
-  const found = ofMessage(context, find);
-  return inTurn(context, (signal) => saved(parts, context, (reader) => found(reader, signal)));
-}
-
-type MaybeSaved = Download | undefined | Promise<Download | undefined>;
-type Find = (reader: ServedReader, signal: AbortSignal) => MaybeSaved;
-type FindOfMessage = (reader: ServedReader, id: MessageId, signal: AbortSignal) => MaybeSaved;
-
-/** Returns the download for the message in the address; undefined if no message, or several, match its id. */
-function ofMessage(context: RequestContext, find: FindOfMessage): Find {
-  return (reader, signal) => {
-    const named = namedMessage(reader, context.req.param('id') ?? '');
-    return named.kind === 'one' ? find(reader, named.id, signal) : undefined;
-  };
-}
-
-async function saved(
-  parts: ArchiveParts,
-  context: RequestContext,
-  find: (reader: ServedReader) => MaybeSaved,
-  {
-    held: { reader, release } = parts.archive.hold(context.get('session').mailboxes),
-    missing,
-  }: {
-    held?: { readonly reader: ServedReader; readonly release: () => void };
-    /** Text to show if there is nothing to save, instead of the page for unknown addresses. */
-    missing?: string | undefined;
-  } = {},
-): Promise<Response> {
-  try {
-    const found = await find(reader);
-    if (found !== undefined) {
-      const answer = savedAnswer(await begun(found), downloadHooks(context, parts, release));
-      if (context.req.method !== 'HEAD') return answer;
-      await answer.body?.cancel();
-      return new Response(null, { headers: answer.headers });
-    }
-  } catch (error) {
-    release();
-    throw error;
-  }
-  release();
-  return missing === undefined ? context.notFound() : context.text(missing, 404);
-}
-
-/** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
-async function begun(download: Download): Promise<Download> {
-  const { bytes } = download;
-  const first = await bytes.next();
-  let isFirst = true;
-  return {
-    ...download,
-    bytes: {
-      next() {
-        if (!isFirst) return bytes.next();
-        isFirst = false;
-        return Promise.resolve(first);
-      },
-    },
-  };
-}
-
-/** Serves the HTML of a message as a document, confined by its own headers even when opened directly. */
-async function framedHtml(
-  context: RequestContext,
-  reader: ServedReader,
-  typed: string,
-  how: ReadingFor,
-): Promise<Response> {
-  const named = namedMessage(reader, typed);
-  if (named.kind !== 'one') return context.notFound();
-  const framed = await framedOrNull(reader, named.id, how);
-  if (framed === null) return context.notFound();
-  return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
+/** Returns the id of the message in the address; null if no message, or several, match. */
+function idIn(context: RequestContext, reader: ServedReader): MessageId | null {
+  const named = namedMessage(reader, context.req.param('id') ?? '');
+  return named.kind === 'one' ? named.id : null;
 }

@@ -12,7 +12,7 @@ import type { BlobHash, MessageId } from '../core/types.ts';
 import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
-import { attachmentDownload } from './downloads.ts';
+import { attachmentDownload, piecesOf } from './downloads.ts';
 import type { Conversation } from './pages/message-props.ts';
 import { inTurns, type ReadingFor } from './served-archive.ts';
 
@@ -106,22 +106,36 @@ export type ReadBack =
       readonly damage: { readonly message: string; readonly hint: string | null };
     };
 
-/** Reads a message to its last byte, even if the parser needs less: the hash is compared only at the end. */
+/**
+ * Reads a message to its last byte, even if `read` needs less: the hash is compared only at the end.
+ *
+ * @throws message-damaged, blob-damaged, and what `read` throws
+ */
+export async function readWhole<T>(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  signal: AbortSignal,
+  read: (source: AsyncIterable<Buffer>) => Promise<T>,
+): Promise<T> {
+  const sources = reader.sources();
+  let isWhole = false;
+  async function* noted() {
+    yield* sources.streamMessage(id);
+    isWhole = true;
+  }
+  const result = await read(noted());
+  if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), signal));
+  return result;
+}
+
 export async function readBack(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   how: ReadingFor & { readonly countsRemote: boolean },
 ): Promise<ReadBack> {
-  const sources = reader.sources();
   try {
-    let isWhole = false;
-    async function* noted() {
-      yield* sources.streamMessage(id);
-      isWhole = true;
-    }
-    const reading = await readMessage(noted(), how);
-    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
-    return { reading, damage: null };
+    const read = (source: AsyncIterable<Buffer>) => readMessage(source, how);
+    return { reading: await readWhole(reader, id, how.signal, read), damage: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { reading: null, damage: sentenceOf(error) };
@@ -237,17 +251,20 @@ type ContentRead =
   /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
-interface Wanted {
-  readonly message: MessageId;
-  readonly number: number;
-  readonly hash: BlobHash;
-  readonly size: number;
-}
-
 /** Reads an attachment: alone if it is stored separately, else with its message. Its hash is checked either way. */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
-  { message, number, hash, size }: Wanted,
+  {
+    message,
+    number,
+    hash,
+    size,
+  }: {
+    readonly message: MessageId;
+    readonly number: number;
+    readonly hash: BlobHash;
+    readonly size: number;
+  },
   how: ReadingFor,
 ): Promise<ContentRead> {
   if (size > MAX_BYTES) return { state: 'large' };
@@ -260,16 +277,11 @@ export async function readContent(
     if (download === undefined) return { state: 'other' };
     const pieces: Uint8Array[] = [];
     let length = 0;
-    try {
-      for (let next = await download.bytes.next(); next.done !== true; ) {
-        length += next.value.byteLength;
-        // The catalog's size may come from an earlier parsing of the message.
-        if (length > MAX_BYTES) return { state: 'large' };
-        pieces.push(next.value);
-        next = await download.bytes.next();
-      }
-    } finally {
-      await download.stop();
+    for await (const piece of piecesOf(download)) {
+      length += piece.byteLength;
+      // The catalog's size may come from an earlier parsing of the message.
+      if (length > MAX_BYTES) return { state: 'large' };
+      pieces.push(piece);
     }
     const bytes = Buffer.concat(pieces, length);
     const found = createHash('sha256').update(bytes).digest('hex');
@@ -292,6 +304,8 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
   }
 }
 
+const FAILURES = ['encrypted', 'malformed', 'too-large', 'unsupported', 'damaged'] as const;
+
 /** Why no text is shown: `picture` and `archive` follow from the kind, the others from reading the content. */
 export type NoText =
   | 'picture'
@@ -302,11 +316,7 @@ export type NoText =
   | 'empty'
   | 'later'
   | 'unreadable'
-  | 'encrypted'
-  | 'malformed'
-  | 'too-large'
-  | 'unsupported'
-  | 'damaged';
+  | (typeof FAILURES)[number];
 
 export function contentText(
   catalog: Reader['catalog'],
@@ -335,29 +345,13 @@ export function intactText(
 }
 
 function byGroup(group: FileGroup): NoText {
-  switch (group) {
-    case 'pictures':
-      return 'picture';
-    case 'archives':
-      return 'archive';
-    default:
-      return 'other';
-  }
+  if (group === 'pictures') return 'picture';
+  return group === 'archives' ? 'archive' : 'other';
 }
 
 function byFailure(reason: string | null): NoText {
-  switch (reason) {
-    case 'encrypted':
-    case 'malformed':
-    case 'too-large':
-    case 'unsupported':
-    case 'damaged':
-      return reason;
-    case 'bomb':
-      return 'too-large';
-    default:
-      return 'unreadable';
-  }
+  if (reason === 'bomb') return 'too-large';
+  return FAILURES.find((known) => known === reason) ?? 'unreadable';
 }
 
 /** Maximum bytes of a search text in a source; a longer text is cut. */

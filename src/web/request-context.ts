@@ -7,7 +7,7 @@ import { type Reached, readAtMost } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
-import type { DownloadHooks } from './downloads.ts';
+import { begun, type Download, type DownloadHooks, savedAnswer } from './downloads.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
@@ -139,20 +139,82 @@ export async function inTurn(
   }
 }
 
-export type AddData = (
-  path: string,
-  make: (reader: ServedReader, parameter: Parameter) => object | null,
-) => void;
+export interface Asked {
+  readonly reader: ServedReader;
+  readonly parameter: Parameter;
+  readonly context: RequestContext;
+  readonly signal: AbortSignal;
+}
 
-export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>): AddData {
-  return (path, make) => {
-    app.get(path, (context) => {
-      const parameter: Parameter = (name) => context.req.query(name);
-      return inTurn(context, () =>
-        withReader(parts, context, (reader) => context.json({ data: make(reader, parameter) })),
-      );
-    });
+/** Answers a request in its turn, with the archive open. */
+export function answered(
+  parts: Pick<ArchiveParts, 'archive'>,
+  context: RequestContext,
+  make: (asked: Asked) => Response | Promise<Response>,
+): Promise<Response> {
+  const parameter: Parameter = (name) => context.req.query(name);
+  return inTurn(context, (signal) =>
+    withReader(parts, context, (reader) => make({ reader, parameter, context, signal })),
+  );
+}
+
+/** Returns a function that adds a route for data. */
+export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>) {
+  return (path: string, make: (reader: ServedReader, parameter: Parameter) => object | null) => {
+    app.get(path, (context) =>
+      answered(parts, context, ({ reader, parameter }) =>
+        context.json({ data: make(reader, parameter) }),
+      ),
+    );
   };
+}
+
+/** Returns a function that admits up to `most` callers: it returns a function to leave, or null if all are taken. */
+export function admitAtMost(most: number): () => (() => void) | null {
+  const inside = new Set<() => void>();
+  return () => {
+    if (inside.size >= most) return null;
+    const leave = (): void => void inside.delete(leave);
+    inside.add(leave);
+    return leave;
+  };
+}
+
+/**
+ * Sends a download, with the archive open until its last byte was sent.
+ *
+ * @param ended called when the download has ended, or there is none
+ * @param missing text of the 404 if `find` finds nothing, instead of the page for unknown addresses
+ */
+export async function sendDownload(
+  context: RequestContext,
+  parts: Pick<ArchiveParts, 'archive' | 'sessions' | 'now' | 'onError'>,
+  find: (reader: ServedReader) => Download | undefined | Promise<Download | undefined>,
+  {
+    ended = () => {},
+    missing,
+  }: { readonly ended?: () => void; readonly missing?: string | undefined } = {},
+): Promise<Response> {
+  let release = ended;
+  try {
+    const held = parts.archive.hold(context.get('session').mailboxes);
+    release = () => {
+      held.release();
+      ended();
+    };
+    const found = await find(held.reader);
+    if (found !== undefined) {
+      const answer = savedAnswer(await begun(found), downloadHooks(context, parts, release));
+      if (context.req.method !== 'HEAD') return answer;
+      await answer.body?.cancel();
+      return new Response(null, { headers: answer.headers });
+    }
+  } catch (error) {
+    release();
+    throw error;
+  }
+  release();
+  return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
 /** Returns hooks for a download, which stop it when its session ends. */

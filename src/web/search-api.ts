@@ -2,7 +2,6 @@ import { Completion } from './completion.ts';
 import { listSpine, within } from './mail-list.ts';
 import type { MailPages } from './mail-pages.ts';
 import {
-  type AddData,
   type ArchiveParts,
   byLimit,
   dataRoute,
@@ -18,7 +17,11 @@ const COLUMNS = 600;
 /** Time limit for all columns of a track, in milliseconds. */
 const CHANGES_MS = 150;
 
-function changesRoutes(data: AddData, now: () => number, pages: PagesOf): void {
+function changesRoutes(
+  data: ReturnType<typeof dataRoute>,
+  now: () => number,
+  pages: PagesOf,
+): void {
   data('/api/changes', ({ catalog }, parameter) => {
     const span = catalog.changes.span();
     if (span === undefined) return null;
