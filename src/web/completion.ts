@@ -2,10 +2,11 @@ import type { KnownFolder } from '../catalog/folders.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { AS_OF, STATES } from '../catalog/query-ast.ts';
 import { wallTime } from '../catalog/query-dates.ts';
+import type { StatsRow } from '../catalog/sums.ts';
 import { mailboxKey } from '../core/state.ts';
 import { within } from './mail-list.ts';
 import { filterText } from './query-text.ts';
-import { accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
+import { accountsFor, type ServedReader, searchesFor, VersionCache } from './served-archive.ts';
 import {
   type CompletionRequest,
   type CompletionRow,
@@ -16,71 +17,17 @@ import {
   typedWord,
 } from './typed-word.ts';
 
-interface KnownPeriod {
-  readonly key: string;
-  readonly messages: number;
-}
-
 /** A year, or the start of one of its months. */
 const MONTHS_OF = /^(\d{4})-?\d{0,2}$/;
-const MOMENTS: readonly (readonly [string, string])[] = [
+const MOMENTS = [
   ['yesterday', 'the end of yesterday'],
   ['1w', 'a week ago'],
   ['1mo', 'a month ago'],
   ['1y', 'a year ago'],
-];
+] as const;
 
-function row(insert: string, label: string, detail: string, count: number | null): Row {
-  return { insert, label, detail, count, kind: 'date' };
-}
-
-/** Years and months that have messages, counted once per commit in the zone of queries. */
-class KnownDates {
-  #version = -1;
-  readonly #periods = new Map<string, readonly KnownPeriod[]>();
-
-  /** Returns today, this month, the last one and each year; or the months of the typed year. */
-  rows(
-    reader: ServedReader,
-    operator: string,
-    typed: string,
-    { now }: Pick<CompletionRequest, 'now'>,
-  ): Row[] {
-    const wanted = typed.toLowerCase();
-    const month = (count: number): string => {
-      const { year, month: current } = wallTime(now);
-      return new Date(Date.UTC(year, current - 1 - count, 1)).toISOString().slice(0, 7);
-    };
-    if (operator === AS_OF)
-      return MOMENTS.filter(([text]) => text.startsWith(wanted)).map(([text, detail]) =>
-        row(text, text, detail, null),
-      );
-    const isDate = operator === 'date' || operator === 'on';
-    const counted = (unit: 'year' | 'month', key: string): number | null => {
-      const found = this.#known(reader, unit).find((period) => period.key === key);
-      return isDate ? (found?.messages ?? 0) : null;
-    };
-    const [year] = MONTHS_OF.exec(wanted)?.slice(1) ?? [];
-    const periods = this.#known(reader, year === undefined ? 'year' : 'month')
-      .filter(({ key, messages }) => key.startsWith(wanted) && messages > 0)
-      .toReversed()
-      .map(({ key, messages }) => row(key, key, '', isDate ? messages : null));
-    const near = [
-      row('today', 'today', '', null),
-      row(month(0), 'this month', month(0), counted('month', month(0))),
-      row(month(1), 'last month', month(1), counted('month', month(1))),
-    ].filter(({ label, insert }) => label.startsWith(wanted) || insert.startsWith(wanted));
-    return year === undefined ? [...near, ...periods] : periods;
-  }
-
-  #known({ catalog }: ServedReader, unit: 'year' | 'month'): readonly KnownPeriod[] {
-    const version = catalog.version();
-    if (version !== this.#version) this.#periods.clear();
-    this.#version = version;
-    const known = this.#periods.get(unit) ?? catalog.stats.rows(unit, {});
-    this.#periods.set(unit, known);
-    return known;
-  }
+function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
+  return { insert, label: insert, detail: '', count: null, kind, ...more };
 }
 
 /** Time limit for people, in milliseconds: their addresses are read in order. */
@@ -94,7 +41,8 @@ const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]
 const SPAN = { start: 0, end: 0 };
 
 export class Completion {
-  readonly #dates = new KnownDates();
+  /** Years and months that have messages, in the zone of queries. */
+  readonly #periods = new VersionCache<'year' | 'month', readonly StatsRow[]>(2);
 
   /** Returns the possible completions, most likely first: at most eight rows. */
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
@@ -112,7 +60,7 @@ export class Completion {
     if (operator === null)
       return typed.startsWith('@') ? saved(reader, typed) : operatorRows(typed);
     if (PEOPLE.has(operator)) return people(reader, operator, typed, request.now);
-    if (DATES.has(operator)) return this.#dates.rows(reader, operator, typed, request);
+    if (DATES.has(operator)) return this.#dates(reader, operator, typed.toLowerCase(), request.now);
     switch (operator) {
       case 'in':
       case 'folder':
@@ -132,6 +80,35 @@ export class Completion {
         return [];
     }
   }
+
+  /** Returns today, this month, the last one and each year; or the months of the typed year. */
+  #dates({ catalog }: ServedReader, operator: string, wanted: string, now: number): Row[] {
+    if (operator === AS_OF)
+      return MOMENTS.filter(([text]) => text.startsWith(wanted)).map(([text, detail]) =>
+        row('date', text, { detail }),
+      );
+    const isDate = operator === 'date' || operator === 'on';
+    const known = (unit: 'year' | 'month') =>
+      this.#periods.find(catalog.version(), unit) ??
+      this.#periods.keep(unit, catalog.stats.rows(unit, {}));
+    const [year] = MONTHS_OF.exec(wanted)?.slice(1) ?? [];
+    const periods = known(year === undefined ? 'year' : 'month')
+      .filter(({ key, messages }) => key.startsWith(wanted) && messages > 0)
+      .toReversed()
+      .map(({ key, messages }) => row('date', key, { count: isDate ? messages : null }));
+    if (year !== undefined) return periods;
+    const month = (label: string, back: number): Row => {
+      const { year: current, month: number } = wallTime(now);
+      const key = new Date(Date.UTC(current, number - 1 - back, 1)).toISOString().slice(0, 7);
+      const messages = known('month').find((period) => period.key === key)?.messages ?? 0;
+      return row('date', key, { label, detail: key, count: isDate ? messages : null });
+    };
+    const near = [row('date', 'today'), month('this month', 0), month('last month', 1)];
+    return [
+      ...near.filter(({ label, insert }) => label.startsWith(wanted) || insert.startsWith(wanted)),
+      ...periods,
+    ];
+  }
 }
 
 function values(
@@ -142,10 +119,7 @@ function values(
 ): Row[] {
   return known
     .filter((value) => value.startsWith(typed.toLowerCase()))
-    .map((value) => {
-      const count = request.knownCount(`${operator}:${value}`);
-      return { insert: value, label: value, detail: '', count, kind: 'value' };
-    });
+    .map((value) => row('value', value, { count: request.knownCount(`${operator}:${value}`) }));
 }
 
 function folders(
@@ -173,13 +147,9 @@ function folders(
     const until = goneAt === null ? '' : `until ${new Date(goneAt).toISOString().slice(0, 10)}`;
     const owner = isShared && excluded ? '' : folder.address;
     if (rows.has(path + box)) continue;
-    rows.set(path + box, {
-      insert: path + box,
-      label: folder.folder,
-      detail: [owner, until].filter((part) => part !== '').join(', '),
-      count: isShared && excluded ? null : request.knownCount(query),
-      kind: 'folder',
-    });
+    const detail = [owner, until].filter((part) => part !== '').join(', ');
+    const count = isShared && excluded ? null : request.knownCount(query);
+    rows.set(path + box, row('folder', path + box, { label: folder.folder, detail, count }));
   }
   return [...rows.values()];
 }
@@ -193,29 +163,20 @@ function accounts(reader: ServedReader, typed: string, request: CompletionReques
   const rest = [...hosts].filter((host) => named.every(([, known]) => known !== host));
   return [...named, ...rest.map((host) => [host, ''] as const)]
     .filter(([name]) => name.startsWith(typed.toLowerCase()) && isWritable(name))
-    .map(([name, detail]) => ({
-      ...{ insert: writtenFor('account', name), label: name, detail },
-      ...{ count: null, kind: 'account' },
-    }));
+    .map(([name, detail]) => row('account', writtenFor('account', name), { label: name, detail }));
 }
 
 function saved(reader: ServedReader, typed: string): Row[] {
   return searchesFor(reader)
     .filter(({ name }) => name.toLowerCase().startsWith(typed.slice(1).toLowerCase()))
-    .map(({ name, query }) => ({
-      ...{ insert: `@${name}`, label: `@${name}`, detail: query },
-      ...{ count: null, kind: 'search' },
-    }));
+    .map(({ name, query }) => row('search', `@${name}`, { detail: query }));
 }
 
 /** An address that a query can match exactly, without quotes. */
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
 function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
-  const me: Row = {
-    ...{ insert: 'me', label: 'me', detail: 'any address of the archive’s mailboxes' },
-    ...{ count: null, kind: 'value' },
-  };
+  const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
   const wanted = typed.replace(/^</, '');
   const found = catalog.stats
     .people(wanted, MAX_ROWS, undefined, within(PEOPLE_MS))
@@ -227,13 +188,11 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
     const isExact = exact !== undefined || operator === 'contact';
     const insert = isExact ? `<${address}>` : writtenFor('to', address);
     const isFew = sent + received <= MAX_COUNTED;
-    return {
-      insert,
+    return row('person', insert, {
       label: name ?? address,
       detail: name === null ? '' : address,
       count: exact ?? (isFew ? countOf(catalog, `${operator}:${insert}`, now, hasTime) : null),
-      kind: 'person',
-    };
+    });
   });
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
 }
@@ -246,10 +205,8 @@ function countOf(
   hasTime: () => boolean,
 ): number | null {
   if (!hasTime()) return null;
-  const { count, complete } = catalog.countHitsWhile(
-    { node: parseQuery(query, { now }).node },
-    hasTime,
-  );
+  const { node } = parseQuery(query, { now });
+  const { count, complete } = catalog.countHitsWhile({ node }, hasTime);
   return complete ? count : null;
 }
 
@@ -258,22 +215,19 @@ function mailboxes({ catalog }: ServedReader, typed: string): Row[] {
   return catalog.folders
     .mailboxes()
     .filter(({ address }) => address.toLowerCase().startsWith(wanted) && isWritable(address))
-    .map(({ address, host }) => ({
-      ...{ insert: writtenFor('mailbox', address), label: address, detail: host },
-      ...{ count: null, kind: 'mailbox' },
-    }));
+    .map(({ address, host }) =>
+      row('mailbox', writtenFor('mailbox', address), { label: address, detail: host }),
+    );
 }
 
 function types({ catalog }: ServedReader, typed: string): Row[] {
   return catalog.stats
     .types(typed, MAX_ROWS)
     .filter(({ type }) => isWritable(type))
-    .map(({ type, contents }) => ({
-      insert: writtenFor('mime', type),
-      label: type,
-      detail: `${contents} different ${contents === 1 ? 'file' : 'files'}`,
-      ...{ count: null, kind: 'type' },
-    }));
+    .map(({ type, contents }) => {
+      const detail = `${contents} different ${contents === 1 ? 'file' : 'files'}`;
+      return row('type', writtenFor('mime', type), { label: type, detail });
+    });
 }
 
 const UNLIKE = 8;
@@ -281,16 +235,13 @@ const UNLIKE = 8;
 /** Ranks by the last part, then by the path; folders that are gone come last. */
 function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
-  const likeness = last.startsWith(wanted)
-    ? 0
-    : path.startsWith(wanted)
-      ? 1
-      : last.includes(wanted)
-        ? 2
-        : path.includes(wanted)
-          ? 3
-          : UNLIKE;
-  return likeness + (gone ? 4 : 0);
+  const likeness = [
+    last.startsWith(wanted),
+    path.startsWith(wanted),
+    last.includes(wanted),
+    path.includes(wanted),
+  ].indexOf(true);
+  return (likeness < 0 ? UNLIKE : likeness) + (gone ? 4 : 0);
 }
 
 /** No quotation marks can enclose such a name. */

@@ -1,13 +1,12 @@
 import type { Reader } from '../catalog/open-reader.ts';
-import { parseQuery } from '../catalog/parse-query.ts';
-import type { SearchNode } from '../catalog/query-ast.ts';
 import { unknownText } from '../catalog/resolve-query.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
 import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import { capital, hasCode, MailkeepError } from '../core/errors.ts';
+import { capital, hasCode } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { readFramedPage } from '../mail/reading.ts';
+import { dayName } from './dashboard-data.ts';
 import { downloadFormat, exportOffer } from './exporting.ts';
 import { type FrameState, frameState, type HealthTab, healthTab, lookAnswer } from './health.ts';
 import { ClosingSums, type PastSum } from './issues.ts';
@@ -64,6 +63,7 @@ import { type ArchiveParts, type Parameter, wholeNumber } from './request-contex
 import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { SideTrees } from './side-tree.ts';
 import {
+  plainRequest,
   type QueryProblem,
   textPieces,
   type Understood,
@@ -128,36 +128,19 @@ function nearTo(
       label: `All mail with ${from.name === '' ? from.address : from.name}`,
       query: `contact:<${from.address}>`,
     });
-  if (date !== null) around.push({ label: 'That day', query: dayQuery(Date.parse(date)) });
+  if (date !== null) around.push({ label: 'That day', query: `on:${dayName(Date.parse(date))}` });
   if (place !== undefined)
     around.push({
       label: place.folder,
       query: `${filterText('mailbox', place.mailbox)} ${filterText('in', place.folder)}`,
     });
   return around.flatMap(({ label, query }) => {
-    const node = understood(query, now);
-    if (node === null) return [];
-    const request = { node, asOf: moment ?? undefined };
+    const parsed = plainRequest(query, now);
+    if (parsed === null) return [];
+    const request = { node: parsed.node, asOf: moment ?? undefined };
     const found = reader.catalog.countHitsWhile(request, within(NEAR_COUNTING_MS));
     return [{ label, query: asOf(query, moment), found }];
   });
-}
-
-/** Parses a query; null if it is invalid. Some addresses and folder names cannot be written in a query. */
-function understood(query: string, now: number): SearchNode | null {
-  try {
-    return parseQuery(query, { now }).node;
-  } catch (error) {
-    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
-    return null;
-  }
-}
-
-/** Returns the query for the day of a moment in this machine's zone, which queries use. */
-function dayQuery(ms: number): string {
-  const at = new Date(ms);
-  const day = new Date(Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()));
-  return `on:${day.toISOString().slice(0, 10)}`;
 }
 
 /** Time limit for all attempts together, in milliseconds. */
@@ -491,8 +474,8 @@ export class MailPages {
   }
 
   /** Returns the count of a query if the sidebar has already counted it. */
-  knownCount(query: string): number | null {
-    return this.#trees.known(query);
+  knownCount(reader: ServedReader, query: string): number | null {
+    return this.#trees.known(reader, query);
   }
 
   async alone(

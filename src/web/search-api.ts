@@ -93,7 +93,7 @@ export function searchRoutes(
   data('/api/complete', (reader, parameter) => {
     const query = parameter('q') ?? '';
     const caret = wholeNumber(parameter('at')) ?? query.length;
-    const knownCount = (text: string) => pages(reader).knownCount(text);
+    const knownCount = (text: string) => pages(reader).knownCount(reader, text);
     return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
   });
   data('/api/spine', (reader, parameter) => {

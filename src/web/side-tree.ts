@@ -1,13 +1,12 @@
 import type { FolderName, KnownFolder } from '../catalog/folders.ts';
 import type { Reader } from '../catalog/open-reader.ts';
-import { parseQuery } from '../catalog/parse-query.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import { MailkeepError } from '../core/errors.ts';
 import { folderKey, mailboxKey } from '../core/state.ts';
 import { isImported } from '../mail/identity.ts';
 import { within } from './mail-list.ts';
 import { filterText, withTerm } from './query-text.ts';
-import { type ServedReader, searchesFor } from './served-archive.ts';
+import { type ServedReader, searchesFor, VersionCache } from './served-archive.ts';
+import { plainRequest } from './understood-query.ts';
 
 /**
  * Returns the display names of a mailbox's folders: without the `INBOX` that some servers put before all of them, and
@@ -92,8 +91,7 @@ interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
 
 /** Builds trees, and caches their counts until the next commit. */
 export class SideTrees {
-  #version = -1;
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new VersionCache<string, number>(MAX_COUNTS);
 
   /**
    * Returns the tree of an archive.
@@ -108,22 +106,18 @@ export class SideTrees {
     tags: ReadonlyMap<string, SideTag>,
   ): SideTree {
     const { catalog } = reader;
-    const version = catalog.version();
-    if (version !== this.#version) this.#counts.clear();
-    this.#version = version;
     const mayContinue = within(COUNTING_MS);
-    const asOf = asOfText === '' ? null : (requestOf(asOfText, now)?.asOf ?? null);
+    const counting = { catalog, version: catalog.version(), mayContinue };
+    const asOf = asOfText === '' ? null : (plainRequest(asOfText, now)?.asOf ?? null);
     const entry = (
       name: string,
       filter: string,
       { path = null, specialUse = null, tag = null }: Partial<OfEntry> = {},
     ): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();
-      const request = requestOf(query, now);
-      if (request === null)
-        return { name, path, query: null, specialUse, tag, count: null, unread: null };
-      const count = this.#count(reader, query, request, mayContinue);
-      return { name, path, query, specialUse, tag, count, unread: null };
+      const request = plainRequest(query, now);
+      const count = request && this.#count(counting, query, request);
+      return { name, path, query: request && query, specialUse, tag, count, unread: null };
     };
     const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
     return catalog.snapshot(() => {
@@ -181,8 +175,8 @@ export class SideTrees {
       const withUnread = <T extends SideEntry>(one: T): T => {
         if (one.count === 0 || one.query === null) return one;
         const query = withTerm(one.query, 'is:unread');
-        const request = requestOf(query, now);
-        const count = request && this.#count(reader, query, request, mayContinue);
+        const request = plainRequest(query, now);
+        const count = request && this.#count(counting, query, request);
         return count === null || count === 0 ? one : { ...one, unread: { count, query } };
       };
       return {
@@ -195,44 +189,32 @@ export class SideTrees {
     });
   }
 
-  /** Returns a count of the current tree. */
-  known(query: string): number | null {
-    return this.#counts.get(keyOf(query, undefined)) ?? null;
+  /** Returns the count of a query if a tree of this version has it. */
+  known({ catalog }: Pick<Reader, 'catalog'>, query: string): number | null {
+    return this.#counts.find(catalog.version(), keyOf(query, undefined)) ?? null;
   }
 
   #count(
-    { catalog }: Pick<Reader, 'catalog'>,
+    {
+      catalog,
+      version,
+      mayContinue,
+    }: Pick<Reader, 'catalog'> & { version: number; mayContinue: () => boolean },
     query: string,
     request: CountRequest,
-    mayContinue: () => boolean,
   ): number | null {
+    // A relative moment, such as asof:3d, is another one on each page.
     const key = keyOf(query, request.asOf);
-    const known = this.#counts.get(key);
+    const known = this.#counts.find(version, key);
     if (known !== undefined) return known;
     if (!mayContinue()) return null;
     const found = catalog.countHitsWhile(request, mayContinue);
-    if (!found.complete) return null;
-    // A relative moment, such as asof:3d, is another one on each page.
-    if (this.#counts.size >= MAX_COUNTS) this.#counts.clear();
-    this.#counts.set(key, found.count);
-    return found.count;
+    return found.complete ? this.#counts.keep(key, found.count) : null;
   }
 }
 
 function keyOf(query: string, asOf: number | undefined): string {
   return `${query}\0${asOf ?? ''}`;
-}
-
-/** Returns the request of a query; null for an invalid one. */
-function requestOf(query: string, now: number): CountRequest | null {
-  try {
-    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
-    return { node, asOf: asOf ?? undefined };
-  } catch (error) {
-    // The service allows folder paths of any length.
-    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
-    return null;
-  }
 }
 
 /** Returns the folders known at a time, by id. @param asOf milliseconds since the epoch; null for now */

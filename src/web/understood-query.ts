@@ -50,6 +50,20 @@ export function understandQuery(
   }
 }
 
+/**
+ * Parses a query that this program wrote, without saved searches and accounts. Returns null for an invalid one: some
+ * addresses and folder paths cannot be written in a query.
+ */
+export function plainRequest(query: string, now: number): CountRequest | null {
+  try {
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
+    return { node, asOf: asOf ?? undefined };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return null;
+  }
+}
+
 function problemOf(text: string, error: MailkeepError): QueryProblem {
   const { message, hint: said } = sentenceOf(error);
   const { found, position, suggestion, instead, operator, kind } = error.facts;
