@@ -82,17 +82,7 @@ export interface Asking extends ReadingFor {
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
 }
 
-export interface McpTool {
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-  readonly input: z.ZodObject;
-  readonly output: z.ZodObject;
-  /** @throws ToolRefusal if there is no answer, with a sentence for the model */
-  run(args: unknown, asking: Asking): Promise<object>;
-}
-
-/** Makes a tool whose arguments and answer are typed by its schemas. */
+/** Makes a tool whose arguments and answer are typed by its schemas. `run` throws a `ToolRefusal` if there is no answer. */
 function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
   readonly name: string;
   readonly title: string;
@@ -103,13 +93,13 @@ function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
     args: z.output<z.ZodObject<I>>,
     asking: Asking,
   ) => z.input<z.ZodObject<O>> | Promise<z.input<z.ZodObject<O>>>;
-}): McpTool {
-  const { name, title, description, answer } = definition;
+}) {
+  const { answer, ...described } = definition;
   const input = z.object(definition.input);
   const output = z.object({ notice: z.string().describe(NOTICE), ...definition.output });
   return {
-    ...{ name, title, description, input, output },
-    run: async (args, asking) => {
+    ...{ ...described, input, output },
+    async run(args: unknown, asking: Asking): Promise<object> {
       const data = await answer(input.parse(args), asking);
       return output.parse({ notice: asking.fence.notice(), ...data });
     },
@@ -524,8 +514,9 @@ const getThread = tool({
     messages: z.array(messageLine),
     complete: z.boolean().describe(`False where it has more than ${MAX_OF_THREAD}.`),
   },
-  answer({ id: typed }, { reader, fence, now, ...asking }) {
-    const id = idOf(typed, { reader, fence, now, ...asking });
+  answer({ id: typed }, asking) {
+    const { reader, fence, now } = asking;
+    const id = idOf(typed, asking);
     const conversation = conversationOf(reader, id, null, now, null, MAX_OF_THREAD);
     if (conversation === null) throw notThere(typed);
     return {
@@ -694,6 +685,8 @@ function fileOf(id: string, number: number, asking: Asking) {
 
 /** Maximum attachments of a message to search for a number. */
 const MAX_OF_MESSAGE = 1_000;
+
+export type McpTool = ReturnType<typeof tool>;
 
 /** All tools. None of them writes, takes a path or sends anything. */
 export const TOOLS: readonly McpTool[] = [

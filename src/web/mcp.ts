@@ -54,11 +54,10 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
       },
       async (args: Readonly<Record<string, unknown>>, context) => {
         try {
-          return structured(
-            await ask(context.mcpReq.signal, (asking) => answered(tool, args, asking)),
-          );
+          const data = await ask(context.mcpReq.signal, (asking) => answered(tool, args, asking));
+          return { content: textContent(JSON.stringify(data)), structuredContent: { ...data } };
         } catch (error) {
-          return refusal(error, onError);
+          return { isError: true, content: textContent(sentenceFor(error, onError)) };
         }
       },
     );
@@ -92,13 +91,8 @@ function answered(tool: McpTool, args: unknown, asking: Omit<Asking, 'fence'>): 
   return tool.run(args, { ...asking, fence: new Fence() });
 }
 
-function structured(data: object): CallToolResult {
-  const structuredContent = { ...data };
-  return { content: [{ type: 'text', text: JSON.stringify(data) }], structuredContent };
-}
-
-function refusal(error: unknown, onError: (error: unknown) => void): CallToolResult {
-  return { isError: true, content: [{ type: 'text', text: sentenceFor(error, onError) }] };
+function textContent(text: string): CallToolResult['content'] {
+  return [{ type: 'text', text }];
 }
 
 /** Returns a sentence without archive content or paths; the operator gets the full error. */
