@@ -326,9 +326,6 @@ export function chartQueries(connection: Connection) {
   };
 }
 
-/** Numbers for charts of the present: from stored sums, and from at most 100,000 rows each. */
-export type ChartQueries = ReturnType<typeof chartQueries>;
-
 /** Maximum attachments counted one by one, in all mailboxes. */
 const MAX_ATTACHMENTS = 100_000;
 

@@ -266,8 +266,6 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
   };
 }
 
-export type OriginQueries = ReturnType<typeof originQueries>;
-
 /** Returns the last part of the path, which may differ from the present name. */
 function leafOf({ path, delimiter }: Pick<OriginFolder, 'path' | 'delimiter'>): string {
   const cut = delimiter === '' ? -1 : path.lastIndexOf(delimiter);
