@@ -1,6 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Reached } from '../core/listener.ts';
-import { SESSION_MS } from './sessions.ts';
 
 /** Cookie names of one server. Cookies ignore ports, so two servers on one machine need different names. */
 export interface CookieNames {
@@ -26,27 +25,15 @@ export function cookieValue(header: string | null, name: string): string | undef
   return values.length === 1 ? values[0] : undefined;
 }
 
-export function sessionCookie({ session, secure }: CookieNames, token: string): string {
-  return cookie(session, token, secure, SESSION_MS / 1000);
-}
-
-export function removedCookie(name: string, secure: boolean): string {
-  return cookie(name, '', secure, 0);
-}
-
-/** Returns the `Set-Cookie` of the form cookie, which expires with the browser's session. */
-export function formCookie({ form, secure }: CookieNames, value: string): string {
-  return cookie(form, value, secure, null);
-}
-
-function cookie(name: string, value: string, secure: boolean, maxAge: number | null): string {
+/** Returns a `Set-Cookie`. @param maxAge in seconds; 0 removes the cookie, and without it the cookie ends with the browser */
+export function cookieText(name: string, value: string, secure: boolean, maxAge?: number): string {
   return [
     `${name}=${value}`,
     'Path=/',
     'HttpOnly',
     'SameSite=Strict',
     ...(secure ? ['Secure'] : []),
-    ...(maxAge === null ? [] : [`Max-Age=${maxAge}`]),
+    ...(maxAge === undefined ? [] : [`Max-Age=${maxAge}`]),
   ].join('; ');
 }
 
@@ -68,10 +55,6 @@ export class FormTokens {
   #sign(subject: string): Buffer {
     return createHmac('sha256', this.#key).update(subject).digest();
   }
-}
-
-export function newFormCookie(): string {
-  return randomBytes(32).toString('base64url');
 }
 
 /** Header sent by our own scripts; a form cannot set it. */

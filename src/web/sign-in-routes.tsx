@@ -1,11 +1,5 @@
-import {
-  askerOf,
-  cookieValue,
-  formCookie,
-  newFormCookie,
-  removedCookie,
-  sessionCookie,
-} from './access.ts';
+import { randomBytes } from 'node:crypto';
+import { askerOf, cookieText, cookieValue } from './access.ts';
 import {
   AwayPage,
   EnterPage,
@@ -22,7 +16,7 @@ import {
   seeOther,
   type WebApp,
 } from './request-context.ts';
-import type { Session } from './sessions.ts';
+import { SESSION_MS, type Session } from './sessions.ts';
 
 /** Digits of a session's key that identify it in a form. */
 const ID_LENGTH = 24;
@@ -38,10 +32,10 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
     return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
   });
   const enterPage = (context: RequestContext, problem: EnterProblem): Response => {
-    const cookies = context.get('cookies');
-    const known = cookieValue(context.req.header('cookie') ?? null, cookies.form);
-    const value = known ?? newFormCookie();
-    if (known === undefined) context.header('set-cookie', formCookie(cookies, value));
+    const { form, secure } = context.get('cookies');
+    const known = cookieValue(context.req.header('cookie') ?? null, form);
+    const value = known ?? randomBytes(32).toString('base64url');
+    if (known === undefined) context.header('set-cookie', cookieText(form, value, secure));
     const content = <EnterPage assets={assets} token={forms.of(value)} problem={problem} />;
     return page(context, content, problem === null ? 200 : 403);
   };
@@ -49,21 +43,21 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
   app.post('/enter', async (context) => {
     const fields = await formBody(context.req.raw);
     if (fields === null) return context.body(null, 400);
-    const cookies = context.get('cookies');
+    const { session, form, secure } = context.get('cookies');
     const header = context.req.header('cookie') ?? null;
-    const value = cookieValue(header, cookies.form);
+    const value = cookieValue(header, form);
     if (value === undefined || !forms.isOf(value, fields.get('token') ?? ''))
       return enterPage(context, 'stale-form');
     const grant = codes.redeem(fields.get('code') ?? '', now());
     if (grant === null) return enterPage(context, 'wrong-code');
     // Ends the browser's previous session: only the user who typed the code has the new one.
-    const before = cookieValue(header, cookies.session);
+    const before = cookieValue(header, session);
     const old = before === undefined ? undefined : sessions.find(before, now());
     if (old !== undefined) sessions.end(old.key);
     const agent = context.req.header('user-agent') ?? '';
     const { token } = sessions.begin({ agent, mailboxes: grant.mailboxes }, now());
-    context.header('set-cookie', sessionCookie(cookies, token));
-    context.header('set-cookie', removedCookie(cookies.form, cookies.secure), { append: true });
+    context.header('set-cookie', cookieText(session, token, secure, SESSION_MS / 1000));
+    context.header('set-cookie', cookieText(form, '', secure, 0), { append: true });
     return seeOther(context, '/mail');
   });
 }
@@ -130,7 +124,7 @@ export function signedInRoutes(app: WebApp, parts: DoorParts): void {
       return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
     sessions.end(context.get('session').key);
     const { session, secure } = context.get('cookies');
-    context.header('set-cookie', removedCookie(session, secure));
+    context.header('set-cookie', cookieText(session, '', secure, 0));
     return seeOther(context, '/enter');
   });
   app.post('/you/end', async (context) => {
