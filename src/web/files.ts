@@ -37,7 +37,7 @@ import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
-import { understandQuery } from './understood-query.ts';
+import { type Understood, understandQuery } from './understood-query.ts';
 
 /** Maximum bytes of a message's attachments in memory; beyond that, the message is read again for each. */
 const MAX_HELD = 64 * 1024 * 1024;
@@ -389,54 +389,41 @@ export class FilesPages {
   ) {}
 
   async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
-    const { archive, accounts, now } = this.parts;
-    const query = parameter('q') ?? '';
-    const understood = understandQuery(query, reader, now(), accounts);
-    const group = groupOf(parameter);
-    const inlinePictures = parameter('inline') === '1';
+    const { query, understood, request, group, inlinePictures } = this.#asked(reader, parameter);
     const position = positionOf(reader.catalog, parameter('after') ?? '');
-    const chosen = hashOf(parameter('a') ?? '');
-    const { request } = understood;
-    const how = { spare: archive.spare, signal };
-    const asked =
-      request === null ? null : { ...request, group: group ?? undefined, inlinePictures };
+    const typed = parameter('a') ?? '';
+    const chosen = /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
+    const how = { spare: this.parts.archive.spare, signal };
     const page: Page = {
       kind: 'files',
       frame: this.pages.frame(reader, query, understood),
-      list: asked === null ? null : this.#lists.of(reader, asked, position),
+      list: request && this.#lists.of(reader, request, position),
       group,
       inlinePictures,
       messages:
-        asked === null
-          ? null
-          : this.#counts.of(
-              reader,
-              query,
-              { group, inlinePictures },
-              (text) => understandQuery(text, reader, now(), accounts).request,
-            ),
+        request &&
+        this.#counts.of(
+          reader,
+          query,
+          { group, inlinePictures },
+          (text) => this.#understand(reader, text).request,
+        ),
       after: position === undefined ? undefined : parameter('after'),
       chosen,
       detail:
-        asked === null || chosen === null
+        request === null || chosen === null
           ? null
-          : await readings.run(() => fileDetail(reader, asked, chosen, how), signal),
+          : await readings.run(() => fileDetail(reader, request, chosen, how), signal),
       pending: reader.catalog.index.pendingCount(),
     };
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
   /** Returns the listed attachments of all pages as one zip; undefined if there are none, or too many for one file. */
-  together(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Download | undefined {
-    const { archive, accounts, now } = this.parts;
-    const query = parameter('q') ?? '';
-    const { request } = understandQuery(query, reader, now(), accounts);
-    if (request === null) return undefined;
-    const group = groupOf(parameter);
-    const inlinePictures = parameter('inline') === '1';
-    const files = listedFiles(reader, { ...request, group: group ?? undefined, inlinePictures });
-    const how = { spare: archive.spare, signal };
-    return attachmentsTogether(reader, files ?? [], attachmentsName(query, now()), how);
+  together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
+    const { query, request } = this.#asked(reader, parameter);
+    const files = request === null ? [] : (listedFiles(reader, request) ?? []);
+    return attachmentsTogether(reader, files, attachmentsName(query, this.parts.now()), how);
   }
 
   /** Reads a picture and checks its hash; undefined if no page shows it. */
@@ -446,8 +433,7 @@ export class FilesPages {
     parameter: Parameter,
     signal: AbortSignal,
   ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
-    const { archive, accounts, now } = this.parts;
-    const { request } = understandQuery(parameter('q') ?? '', reader, now(), accounts);
+    const { request } = this.#understand(reader, parameter('q') ?? '');
     const found =
       request === null
         ? undefined
@@ -455,18 +441,28 @@ export class FilesPages {
     if (found === undefined || found.group !== 'pictures' || found.size > MAX_PICTURE_BYTES)
       return undefined;
     const wanted = { ...found, message: found.message.id };
-    const how = { spare: archive.spare, signal };
+    const how = { spare: this.parts.archive.spare, signal };
     const read = await readings.run(() => readContent(reader, wanted, how), signal);
     if (read.state !== 'whole') return undefined;
     const type = shownPicture(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };
   }
-}
 
-function groupOf(parameter: Parameter): FileGroup | null {
-  return FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
-}
+  #understand(reader: ServedReader, query: string): Understood {
+    const { accounts, now } = this.parts;
+    return understandQuery(query, reader, now(), accounts);
+  }
 
-function hashOf(typed: string): string | null {
-  return /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
+  #asked(reader: ServedReader, parameter: Parameter) {
+    const query = parameter('q') ?? '';
+    const understood = this.#understand(reader, query);
+    const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
+    const inlinePictures = parameter('inline') === '1';
+    const request = understood.request && {
+      ...understood.request,
+      group: group ?? undefined,
+      inlinePictures,
+    };
+    return { query, understood, request, group, inlinePictures };
+  }
 }

@@ -434,7 +434,7 @@ export class MailPages {
       pending: reader.catalog.index.pendingCount(),
     } as const;
     // Last, since other requests run while a message is read.
-    const message = await this.message(reader, parameter, 'mail', signal);
+    const message = await this.message(reader, parameter, 'mail', signal, understood);
     const page: Page = { ...around, message: message.kind === 'message' ? message : null };
     return { page, status: understood.problem === null ? 200 : 400 };
   }
@@ -485,9 +485,10 @@ export class MailPages {
     signal: AbortSignal,
   ): Promise<Answered> {
     const query = parameter('q') ?? '';
-    const frame = this.frame(reader, query, this.understand(reader, query));
+    const understood = this.understand(reader, query);
+    const frame = this.frame(reader, query, understood);
     const asked: Parameter = (name) => (name === 'm' ? typed : parameter(name));
-    const message = await this.message(reader, asked, 'message', signal);
+    const message = await this.message(reader, asked, 'message', signal, understood);
     return message.kind === 'message'
       ? { page: { kind: 'message', frame, message }, status: 200 }
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
@@ -552,6 +553,7 @@ export class MailPages {
     parameter: Parameter,
     page: MessagePlace['page'],
     signal: AbortSignal,
+    { asOf, request } = this.understand(reader, parameter('q') ?? ''),
   ): Promise<MessageContent | NoMessage> {
     const named = namedMessage(reader, parameter('m') ?? '');
     if (named.kind === 'several') {
@@ -561,8 +563,6 @@ export class MailPages {
     }
     if (named.kind !== 'one') return named;
     const { id } = named;
-    const query = parameter('q') ?? '';
-    const { asOf, request } = this.understand(reader, query);
     const { now, archive } = this.parts;
     const opening = new Opening(reader, { spare: archive.spare, signal }, request);
     const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MAX_OF_THREAD);
@@ -571,7 +571,7 @@ export class MailPages {
       kind: 'message',
       place: {
         page,
-        query,
+        query: parameter('q') ?? '',
         sort: sortOf(parameter) === 'newest' ? undefined : 'oldest',
         after:
           page === 'mail'

@@ -138,8 +138,7 @@ export function mailRoutes(
   app.get('/files/all.zip', (context) =>
     sendTogether(
       context,
-      (reader, { signal }) =>
-        files(reader).together(reader, (name) => context.req.query(name), signal),
+      (reader, how) => files(reader).together(reader, (name) => context.req.query(name), how),
       NOT_ONE_FILE,
     ),
   );
