@@ -16,25 +16,15 @@ import { attachmentDownload, piecesOf } from './downloads.ts';
 import type { Conversation } from './pages/message-props.ts';
 import { inTurns, type ReadingFor } from './served-archive.ts';
 
-type NamedMessage =
-  | { readonly kind: 'one'; readonly id: MessageId }
-  | { readonly kind: 'several'; readonly ids: readonly MessageId[] }
-  | {
-      readonly kind: 'purged';
-      readonly id: MessageId;
-      readonly reason: string;
-      readonly time: string | null;
-    }
-  | { readonly kind: 'none' };
-
 /** Looks up a message by its id or a prefix of at least four digits. */
-export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string): NamedMessage {
-  if (!/^[0-9a-f]{4,64}$/i.test(typed)) return { kind: 'none' };
+export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
+  const none = { kind: 'none' } as const;
+  if (!/^[0-9a-f]{4,64}$/i.test(typed)) return none;
   const found = reader.catalog.messages.byPrefix(typed);
-  if (found.match === 'unique') return { kind: 'one', id: found.id };
-  if (found.match === 'ambiguous') return { kind: 'several', ids: found.candidates };
+  if (found.match === 'unique') return { kind: 'one', id: found.id } as const;
+  if (found.match === 'ambiguous') return { kind: 'several', ids: found.candidates } as const;
   const purged = purgedMessage(reader, typed);
-  return purged === undefined ? { kind: 'none' } : { kind: 'purged', ...purged };
+  return purged === undefined ? none : ({ kind: 'purged', ...purged } as const);
 }
 
 /**
@@ -357,17 +347,6 @@ function byFailure(reason: string | null): NoText {
 /** Maximum bytes of a search text in a source; a longer text is cut. */
 const MAX_SEARCHED_BYTES = 200;
 
-/** Matches of a text in a source. Positions are bytes from its start. */
-export interface FoundInSource {
-  readonly count: number;
-  /** The match at or after the requested position, else the first; null if there is none. */
-  readonly at: number | null;
-  /** Number of that match, from 1. */
-  readonly number: number;
-  readonly next: number | null;
-  readonly previous: number | null;
-}
-
 /**
  * Finds a text in the raw bytes of a source, ignoring ASCII case. Memory use is one piece of the source, whatever its
  * size.
@@ -382,8 +361,7 @@ export async function findInSource(
   signal: AbortSignal,
 ): Promise<FoundInSource> {
   const finder = new SourceFinder(text, from);
-  const pieces = inTurns(reader.sources().streamMessage(id), signal);
-  for await (const piece of pieces) finder.push(piece);
+  for await (const piece of inTurns(reader.sources().streamMessage(id), signal)) finder.push(piece);
   return finder.found();
 }
 
@@ -396,6 +374,7 @@ export class SourceFinder {
   #passed = 0;
   #count = 0;
   #first: number | null = null;
+  #second: number | null = null;
   #last: number | null = null;
   #at: number | null = null;
   #number = 0;
@@ -430,7 +409,8 @@ export class SourceFinder {
     this.#passed += bytes.length - kept;
   }
 
-  found(): FoundInSource {
+  /** Returns the matches, in bytes from the start of the source. */
+  found() {
     // After the last match, the search starts again.
     const wraps = this.#at === null;
     const at = this.#at ?? this.#first;
@@ -440,14 +420,14 @@ export class SourceFinder {
     const previous = number <= 1 ? this.#last : this.#previous;
     return {
       count: this.#count,
+      /** The match at or after the requested position, else the first; null if there is none. */
       at,
+      /** Number of that match, from 1. */
       number,
       next: only ? null : next,
       previous: only ? null : previous,
     };
   }
-
-  #second: number | null = null;
 
   #note(at: number): void {
     this.#count += 1;
@@ -462,6 +442,8 @@ export class SourceFinder {
     this.#last = at;
   }
 }
+
+export type FoundInSource = ReturnType<SourceFinder['found']>;
 
 /** Converts ASCII letters to lower case; others are unknown, since the bytes may have any charset. */
 function lower(bytes: Buffer): Buffer {
