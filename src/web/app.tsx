@@ -58,6 +58,10 @@ export function isOfMirror(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
 
+function isApiPath(path: string): boolean {
+  return path === '/api' || path.startsWith('/api/');
+}
+
 function plain(status: number, headers: Record<string, string> = {}): Response {
   return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
 }
@@ -70,7 +74,7 @@ function appOf(parts: DoorParts): WebApp {
     context.set('reached', reached);
     context.set('cookies', cookieNames(port, reached.secure));
     const { raw, path } = context.req;
-    const isApi = path === '/api' || path.startsWith('/api/');
+    const isApi = isApiPath(path);
     if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
     // Other sites may load nothing from here: even whether it loads would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
@@ -83,13 +87,12 @@ function appOf(parts: DoorParts): WebApp {
   // Everything below is behind the sign-in: without one, every address gives the same answer.
   app.use(async (context, next) => {
     const session = sessionIn(context, parts);
-    if (session === undefined) {
-      const isApi = context.req.path.startsWith('/api/') || context.req.path === '/api';
-      return isApi ? refused('signed-out', 401) : seeOther(context, '/enter');
-    }
+    const { path } = context.req;
+    if (session === undefined)
+      return isApiPath(path) ? refused('signed-out', 401) : seeOther(context, '/enter');
     context.set('session', session);
-    if (session.mailboxes !== null && !mayBeAskedWithLimit(context.req.path))
-      return context.req.path.startsWith('/api/')
+    if (session.mailboxes !== null && !mayBeAskedWithLimit(path))
+      return isApiPath(path)
         ? refused('limited', 403)
         : page(context, <FailurePage assets={assets} kind="limited" />, 403);
     await next();
@@ -107,13 +110,13 @@ export function lastRoutes(
   { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
 ): void {
   app.notFound((context) =>
-    context.req.path.startsWith('/api/')
+    isApiPath(context.req.path)
       ? refused('not-found', 404)
       : page(context, <NotFoundPage assets={assets} />, 404),
   );
   app.onError((error, context) => {
     onError(error);
-    return context.req.path.startsWith('/api/')
+    return isApiPath(context.req.path)
       ? refused('failed', 500)
       : page(context, <FailurePage assets={assets} kind="failed" />, 500);
   });
@@ -122,16 +125,6 @@ export function lastRoutes(
 /** Returns an error of `/api`: only the code, since the pages have the text. */
 export function refused(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
-}
-
-function apiRoutes(app: WebApp, { events }: Pick<ArchiveParts, 'events'>): void {
-  app.get('/api/events', (context) => {
-    // The stream of a HEAD request would be neither read nor closed.
-    if (context.req.method === 'HEAD')
-      return context.body(null, 200, { 'content-type': 'text/event-stream' });
-    const stream = events.open(context.get('session'));
-    return stream ?? context.json({ error: { code: 'too-many-streams' } }, 503);
-  });
 }
 
 /** Starts a look for new mail, by script or form. It covers all mailboxes: `access.ts` refuses limited sign-ins. */
@@ -164,7 +157,7 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   const change = (path: string, act: (field: (name: string) => string) => Saving): void => {
     app.post(path, async (context: RequestContext) => {
       const fields = await formBody(context.req.raw, MAX_BYTES);
-      if (fields === null) return context.json({ error: { code: 'bad-form' } }, 400);
+      if (fields === null) return refused('bad-form', 400);
       return context.json({ data: act((name) => fields.get(name) ?? '') });
     });
   };
@@ -179,7 +172,12 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
 }
 
 export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
-  apiRoutes(app, parts);
+  app.get('/api/events', (context) => {
+    // The stream of a HEAD request would be neither read nor closed.
+    if (context.req.method === 'HEAD')
+      return context.body(null, 200, { 'content-type': 'text/event-stream' });
+    return parts.events.open(context.get('session')) ?? refused('too-many-streams', 503);
+  });
   lookRoutes(app, parts);
   const pages = byLimit(() => new MailPages(parts));
   searchRoutes(app, parts, pages);

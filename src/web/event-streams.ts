@@ -1,5 +1,5 @@
 import type { ServedArchive } from './served-archive.ts';
-import type { Sessions } from './sessions.ts';
+import type { Session, Sessions } from './sessions.ts';
 
 /** The archive's progress, as far as one browser may see it. */
 interface Reached {
@@ -8,11 +8,7 @@ interface Reached {
   readonly isIndexed: boolean;
 }
 
-/** A stream's session key, and the mailboxes that the session is limited to. */
-interface Listener {
-  readonly key: string;
-  readonly mailboxes: readonly string[] | null;
-}
+type Listener = Pick<Session, 'key' | 'mailboxes'>;
 
 interface Stream {
   readonly listener: Listener;
@@ -95,7 +91,7 @@ export class EventStreams {
       }
     } catch (error) {
       // Browsers reconnect, and are served once the archive can be read again.
-      this.#end();
+      this.#endAll();
       this.options.onError(error);
     }
   }
@@ -103,7 +99,7 @@ export class EventStreams {
   /** Ends all streams, so that a closing server need not wait for them. */
   close(): void {
     this.#isClosed = true;
-    this.#end();
+    this.#endAll();
   }
 
   #inform(stream: Stream, reached: Reached): void {
@@ -111,8 +107,7 @@ export class EventStreams {
     const at = now();
     const isGone = (stream.controller.desiredSize ?? 0) < -MAX_UNREAD;
     if (isGone || !sessions.isOpen(stream.listener.key, at)) {
-      this.#forget(stream);
-      stream.controller.close();
+      this.#end(stream);
       return;
     }
     const { sent } = stream;
@@ -137,11 +132,13 @@ export class EventStreams {
     }
   }
 
-  #end(): void {
-    for (const stream of this.#streams) {
-      this.#forget(stream);
-      stream.controller.close();
-    }
+  #endAll(): void {
+    for (const stream of this.#streams) this.#end(stream);
+  }
+
+  #end(stream: Stream): void {
+    this.#forget(stream);
+    stream.controller.close();
   }
 
   #forget(stream: Stream): void {

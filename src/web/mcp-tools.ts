@@ -12,7 +12,7 @@ import { statusFor } from './issues.ts';
 import { listPlace, mailRows, within } from './mail-list.ts';
 import { contentText, conversationOf, namedMessage, readBack } from './message-view.ts';
 import { filterText, termsOf } from './query-text.ts';
-import type { ReadingFor, ServedReader } from './served-archive.ts';
+import type { AccountsOf, ReadingFor, ServedReader } from './served-archive.ts';
 import { textPieces, understandQuery } from './understood-query.ts';
 
 /** Brackets that never appear in fenced text: a sender's are escaped. */
@@ -78,8 +78,7 @@ export interface Asking extends ReadingFor {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly state: StateFile | undefined;
-  /** As `SearchRequest.accounts`, for a query that contains an account. */
-  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  readonly accounts: AccountsOf;
 }
 
 /** Makes a tool whose arguments and answer are typed by its schemas. `run` throws a `ToolRefusal` if there is no answer. */

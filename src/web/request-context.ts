@@ -1,7 +1,6 @@
 import type { Context, Hono } from 'hono';
 import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
-import type { SearchNode } from '../catalog/query-ast.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { type Reached, readAtMost } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
@@ -12,7 +11,7 @@ import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
 import { ChosenTheme, THEME_COOKIE, themeCookie, themeOf } from './pages/theme.ts';
-import type { ServedArchive, ServedReader } from './served-archive.ts';
+import type { AccountsOf, ServedArchive, ServedReader } from './served-archive.ts';
 import type { Session, Sessions, SignInCodes } from './sessions.ts';
 
 export interface ArchiveParts {
@@ -22,7 +21,7 @@ export interface ArchiveParts {
   readonly sessions: Pick<Sessions, 'isOpen'>;
   readonly forms: FormTokens;
   readonly events: EventStreams;
-  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  readonly accounts: AccountsOf;
   /** Makes the archive's daemon look for new mail; resolves to whether there is a daemon. */
   readonly look: () => Promise<boolean>;
   /** Returns whether a daemon runs for the archive; null if there cannot be one. */

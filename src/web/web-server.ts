@@ -1,9 +1,6 @@
-import type { Reader } from '../catalog/open-reader.ts';
-import type { SearchNode } from '../catalog/query-ast.ts';
 import { isLoopback, type ListenAddress } from '../core/address.ts';
 import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import { type ApiToken, mailboxKey, type StateFile } from '../core/state.ts';
-import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { FormTokens } from './access.ts';
 import { ApiTokens } from './api-tokens.ts';
 import { archiveRoutes, refusedToAll, webApp } from './app.tsx';
@@ -12,13 +9,9 @@ import { webError } from './errors.ts';
 import { EventStreams } from './event-streams.ts';
 import { McpSurface } from './mcp.ts';
 import { MirrorSurface } from './mirror.ts';
-import type { Behind } from './request-context.ts';
+import type { ArchiveParts, Behind } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
-
-function mailboxNames({ catalog }: Pick<Reader, 'catalog'>): ReadonlyMap<string, string> {
-  return new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address]));
-}
 
 /** Where the server listens, and its sign-in state. */
 export interface DoorOptions {
@@ -35,15 +28,11 @@ export interface DoorOptions {
   readonly limits?: Partial<ListenerLimits>;
 }
 
-export interface WebServerOptions extends DoorOptions {
+export interface WebServerOptions
+  extends DoorOptions,
+    Pick<ArchiveParts, 'accounts' | 'look' | 'hasDaemon'>,
+    Partial<Pick<ArchiveParts, 'policy'>> {
   readonly dataDir: string;
-  /** Returns the hosts of configured accounts by lower-case name, for `account:` in a query. */
-  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
-  /** Makes the archive's daemon look for new mail; resolves to whether there is a daemon. */
-  readonly look: () => Promise<boolean>;
-  readonly hasDaemon: () => Promise<boolean>;
-  /** Returns the configured policy, for the pages that show it; null if this archive has none. */
-  readonly policy?: () => ArchivePolicy | null;
 }
 
 export interface WebServer {
@@ -91,7 +80,12 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   return openDoor(options, sessions, (forms) => ({
     routes: (app) => archiveRoutes(app, { ...parts, forms, look, hasDaemon, now, onError }),
     ...{ mirror, mcp },
-    names: (mailboxes) => archive.use(mailboxes, mailboxNames),
+    names: (mailboxes) =>
+      archive.use(
+        mailboxes,
+        ({ catalog }) =>
+          new Map(catalog.folders.mailboxes().map((known) => [mailboxKey(known), known.address])),
+      ),
     beforeClosing: () => events.close(),
     async close() {
       await mirror.close();
@@ -179,21 +173,16 @@ export function mirrorOf(
 export function mcpOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,
-  {
-    state,
-    accounts,
-    now,
-    onError,
-  }: Pick<WebServerOptions, 'state' | 'accounts' | 'now' | 'onError'>,
+  options: Pick<WebServerOptions, 'state' | 'accounts' | 'now' | 'onError'>,
 ): McpSurface {
+  const { accounts, now, onError } = options;
+  const state = options.state ?? undefined;
+  const { spare } = archive;
   return new McpSurface({
     authorize,
     use: (mailboxes, signal, act) =>
       archive.use(mailboxes, (reader) =>
-        act({
-          ...{ reader, accounts, signal, now: now(), spare: archive.spare },
-          state: state ?? undefined,
-        }),
+        act({ reader, accounts, signal, now: now(), spare, state }),
       ),
     onError,
   });
