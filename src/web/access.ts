@@ -1,22 +1,22 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Reached } from '../core/listener.ts';
 
-/** Cookie names of one server. Cookies ignore ports, so two servers on one machine need different names. */
+/** The names differ by port because cookies ignore ports, and one machine may run two servers. */
 export interface CookieNames {
   readonly session: string;
-  /** Identifies a browser that is not signed in; the token of the sign-in form is bound to it. */
+  /** Identifies a browser that is not signed in. The token of the sign-in form is bound to it. */
   readonly form: string;
   readonly secure: boolean;
 }
 
-/** @param secure whether browsers reach the server by HTTPS */
+/** @param secure true if browsers reach the server over HTTPS */
 export function cookieNames(port: number, secure: boolean): CookieNames {
   return secure
     ? { session: '__Host-mailkeep', form: '__Host-mailkeep-form', secure }
     : { session: `mailkeep-${port}`, form: `mailkeep-form-${port}`, secure };
 }
 
-/** Returns the value of a cookie; undefined if there is none, or several with the name. */
+/** Returns undefined if the header has no cookie of this name, or several. */
 export function cookieValue(header: string | null, name: string): string | undefined {
   const values = (header ?? '').split(';').flatMap((pair) => {
     const at = pair.indexOf('=');
@@ -25,7 +25,7 @@ export function cookieValue(header: string | null, name: string): string | undef
   return values.length === 1 ? values[0] : undefined;
 }
 
-/** Returns a `Set-Cookie`. @param maxAge in seconds; 0 removes the cookie, and without it the cookie ends with the browser */
+/** @param maxAge in seconds; 0 removes the cookie. Without it, the cookie lasts until the browser closes. */
 export function cookieText(name: string, value: string, secure: boolean, maxAge?: number): string {
   return [
     `${name}=${value}`,
@@ -37,7 +37,7 @@ export function cookieText(name: string, value: string, secure: boolean, maxAge?
   ].join('; ');
 }
 
-/** Form tokens against cross-site requests, bound to the browser's own cookie and to a random key of this run. */
+/** Tokens that protect forms against cross-site requests. A new random key is made at each start of the server. */
 export class FormTokens {
   readonly #key = randomBytes(32);
 
@@ -57,12 +57,12 @@ export class FormTokens {
   }
 }
 
-/** Header sent by our own scripts; a form cannot set it. */
+/** A form cannot set this header; only our own scripts send it. */
 const OWN_HEADER = 'x-mailkeep';
 
 /**
- * Returns whether a request to `/api` comes from a page of this server. It relies on headers set by the browser, which
- * no page can change. Requests that change data must also have our own header.
+ * Returns whether a page of this server sent a request to `/api`, by headers that only the browser can set. Requests
+ * that change data must also have our own header.
  */
 export function isOwnApiRequest(request: Request, { origin }: Reached): boolean {
   const { headers, method } = request;
@@ -72,12 +72,12 @@ export function isOwnApiRequest(request: Request, { origin }: Reached): boolean 
   return method === 'GET' || method === 'HEAD' || headers.get(OWN_HEADER) === '1';
 }
 
-/** Origin of a browser's request: this server or the user, a link elsewhere, or a resource load by another page. */
+/** `own`: this server or the user. `link`: a link on another site. `foreign`: another page loads a resource. */
 type Asker = 'own' | 'link' | 'foreign';
 
 /**
- * Returns the origin of a browser's request. Another port of this machine counts as elsewhere: it is the same site, so
- * its requests carry our cookies. Old browsers, and other programs, do not send the header.
+ * Another port of this machine is foreign, although its requests carry our cookies: browsers count it as the same site.
+ * Requests without the header come from the user's programs, or from old browsers.
  */
 export function askerOf({ headers }: Request): Asker {
   const site = headers.get('sec-fetch-site') ?? 'none';
@@ -89,8 +89,8 @@ export function askerOf({ headers }: Request): Asker {
 }
 
 /**
- * Returns whether a form may come from a page of this server. The token decides; this check refuses requests that a
- * browser marks as foreign. A page without a referrer sends forms with the origin `null`.
+ * Returns whether a page of this server may have sent a form. The token decides; this check only refuses requests that
+ * the browser marks as foreign. A page without a referrer sends the origin `null`.
  */
 export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean {
   const site = headers.get('sec-fetch-site');
@@ -100,8 +100,8 @@ export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean
 }
 
 /**
- * Paths open to a sign-in that is limited to mailboxes: their responses use a catalog of these mailboxes, or obey
- * `ServedReader.mailboxes`. All other paths are refused, including new ones until their access has been decided.
+ * Paths open to a session that is limited to mailboxes. Their responses use a catalog limited to these mailboxes, or
+ * obey `ServedReader.mailboxes`. Every other path is refused, so a new path stays closed until someone decides.
  */
 const PATHS: readonly RegExp[] = [
   /^\/(?:mail|dashboard|export|you|sign-out|you\/end)?$/,
@@ -114,7 +114,7 @@ const PATHS: readonly RegExp[] = [
   /^\/api\/changes(?:\/next|\/previous)?$/,
 ];
 
-/** @param path of an address, without its query */
+/** @param path without its query */
 export function mayBeAskedWithLimit(path: string): boolean {
   return PATHS.some((allowed) => allowed.test(path));
 }

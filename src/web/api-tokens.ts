@@ -10,13 +10,13 @@ const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
 
 /**
- * API tokens of an archive. A secret is shown once. Only its HMAC under a key of this archive is stored, so that a
- * stored value cannot be matched elsewhere. Times are milliseconds since the epoch.
+ * API tokens of an archive. A secret is shown once; only its HMAC under a key of this archive is stored, so that a
+ * stored value is useless elsewhere. Times are milliseconds since the epoch.
  */
 export class ApiTokens {
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 
-  /** Returns a new token with its secret: 256 random bits. */
+  /** The secret has 256 random bits. */
   create(
     { name, mailboxes, expiresAt }: Pick<ApiToken, 'name' | 'mailboxes' | 'expiresAt'>,
     now: number,
@@ -36,7 +36,7 @@ export class ApiTokens {
       .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
-  /** Revokes every token with an id or a name. @returns the revoked tokens */
+  /** Revokes every token with this id or name, and returns them. */
   revoke(idOrName: string): ApiToken[] {
     const found = this.state
       .entries(SCOPE)
@@ -45,7 +45,7 @@ export class ApiTokens {
     return found.map(({ value }) => value);
   }
 
-  /** Returns the token for a secret, and records its use; undefined if it is expired, revoked or unknown. */
+  /** Returns undefined if the token is expired, revoked or unknown. Records its use. */
   find(secret: string, now: number): ApiToken | undefined {
     const hmacKey = this.state.get(KEY_SCOPE, KEY);
     if (hmacKey === undefined) return undefined;
@@ -56,7 +56,6 @@ export class ApiTokens {
     return token;
   }
 
-  /** Returns the key of this archive, creating it if necessary. */
   #hmacKey(): string {
     return this.state.together(() => {
       const known = this.state.get(KEY_SCOPE, KEY);
@@ -68,8 +67,8 @@ export class ApiTokens {
   }
 
   /**
-   * A failure to record the last use is ignored: the state may be locked, or its disk full. A token that another
-   * process has just revoked must not be written back.
+   * Ignores failures: the state may be locked, or its disk full. A token that another process has just revoked must not
+   * be written back.
    */
   #recordUse(key: string, now: number): void {
     try {

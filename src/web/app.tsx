@@ -33,7 +33,7 @@ import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
-/** Returns the request handler of the web interface; it never throws. */
+/** The handler never throws. */
 export function webApp(
   parts: DoorParts,
 ): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {
@@ -53,7 +53,7 @@ export function refusedToAll(status: number): Response {
   return secured(plain(status));
 }
 
-/** The Mailbox API has its own rules: tokens, no cookies, and requests without `Origin` are allowed. */
+/** The Mailbox API has its own rules: tokens instead of cookies, and no `Origin` required. */
 export function isOfMirror(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
@@ -76,7 +76,7 @@ function appOf(parts: DoorParts): WebApp {
     const { raw, path } = context.req;
     const isApi = isApiPath(path);
     if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
-    // Other sites may load nothing from here: even whether it loads would reveal that the server exists.
+    // Other sites may load nothing from here: even a successful load would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
@@ -84,7 +84,7 @@ function appOf(parts: DoorParts): WebApp {
     return undefined;
   });
   publicRoutes(app, parts);
-  // Everything below is behind the sign-in: without one, every address gives the same answer.
+  // Everything below needs a session. Without one, every address gives the same answer.
   app.use(async (context, next) => {
     const session = sessionIn(context, parts);
     const { path } = context.req;
@@ -104,7 +104,6 @@ function appOf(parts: DoorParts): WebApp {
   return app;
 }
 
-/** Answers requests without a matching route, and those whose route failed. */
 export function lastRoutes(
   app: WebApp,
   { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
@@ -122,12 +121,12 @@ export function lastRoutes(
   });
 }
 
-/** Returns an error of `/api`: only the code, since the pages have the text. */
+/** The response has only the code, because the pages have the text. */
 export function refused(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
-/** Starts a look for new mail, by script or form. It covers all mailboxes: `access.ts` refuses limited sign-ins. */
+/** Starts a look for new mail, by script or form. It covers all mailboxes: `access.ts` refuses limited sessions. */
 function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   const { assets } = parts;
   app.post('/api/look', async (context) => context.json({ data: { looking: await parts.look() } }));
@@ -150,7 +149,6 @@ async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<LookA
 /** Maximum bytes of a form with a query: each of its 4,000 characters may need nine. */
 const MAX_BYTES = 40_000;
 
-/** Lists, saves and forgets saved searches, which the command line shares. */
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   const { dataDir } = archive;
   app.get('/api/saved', (context) => context.json({ data: savedSearches(dataDir) }));
@@ -173,7 +171,7 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
 
 export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
   app.get('/api/events', (context) => {
-    // The stream of a HEAD request would be neither read nor closed.
+    // Nobody would read or close the stream of a HEAD request.
     if (context.req.method === 'HEAD')
       return context.body(null, 200, { 'content-type': 'text/event-stream' });
     return parts.events.open(context.get('session')) ?? refused('too-many-streams', 503);

@@ -12,7 +12,7 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
-/** Output of the build: served names by source name, all served files, and the imports of scripts. */
+/** Served names by source name, all served files, and the imports of scripts. */
 const BUILT = z.object({
   names: z.record(z.string(), z.string()),
   served: z.array(z.string()),
@@ -35,7 +35,6 @@ export function builtAssets() {
     }),
   );
   return {
-    /** Returns the address of an asset by its source name, such as `style.css`. */
     address(name: string): string {
       const served = names[name];
       if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
@@ -48,5 +47,4 @@ export function builtAssets() {
   };
 }
 
-/** Built files for pages. Their names contain a hash of their content. */
 export type Assets = ReturnType<typeof builtAssets>;

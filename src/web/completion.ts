@@ -30,11 +30,11 @@ function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
   return { insert, label: insert, detail: '', count: null, kind, ...more };
 }
 
-/** Time limit for people, in milliseconds: their addresses are read in order. */
+/** Time limit for finding people, in milliseconds: their addresses are read in order. */
 const PEOPLE_MS = 6;
-/** Time limit for counts of people without sums, in milliseconds. */
+/** Time limit for counting the messages of people without sums, in milliseconds. */
 const COUNTING_MS = 12;
-/** Maximum messages of a person to count individually. */
+/** Messages of one person beyond which they are not counted individually. */
 const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
@@ -44,7 +44,7 @@ export class Completion {
   /** Years and months that have messages, in the zone of queries. */
   readonly #periods = new VersionCache<'year' | 'month', readonly StatsRow[]>(2);
 
-  /** Returns the possible completions, most likely first: at most eight rows. */
+  /** Returns up to eight completions, most likely first. */
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
     const { from, to } = word;
@@ -81,7 +81,7 @@ export class Completion {
     }
   }
 
-  /** Returns today, this month, the last one and each year; or the months of the typed year. */
+  /** Returns today, this month, last month and each year, or the months of the typed year. */
   #dates({ catalog }: ServedReader, operator: string, wanted: string, now: number): Row[] {
     if (operator === AS_OF)
       return MOMENTS.filter(([text]) => text.startsWith(wanted)).map(([text, detail]) =>
@@ -197,7 +197,6 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
 }
 
-/** Counts the results of a term without sums; null if there is no time. */
 function countOf(
   catalog: ServedReader['catalog'],
   query: string,
@@ -232,7 +231,7 @@ function types({ catalog }: ServedReader, typed: string): Row[] {
 
 const UNLIKE = 8;
 
-/** Ranks by the last part, then by the path; folders that are gone come last. */
+/** Ranks by the last part of the path, then by the path. Folders that are gone come last. */
 function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
   const likeness = [

@@ -6,13 +6,13 @@ import { builtWorker, JobPool } from '../core/worker-thread.ts';
 import type { RenderedText } from '../service/message-view.ts';
 import { type Criteria, statusRefusal, tooSoon } from '../service/surface.ts';
 
-/** Sources are outside V8's heap; a parsed message is several times its text. MiB. */
+/** MiB. Sources are outside V8's heap, but a parsed message takes several times its text. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
 type ResultOf<Job extends ContentJob> = Extract<ContentResult, { kind: Job['kind'] }>;
 type Lane = JobPool<ContentJob, ContentResult>;
 
-/** Reads sources for the mirror, one job per thread at a time. A job past its deadline is stopped with its thread. */
+/** Runs jobs that read sources, one per thread at a time. A job past its deadline is stopped with its thread. */
 export class ContentThreads {
   readonly #turns: Semaphore;
   readonly #all: Lane[] = [];
@@ -22,7 +22,7 @@ export class ContentThreads {
   /**
    * @param most maximum threads
    * @param deadlineMs time limit of a job, in milliseconds
-   * @param segments store of segments that are not in the directory; if absent, all of them are
+   * @param segments store of segments missing in the directory; without it, none are missing
    */
   constructor(
     most: number,
@@ -34,10 +34,8 @@ export class ContentThreads {
   }
 
   /**
-   * Runs a job.
-   *
-   * @param make returns the job when a thread is free, or throws if it is too late
-   * @throws Refusal 502 if it exceeds the time or memory limit of a thread; what the job throws
+   * @param make called when a thread is free; throws if it is too late
+   * @throws Refusal 502 if the job exceeds the time or memory limit of a thread; what the job throws
    */
   async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
     const { segments } = this;
@@ -84,7 +82,6 @@ export class ContentThreads {
   }
 }
 
-/** A job that reads raw sources on a thread. */
 export type ContentJob = {
   readonly dataDir: string;
   /** Segments may be missing in the directory: a job that needs one fails with `segment-elsewhere`. */
@@ -111,7 +108,7 @@ export type ContentResult =
   | {
       readonly kind: 'match';
       readonly positions: readonly number[] | null;
-      /** Positions of messages with damaged sources: whether they match is unknown. */
+      /** Positions of messages with damaged sources. Whether they match is unknown. */
       readonly damaged: readonly number[];
       readonly why: Thrown | null;
     }
@@ -119,7 +116,7 @@ export type ContentResult =
   /** Null if the part cannot be identified. */
   | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };
 
-/** Requests of one token that run at once; others wait. */
+/** Requests of one token that run at the same time; others wait. */
 const AT_ONCE = 8;
 /** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */
 const MAX_WAITING = 120;
@@ -130,7 +127,7 @@ const MAX_SEARCHES = 60;
 export class TokenTurns {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
-  /** Waits for a turn, and resolves to the function that ends it. @throws Refusal 429 if too many requests wait */
+  /** Resolves to the function that ends the turn. @throws Refusal 429 if too many requests wait */
   async enter(token: string): Promise<() => void> {
     const line = this.#lines.get(token) ?? newLine();
     this.#lines.set(token, line);
@@ -148,10 +145,10 @@ export class TokenTurns {
   }
 
   /**
-   * Runs a task of a request that has a turn. Each token may run only one such task at a time, in order of arrival.
-   * The request gives up its turn until then, and gets the next free one afterwards.
+   * Runs a search of a request that has a turn. Each token runs one search at a time, in order of arrival. The request
+   * gives up its turn for the search, and then takes the next free one.
    *
-   * @throws Refusal 429 if too many of them wait
+   * @throws Refusal 429 if too many searches wait
    */
   async alone<T>(token: string, act: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(token) ?? newLine();

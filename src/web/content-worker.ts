@@ -1,4 +1,4 @@
-/** Entry point of the threads that read sources for the mirror; content-threads.ts is the other side. */
+/** Entry point of the threads that read sources for the Mailbox API; content-threads.ts starts them. */
 
 import { realFiles } from '../archive/file-system.ts';
 import type { LogReader } from '../archive/log-reader.ts';
@@ -44,7 +44,7 @@ function matching(
         : sources.readSource(id, HEADER_BYTES).bytes;
     } catch (error) {
       if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
-      // All damaged messages are listed, so that the client can leave them out.
+      // The client gets all damaged messages, so that it can leave them out.
       damaged.push(position);
       why ??= thrownBy(error);
       return null;

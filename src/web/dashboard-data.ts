@@ -5,7 +5,7 @@ export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'd
 
 export interface StoredBytes {
   readonly name: string;
-  /** Number of its mailbox series, from 0; null for none. */
+  /** Number of the mailbox's series in the charts, from 0. */
   readonly series: number | null;
   readonly bytes: number;
   readonly messages: number | null;
@@ -30,14 +30,14 @@ export interface Periods {
   readonly list: readonly Period[];
 }
 
-/** Maximum bars of a chart: an older archive is shown from then on. */
+/** Maximum periods of a chart: it shows only the latest ones of an older archive. */
 const MAX_PERIODS = 1_200;
 
 /**
- * Returns the periods of a range, which ends with the one that contains `now`.
+ * Returns the periods of a range. The last one contains `now`.
  *
  * @param oldest start of the range `all`, milliseconds since the epoch
- * @param zone IANA name; absent: this machine's
+ * @param zone IANA name; undefined for this machine's zone
  */
 export function periodsOf(
   range: Range,
@@ -58,7 +58,7 @@ export function periodsOf(
   return { unit, list: consecutive(unit, Math.min(count, MAX_PERIODS), now, zone) };
 }
 
-/** Returns the last hours up to the current one. They start on UTC hours, so in some zones at half past. */
+/** Hours start on UTC hours, so in some zones at half past. The last one contains `now`. */
 export function lastHours(count: number, now: number, zone: string | undefined): Periods {
   const hour = 3_600_000;
   const end = Math.floor(now / hour) * hour + hour;
@@ -133,14 +133,14 @@ function daysText(from: number, to: number): string | undefined {
   return isMonth ? dayName(from).slice(0, 7) : `${dayName(from)}..${dayName(to - 1)}`;
 }
 
-/** Returns a term that shows the archive as of just before a time. */
+/** Returns a term that shows the archive just before a time. */
 export function asOfTerm(end: number): string {
   const { year, month, day } = wallTime(end - 1);
   const isMidnight = localMoment({ year, month, day: day + 1 }) === end;
   return `asof:${isMidnight ? dayName(end - 1) : momentText(end - 1_000)}`;
 }
 
-/** Returns a day of this machine's zone, such as `2026-11-22`. */
+/** Returns a day in this machine's zone, such as `2026-11-22`. */
 export function dayName(ms: number): string {
   const { year, month, day } = wallTime(ms);
   return [String(year).padStart(4, '0'), two(month), two(day)].join('-');
@@ -156,7 +156,6 @@ export function dayText(ms: number, zone: string | undefined): string {
   return `${day} ${shortMonth(month)} ${year}`;
 }
 
-/** Returns a month such as `Nov 2026`. */
 function monthText(ms: number, zone: string | undefined): string {
   const { year, month } = wallTime(ms, zone);
   return `${shortMonth(month)} ${year}`;

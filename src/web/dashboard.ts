@@ -42,7 +42,7 @@ const MAX_SERIES = 4;
 const MAX_ROWS = 7;
 const MAX_PEOPLE = 8;
 const MAX_ENTRIES = 8;
-/** Hours of requests to show unless a range was chosen. */
+/** Hours of requests to show if no range was chosen. */
 const HOURS = 48;
 /** Maximum folders whose proofs are shown: the least recently compared. */
 const MAX_PROOFS = 2_000;
@@ -51,7 +51,6 @@ const DAY_MS = 24 * HOUR_MS;
 /** Maximum age of a recent verification: a day, plus the time that it takes. */
 const RECENT_MS = 26 * HOUR_MS;
 
-/** The part of the archive that a dashboard shows, and how to limit queries to it. */
 interface DashboardView {
   /** Null: each chart shows a suitable range. */
   readonly range: Range | null;
@@ -64,7 +63,10 @@ interface DashboardView {
   readonly whole: FolderSums;
 }
 
-/** Returns the numbers of a dashboard. Times are milliseconds since the epoch; a query finds what its number counts. */
+/**
+ * Returns the numbers of a dashboard, each with a query that finds what it counts. Times are milliseconds since the
+ * epoch.
+ */
 export function dashboardData(
   archive: ServedReader,
   state: StateFile | undefined,
@@ -116,7 +118,7 @@ export function dashboardData(
 
 export type DashboardData = ReturnType<typeof dashboardData>;
 
-/** Returns mailboxes by address, since several hosts may have the same one. */
+/** Groups mailboxes by address, since several hosts may have the same one. */
 function shownMailboxes(mailboxes: readonly KnownMailbox[]) {
   const byAddress = Map.groupBy(mailboxes, ({ address }) => address.toLowerCase());
   return [...byAddress.values()].map((same) => {
@@ -201,7 +203,7 @@ function receivedMail(
 
 export type Series = ReturnType<typeof oneSeries>;
 
-/** Returns messages by period. The query of a series with the term of a period finds exactly as many. */
+/** The query of a series with the term of a period finds exactly the messages of that period. */
 function oneSeries(
   received: Received,
   name: string,
@@ -218,7 +220,6 @@ function oneSeries(
   };
 }
 
-/** Returns the first rows, and the rest combined into one. */
 function combineRest(rows: readonly StoredBytes[]): StoredBytes[] {
   if (rows.length <= MAX_ROWS) return [...rows];
   const rest = rows.slice(MAX_ROWS - 1);
@@ -248,8 +249,8 @@ function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefi
 }
 
 /**
- * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds.
- * It is made for the ends of a UTC day, and within the day only if they differ.
+ * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds,
+ * so it happens only at the ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();
@@ -316,7 +317,7 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   const budgets = gates.filter(({ day }) => day >= utcDayBefore(Date.parse(latest), 1));
   return {
     unit,
-    /** Start of the first day on record; null for none. */
+    /** Start of the first day on record. */
     since,
     /** Requests per minute that all gates together may make; null if unknown. */
     perMinute:
@@ -343,7 +344,7 @@ function verifiedSegments(
   const files = new Map<number, number>();
   for (const name of readdirSync(folder)) {
     const file = parseSegmentName(name);
-    // The newest revision counts; while a file is being replaced, either.
+    // The newest revision counts; while a file is being replaced, either may.
     if (file !== undefined) files.set(file.segment, bytesOf(path.join(folder, name)));
   }
   const checkups = new Map(
@@ -359,7 +360,7 @@ function verifiedSegments(
   const bricks = segments.map(([segment, bytes]) => {
     const checkup = checkups.get(segment);
     const isWhole = checkup !== undefined && checkup.covered > 0 && checkup.covered >= checkup.end;
-    // When the whole segment was last read back; null if it never was.
+    // When the whole segment was last read back.
     const at = isWhole ? checkup.at : null;
     return { segment, bytes, at, state: stateOf() };
 
@@ -415,7 +416,10 @@ const PACKED = [
   'application/zip',
 ];
 
-/** Groups of attachments: types, or all subtypes of a type, and a term that finds them if their types are not enough. */
+/**
+ * Groups of attachment types with a term that finds them, if their types are not enough. A type without a slash has all
+ * its subtypes.
+ */
 const GROUPS: readonly (readonly [name: string, types: readonly string[], term?: string])[] = [
   ['PDF', ['application/pdf']],
   ['Pictures', ['image']],
@@ -527,7 +531,7 @@ function proofs(folders: readonly FolderProof[], several: boolean, { narrow }: D
     .slice(0, MAX_PROOFS);
 }
 
-/** Returns the bytes of attachments by common type names; each content counts once. */
+/** Each content counts once. */
 function types({ catalog }: ServedReader, { filter, narrow }: DashboardView): StoredBytes[] | null {
   const counted = catalog.charts.types(filter);
   if (counted === undefined) return null;
@@ -584,7 +588,7 @@ function timeOf(docid: number | undefined): number | undefined {
 
 const MAX_MAILBOXES = 8;
 
-/** Makes the dashboard. The cached sums support only queries for mailboxes and accounts, as of now. */
+/** The cached sums support only queries for mailboxes and accounts, as of now. */
 export function dashboardPage(
   reader: ServedReader,
   pages: Pick<MailPages, 'frame'>,

@@ -10,8 +10,8 @@ import type { ReadingFor } from './served-archive.ts';
 const MAX_BYTES = 120;
 
 /**
- * Returns the file name of an export, such as `mailkeep from ada 2026-11-25 commit 12.zip`: the query, the day of the
- * export in this machine's zone, and the exported commit. The caller must make it safe.
+ * Returns an unsafe file name of an export, such as `mailkeep from ada 2026-11-25 commit 12.zip`: the query, the day in
+ * this machine's zone, and the exported commit.
  *
  * @param now milliseconds since the epoch
  */
@@ -24,25 +24,25 @@ export function exportName(
   return `mailkeep ${what} ${dayName(now)} commit ${commit}.${format}`;
 }
 
-/** Returns an unsafe file name, without extension, for a zip of the attachments that a query finds. */
+/** Returns an unsafe file name, without extension, for a zip of attachments. */
 export function attachmentsName(query: string, now: number): string {
   return ['mailkeep attachments', readable(query), dayName(now)].filter(Boolean).join(' ');
 }
 
 /**
- * Returns the file name of one message: its subject and the day of its date. The day is in UTC, as in exported folders,
- * so that the name is the same on every machine. The caller must make it safe.
+ * Returns an unsafe file name of a message: its subject and the day of its date. The day is in UTC, as in exported
+ * folders, so that the name is the same on every machine.
  *
- * @param date in ISO 8601; null for a message without a date
+ * @param date in ISO 8601
  */
 export function messageName(subject: string | null, date: string | null): string {
   const day = date === null ? '' : ` ${date.slice(0, date.indexOf('T'))}`;
   return `${readable(subject ?? '') || 'no subject'}${day}.eml`;
 }
 
-/** Returns a text as words of a file name. Otherwise the text before a slash would be taken for directories. */
+/** Turns slashes and colons into blanks: otherwise the text before a slash would be taken for directories. */
 function readable(text: string): string {
-  // Composed first, so that making it safe later cannot lengthen it beyond the cut.
+  // Composed first, so that making the name safe later cannot lengthen it beyond the cut.
   const words = text
     .normalize('NFC')
     .replace(/(\d):(?=\d)/g, '$1.')
@@ -54,7 +54,7 @@ function readable(text: string): string {
 }
 
 export interface Download {
-  /** Name given in the mail; null if there is none. */
+  /** Unsafe name; null if there is none. */
   readonly name: string | null;
   /** File name if nothing of `name` is usable. */
   readonly fallback: string;
@@ -65,7 +65,7 @@ export interface Download {
   stop(): Promise<unknown>;
 }
 
-/** Returns the exact source of a message. If its hash is wrong, the response breaks off. */
+/** Returns the exact source of a message. The response breaks off if its hash is wrong. */
 export function sourceDownload(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   id: MessageId,
@@ -82,7 +82,7 @@ export function sourceDownload(
   };
 }
 
-/** Returns an attachment by number; undefined if the message does not have it. */
+/** Returns undefined if the message does not have the attachment. */
 export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -141,15 +141,14 @@ export async function begun(download: Download): Promise<Download> {
 
 export interface DownloadHooks {
   readonly release: () => void;
-  /** Checked before each piece; on false, the response breaks off. */
+  /** Checked before each piece; if false, the response breaks off. */
   readonly mayContinue: () => boolean;
   /** Breaks the connection, since the response has already started. */
   readonly breakOff: () => void;
-  /** Called with the error if the remaining bytes cannot be read. */
   readonly failed: (error: unknown) => void;
 }
 
-/** Returns a response that a browser can only save. The archive stays open until the last byte was sent. */
+/** Returns a response that a browser can only save. The archive stays open until the last byte is sent. */
 export function savedAnswer(download: Download, hooks: DownloadHooks): Response {
   const { name, fallback, size } = download;
   const file = safeFileName(name, { fallback, taken: new Set() });
@@ -163,7 +162,7 @@ export function savedAnswer(download: Download, hooks: DownloadHooks): Response 
   });
 }
 
-/** RFC 6266: the name in ASCII, and in full for every browser since 2012. */
+/** Returns the name in ASCII, and in full for every browser since 2012 (RFC 6266). */
 function disposition(file: string): string {
   const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(file.toWellFormed()).replace(
@@ -190,7 +189,7 @@ function streamOf(
             return;
           }
           const next = await bytes.next();
-          // The client has disconnected meanwhile, and the stream is closed.
+          // The client has disconnected, and the stream is closed.
           if (cancelled) return;
           if (next.done !== true) {
             controller.enqueue(next.value);
@@ -203,7 +202,7 @@ function streamOf(
           release();
           failed(error);
           breakOff();
-          // The connection is broken, so that the client does not take the bytes for the whole file.
+          // The broken connection tells the client that the file is incomplete.
           controller.close();
         }
       },

@@ -26,23 +26,23 @@ interface EventStreamsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Interval for checking the archive's commit while there are streams. Milliseconds. */
+/** Interval between checks of the archive's commit, in milliseconds. */
 const POLL_MS = 1_000;
-/** Interval of heartbeats on an idle stream, since proxies close silent ones. Milliseconds. */
+/** Interval of heartbeats on an idle stream, in milliseconds. Proxies close silent streams. */
 const HEARTBEAT_MS = 20_000;
-/** Delay before a browser reopens a broken stream. Milliseconds. */
+/** Delay before a browser reopens a broken stream, in milliseconds. */
 const RETRY_MS = 5_000;
 /** Maximum open streams, per session and in total. */
 const MAX_OF_SESSION = 8;
 const MOST = 64;
-/** Maximum events that a browser has not read: beyond it, the browser is gone or asleep. */
+/** Maximum events that a browser has not read. Beyond it, the browser is gone or asleep. */
 const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
 /**
- * Sends browsers the numbers of new commits, and nothing else: they fetch the changes with their session. A browser
- * limited to mailboxes gets only commits about these, by numbers that count no others.
+ * Sends browsers only the numbers of new commits; they fetch the changes with their session. A browser limited to
+ * mailboxes gets only commits about these, by numbers that count no others.
  */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
@@ -55,7 +55,7 @@ export class EventStreams {
     return this.#streams.size;
   }
 
-  /** Returns an event stream for a session, starting with the current commit; null if there are too many. */
+  /** Returns a stream that starts with the current commit; null if there are too many. */
   open(listener: Listener): Response | null {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
     if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MAX_OF_SESSION)

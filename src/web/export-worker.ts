@@ -1,4 +1,4 @@
-/** Entry point of the export thread; exporting.ts is the other side. */
+/** Entry point of the export thread, which exporting.ts starts. */
 
 import { workerData } from 'node:worker_threads';
 import { openReaderOf } from '../catalog/open-reader.ts';
@@ -74,7 +74,7 @@ async function run(): Promise<void> {
         },
         catalog: readerWithin(reader, mailboxes).catalog,
         sources: reader.sources(),
-        // The host stops the thread if the rest is no longer needed.
+        // The host stops the thread when the export is no longer needed.
         signal: new AbortController().signal,
       },
       pieces,

@@ -21,13 +21,12 @@ import {
 import type { ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
-/** Choosing places and compressing take little; sources are outside V8's heap. MiB. */
+/** MiB. Choosing places and compressing take little; sources are outside V8's heap. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
  * Starts an export on its own thread: choosing among a million messages takes seconds and would block the daemon.
  *
- * @param job has a query that was already parsed
  * @param signal aborted when the result is no longer needed
  * @throws what `streamExport` throws before the first byte; thread-ended
  */
@@ -41,7 +40,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   const thread = new WorkerThread<ToExport, FromExport | ExportFailed>(
     { name: 'mailkeep-export', file: builtWorker('export-worker'), data: job, heap: HEAP },
     {
-      // A failure may come before the piece is requested.
+      // A failure may arrive before the host requests the next piece.
       message: (message) =>
         message.kind === 'failed' ? fail(rethrown(message.thrown)) : answer.resolve(message),
       ended: fail,
@@ -63,7 +62,7 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
   return {
     commit: first.commit,
-    /** One piece at a time, made only on request. */
+    /** Makes a piece only on request. */
     bytes: {
       async next(): Promise<IteratorResult<Uint8Array, undefined>> {
         if (failure !== undefined) throw failure;
@@ -108,7 +107,7 @@ export function downloadFormat(text: string | undefined): DownloadFormat | undef
 
 const MAX_RUNNING = 2;
 
-/** Why nothing is exported, with the HTTP status. */
+/** HTTP status by reason. */
 const REFUSED = {
   'unknown-format': 400,
   'bad-query': 400,
@@ -129,7 +128,7 @@ type Chosen =
       readonly text: string;
     };
 
-/** Adds streamed downloads of what a query finds. Each is limited to its session's mailboxes. */
+/** Adds streamed downloads of what a query finds, limited to the session's mailboxes. */
 export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
   const enter = admitAtMost(MAX_RUNNING);
   const run = async (
@@ -187,7 +186,7 @@ function chosenIn(
   return id === undefined || others.length > 0 ? { refused: 'not-one' } : { format, id };
 }
 
-/** A program gets the code; a user who followed a link or sent a form gets a page that explains it. */
+/** A program gets the code. A user who followed a link or sent a form gets a page that explains it. */
 function refused(context: RequestContext, code: Refusal): Response {
   if (context.req.header('sec-fetch-mode') === 'navigate') {
     const { q, format } = context.req.query();
@@ -205,16 +204,16 @@ export interface ExportJob {
   readonly request: CountRequest;
 }
 
-/** To the thread: requests the next piece. */
+/** Sent to the thread to request the next piece. */
 export type ToExport = 'more';
 
-/** From the thread: `begun` once, a piece per request, then `end`. */
+/** Sent by the thread: `begun` once, a piece per request, then `end`. */
 export type FromExport =
   | { readonly kind: 'begun'; readonly commit: number }
   | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: 'end' };
 
-/** From the thread at any time: nothing follows. */
+/** Sent by the thread at any time, as its last message. */
 export interface ExportFailed {
   readonly kind: 'failed';
   readonly thrown: Thrown;

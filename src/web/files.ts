@@ -39,13 +39,13 @@ import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
 import { type Understood, understandQuery } from './understood-query.ts';
 
-/** Maximum bytes of a message's attachments in memory; beyond that, the message is read again for each. */
+/** Maximum bytes of a message's attachments in memory. A larger message is read again for each attachment. */
 const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
 /**
- * Returns attachments as one zip; undefined if there are none, or too many for one file. A text file at its end lists
- * the unreadable ones.
+ * Returns attachments as one zip, which ends with a text file that lists the unreadable ones. Returns undefined if
+ * there are none, or too many for one file.
  *
  * @param called name of the zip without extension
  */
@@ -67,7 +67,6 @@ export function attachmentsTogether(
   };
 }
 
-/** Yields the files of a zip, message by message. */
 async function* zipped(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
@@ -112,7 +111,7 @@ function notSaved({ filename, number, id }: SavedFile, why: string): string {
   return `${name} (number ${number} of message ${id}): ${why}`;
 }
 
-/** Reads all attachments of a message. They are unusable if it is damaged or cannot be parsed. */
+/** The pieces are unusable if the message is damaged or cannot be parsed. */
 async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
   /** By attachment number. */
   const pieces = new Map<number, Uint8Array[]>();
@@ -193,7 +192,7 @@ class FilesLists {
 
 export type FilesList = ReturnType<FilesLists['of']>;
 
-/** Returns one attachment with its details; null if no message visible to the request has it. */
+/** Returns null if no message visible to the request has the attachment. */
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
@@ -235,7 +234,7 @@ function positionText({ docid, number }: FilePosition): string {
   return `${docid}-${number}`;
 }
 
-/** Returns where a list continues; undefined for an invalid text. */
+/** Returns undefined for an invalid text. */
 export function positionOf(
   { positions }: Pick<Catalog, 'positions'>,
   text: string,
@@ -267,7 +266,7 @@ const SHOWN = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
 const UNTOLD = /^(?:$|application\/|text\/plain$)/;
 const SHOWN_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
-/** Whether a page may show it as a picture; its bytes decide once they are read. */
+/** Returns whether a page may try to show it as a picture. Its bytes decide once they are read. */
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
   if (group !== 'pictures' || size > MAX_PICTURE_BYTES || size === 0 || isCutOff) return false;
   return SHOWN.test(type) || (UNTOLD.test(type) && SHOWN_ENDING.test(filename ?? ''));
@@ -316,7 +315,7 @@ export class FilesMessagesCounts {
   /**
    * Returns a query for the messages that have the attachments listed for another query, and its count.
    *
-   * @param understand returns the request of a query; null for an invalid one
+   * @param understand returns null for an invalid query
    */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
@@ -359,7 +358,10 @@ function queryFor(
 /** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
 const LISTING_MS = 1_000;
 
-/** Lists attachments, each content once, with its newest message; undefined if too many for one file, or too slow. */
+/**
+ * Lists each content once, with its newest message. Returns undefined if there are too many for one file, or time runs
+ * out.
+ */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,
@@ -373,7 +375,7 @@ function listedFiles(
   return next !== null || isTooMuch(listed) ? undefined : listed;
 }
 
-/** Maximum attachments read at a time, each in its own thread; messages that users open have their own limit. */
+/** Maximum attachments read at a time, each in its own thread. Messages that users open have their own limit. */
 const READINGS = 2;
 const readings = new Semaphore(READINGS);
 /** Time limit for finding the message of a picture, in milliseconds. */
@@ -419,14 +421,14 @@ export class FilesPages {
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
-  /** Returns the listed attachments of all pages as one zip; undefined if there are none, or too many for one file. */
+  /** Returns the attachments of all pages as one zip; undefined if there are none, or too many for one file. */
   together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
     const { query, request } = this.#asked(reader, parameter);
     const files = request === null ? [] : (listedFiles(reader, request) ?? []);
     return attachmentsTogether(reader, files, attachmentsName(query, this.parts.now()), how);
   }
 
-  /** Reads a picture and checks its hash; undefined if no page shows it. */
+  /** Reads a picture and checks its hash. Returns undefined if no page shows it. */
   async picture(
     reader: ServedReader,
     hash: string,

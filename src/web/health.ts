@@ -46,7 +46,7 @@ function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: 
 export type Overview = ReturnType<typeof overviewOf>;
 export type MailboxRow = Overview['mailboxes'][number];
 
-/** Returns the filter for a mailbox: by address, or by resource id if other mailboxes share the address. */
+/** Filters by address, or by resource id if other mailboxes share the address. */
 function mailboxFilter(
   { address, resourceId }: Pick<MailboxStatus, 'address' | 'resourceId'>,
   all: readonly Pick<MailboxStatus, 'address'>[],
@@ -58,7 +58,7 @@ function mailboxFilter(
 /** Folders per page. */
 const FOLDERS = 200;
 
-/** Returns a page of folders by mailbox; with `age`, the least recently proven first. */
+/** Returns a page of folders by mailbox, or with `age`, the least recently proven first. */
 function folderPages(
   mailboxes: readonly MailboxStatus[],
   numbers: Numbers,
@@ -67,7 +67,7 @@ function folderPages(
   const all = mailboxes.flatMap((mailbox) =>
     mailbox.folders.map((folder) => ({ mailbox, folder })),
   );
-  // The order of mailboxes does not depend on the order within them.
+  // Sorting by age may mix folders of different mailboxes.
   const ordered =
     sort === 'name'
       ? all
@@ -88,7 +88,7 @@ function folderPages(
 
 export type FolderPages = ReturnType<typeof folderPages>;
 
-/** Returns a folder with its sum, in places: at the service = stored + assumed + quarantined + held + forgotten. */
+/** Counts places: those at the service = stored + assumed + quarantined + held + forgotten. */
 function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   const { folder, unwatched, messages, assumed, held, quarantined, forgotten } = status;
   const { provenAt, complete, flagsAt, certifiedAt, unread, ended } = status;
@@ -229,7 +229,7 @@ export function isFailed({ outcome, failures }: Pick<KeptRun, 'outcome' | 'failu
   return outcome === 'failed' || failures > 0;
 }
 
-/** Returns one mark per column for the runs that started in it. Milliseconds since the start of the 24 hours. */
+/** Returns one mark per column for the runs that started in it, in milliseconds since the start of the 24 hours. */
 function marksOf(runs: readonly KeptRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),
@@ -255,7 +255,6 @@ function verificationsOf(
   return { last: verification, messages, bytes: logBytes, runs };
 }
 
-/** `last` is null if nothing was ever verified. */
 export type Verifications = ReturnType<typeof verificationsOf>;
 
 /** Messages per page. */
@@ -291,7 +290,7 @@ function heldPages(
     if (first === undefined) return [];
     const { host, mailbox, address, path: folder } = first.folder;
     const since = heldSince(state, { host, mailbox, folder });
-    // The deciding comparison. Both times are milliseconds since the epoch; null if unknown.
+    // When the deciding comparison is due. Both times are milliseconds since the epoch; null if unknown.
     const lookAt = since === null || policy === null ? null : since + policy.confirmAfterMs;
     const messages = places.map(({ line: { id, uid, date, subject, from } }) => ({
       ...{ id, uid, date, subject, from },
@@ -406,7 +405,7 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
   }
 }
 
-/** Times are milliseconds since the epoch. A limited view shows nothing about the archive as a whole. */
+/** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
 export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
   /** The button that makes the daemon look for mail; null in a limited view. */
   readonly look: Look | null;
@@ -416,7 +415,7 @@ export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
 
 export interface Look {
   readonly token: string;
-  /** Outcome of the last request for a sync run; null if there was none. */
+  /** Outcome of the last request for a sync run. */
   readonly said: LookAnswer | null;
 }
 
@@ -439,7 +438,7 @@ export const HEALTH_TABS = [
 ] as const;
 export type HealthTab = (typeof HEALTH_TABS)[number];
 
-/** A number of messages with the query that finds exactly these. */
+/** A number of messages, with the query that finds exactly these. */
 export interface Linked {
   readonly count: number;
   /** Null if no query can describe them, or there was no time to count them. */

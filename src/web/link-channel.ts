@@ -8,23 +8,23 @@ import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
 import { bytesAtMost } from '../core/listener.ts';
 
-/** A request for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
+/** A request for a sign-in link, with the keys of the mailboxes that its browser may read, or null for all. */
 export const linkMessage = z.object({
   mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),
 });
 export const linkAnswer = z.object({ signInUrl: z.string() });
 
-/** Path of such requests, on a server's own socket and on the daemon's. */
+/** The daemon's control socket has the same path. */
 const LINK_PATH = '/link';
 
 const MAX_BYTES = 1024 * 1024;
 /** Timeout of a request, in milliseconds: a server answers at once or not at all. */
 const ASK_MS = 5_000;
 const SUFFIX = '.web.sock';
-/** Length of a socket's name with a ten-digit process id. */
+/** The process id may have ten digits. */
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 
-/** No server is listening: it was killed, or is just exiting. */
+/** Codes if no server is listening: it was killed, or is just exiting. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -96,7 +96,7 @@ export function linkSockets(dataDir: string, env: Environment): string[] {
     .map(({ file }) => file);
 }
 
-/** Requests a sign-in link from a server. @returns null if no server is listening, or it has no web interface */
+/** Returns null if no server is listening, or it has no web interface. */
 export async function askLink(
   socketPath: string,
   mailboxes: readonly string[] | null,

@@ -60,12 +60,11 @@ function other(sort: ListSort): ListSort {
 const ROWS = 30;
 /** Time limit for counting all rows, in milliseconds. */
 const COUNTING_MS = 150;
-/** Time limit for listing rows, in milliseconds: rather a short page that can be continued than a long wait. */
+/** Time limit for listing rows, in milliseconds. A short page that can be continued is better than a long wait. */
 const LISTING_MS = 500;
 
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-/** Suggestions for a query that finds nothing. */
 export interface NothingFound {
   readonly notes: readonly string[];
   /** The term without which the query finds something, and the query without it. */
@@ -97,7 +96,6 @@ export interface MailList {
   readonly next: string | null;
   /** `after=` value of the previous page: empty for the first page. Null if this is the first. */
   readonly before?: string | null;
-  /** Present only if nothing is found. */
   readonly nothing?: NothingFound | undefined;
 }
 
@@ -130,7 +128,7 @@ export function mailList(
 }
 
 /**
- * Returns the `after=` value of the page before a row: empty for the first page, also if time runs out. Returns null if
+ * Returns the `after=` value of the page before a row: empty for the first page, and if time runs out. Returns null if
  * no earlier row was found.
  */
 function pageBefore(
@@ -177,7 +175,7 @@ function described(
   hits: readonly SearchHit[],
   request: CountRequest,
 ): ListHit[] {
-  // A limited sign-in gets the second of a message, but not its docid.
+  // A limited session gets the second of a message, but not its docid.
   const docids = hits.map(({ line, docid }) => catalog.messages.docidOf(line.id) ?? docid);
   const sizes = catalog.conversationSizes(docids, request);
   const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
@@ -192,7 +190,7 @@ function described(
   });
 }
 
-/** Returns the docid after which, in the other direction, everything lies that an empty list has passed. */
+/** Returns the docid that an empty list has passed: everything else lies after it in the other direction. */
 function endOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
   if (place?.side !== 'after') return place?.docid;
   return sort === 'newest' ? place.docid - 1 : place.docid + 1;
@@ -204,7 +202,6 @@ function startOf(place: ListPlace | undefined, sort: ListSort): number | undefin
   return sort === 'newest' ? place.docid + 1 : place.docid - 1;
 }
 
-/** Counts the rows before a place and in total, within a time limit. */
 export function positionIn(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
@@ -234,18 +231,17 @@ function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): M
   return gone.complete ? gone.count : null;
 }
 
-/** Returns a function that is true until the given time in milliseconds is over. */
+/** Returns a function that is true until `ms` milliseconds have passed. */
 export function within(ms: number): () => boolean {
   const end = performance.now() + ms;
   return () => performance.now() < end;
 }
 
-/** Returns the second after a moment, in milliseconds since the epoch: received dates have whole seconds. */
+/** Received dates have whole seconds. All times here are milliseconds since the epoch. */
 function nextSecond(moment: number): number {
   return (Math.floor(moment / 1000) + 1) * 1000;
 }
 
-/** Returns a node for messages received after a moment, in milliseconds since the epoch. */
 function receivedAfter(moment: number): SearchNode {
   return { kind: 'received', from: nextSecond(moment), to: null, span: { start: 0, end: 0 } };
 }
@@ -292,7 +288,6 @@ export function listSpine(
   });
 }
 
-/** Merges the bars of a past moment and of later messages, by time. */
 function joined(then: readonly SpineBar[], later: readonly SpineBar[]): ListBar[] {
   const bars = new Map<string, ListBar>(then.map((bar) => [bar.key, bar]));
   for (const { messages, ...bar } of later) {

@@ -76,7 +76,7 @@ const MAX_TEXTS = 16;
 const COUNTING_MS = 150;
 
 /**
- * Returns what the archive knows about the attachments of a message.
+ * Returns what the archive knows about the attachments of a message, beyond the message itself.
  *
  * @param request query from which the message was opened; null for an invalid one
  */
@@ -105,7 +105,6 @@ function attachmentNotes(
   );
 }
 
-/** Archive data about an attachment that the message itself does not have. */
 export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
 
 /** Time limit of each count, in milliseconds. */
@@ -157,8 +156,8 @@ const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'fil
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests what would find something if a query finds nothing: the query without one term, or with the prefix of a
- * word. If removing any of several terms helps, the one that leaves the fewest results is closest to the intent.
+ * Suggests what to try if a query finds nothing: the query without one term, or with the prefix of a word. If removing
+ * any of several terms helps, the one that leaves the fewest results is closest to the intent.
  *
  * @param understand how the query itself was parsed
  */
@@ -199,7 +198,7 @@ function oneLess(query: string, terms: readonly Term[], attempt: Attempt): Other
   return best;
 }
 
-/** Searches for each word as a prefix, then with fewer letters: the longest prefix with results counts. */
+/** Searches for each word as a prefix, then with fewer letters. The longest prefix with results wins. */
 function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   for (let cut = 0; cut <= MAX_ENDING; cut += 1)
     for (const term of terms) {
@@ -225,9 +224,8 @@ const LEAD_BYTES = 4 * 1024;
 
 interface SourceRequest {
   readonly from: number;
-  /** Text to find; empty for none. */
   readonly find: string;
-  /** Byte position at or after which the wanted match starts. */
+  /** The match at or after this byte is shown. */
   readonly hit: number;
 }
 
@@ -393,7 +391,7 @@ export async function framedOrNull(reader: ServedReader, id: MessageId, how: Rea
   }
 }
 
-/** How long the archive's state is cached for pages, in milliseconds. */
+/** How long pages cache the archive's state, in milliseconds. */
 const STATE_MS = 5_000;
 
 export interface Answered {
@@ -542,7 +540,6 @@ export class MailPages {
     };
   }
 
-  /** Returns the frame for a query: the part that a list does not need with every key. */
   frameOf(reader: ServedReader, parameter: Parameter): Frame {
     const query = parameter('q') ?? '';
     return this.frame(reader, query, this.understand(reader, query));
@@ -593,7 +590,7 @@ export class MailPages {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }
 
-  /** Returns the archive's state for every page; it takes several queries per folder. */
+  /** Caches the state for every page: it takes several queries per folder. */
   #stateOf(reader: ServedReader): FrameState {
     const version = reader.catalog.version();
     const at = this.parts.now();
@@ -605,7 +602,7 @@ export class MailPages {
   }
 }
 
-/** Returns the moment of a query as it was typed; from a saved search, in query syntax. */
+/** Returns the moment of a query as it was typed, or in query syntax if it comes from a saved search. */
 function asOfTextIn(query: string, moment: number): string {
   return asOfWord(query) || asOf('', moment);
 }

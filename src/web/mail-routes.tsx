@@ -144,7 +144,7 @@ export function mailRoutes(
   );
 }
 
-/** Serves a page twice: as a document at its address, and as data below `/api/page`. */
+/** Serves a page as a document at its address, and as data below `/api/page`. */
 function pageRoute(
   app: WebApp,
   parts: ArchiveParts,
@@ -166,12 +166,12 @@ function pageRoute(
   );
 }
 
-/** For a script, which loads the other messages of a conversation after the opened one. */
+/** A script loads the other messages of a conversation after the opened one. */
 function inParts(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }
 
-/** Returns the id of the message in the address; null if no message, or several, match. */
+/** Returns null if no message, or several, match the address. */
 function idIn(context: RequestContext, reader: ServedReader): MessageId | null {
   const named = namedMessage(reader, context.req.param('id') ?? '');
   return named.kind === 'one' ? named.id : null;

@@ -28,12 +28,10 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
 }
 
 /**
- * Returns a message with its conversation as of a time.
+ * Returns a message with its conversation as of a time, or null if the archive did not have it then.
  *
  * @param asOf milliseconds since the epoch; null for now
  * @param asked the request of the query box; null if it has no words to search mail for
- * @param limit maximum messages of a conversation
- * @returns null if the archive did not have the message then
  */
 export function conversationOf(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -70,7 +68,7 @@ export function conversationOf(
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
-/** Returns a message by itself: it is not indexed yet, or beyond the shown part of its conversation. */
+/** Returns a message by itself: it is not indexed yet, or lies beyond the shown part of its conversation. */
 function alone(
   catalog: Reader['catalog'],
   id: MessageId,
@@ -88,7 +86,7 @@ function alone(
   return catalog.search(request).hits.find(({ line }) => line.id === id);
 }
 
-/** A message read in full and checked against its hash, or the reason why it does not match. */
+/** A message that was read in full and matches its hash, or the reason why it does not match. */
 export type ReadBack =
   | { readonly reading: MessageReading; readonly damage: null }
   | {
@@ -134,7 +132,7 @@ export async function readBack(
 
 /** A server that a message passed through, according to the server's own Received line. All of it may be forged. */
 export interface Hop {
-  /** The sending server; empty if the line does not name it. */
+  /** Empty if the line does not name the sending server. */
   readonly from: string;
   readonly by: string;
   readonly with: string;
@@ -152,7 +150,7 @@ const DATE_CHARS = 200;
 /** Maximum characters shown of a name. */
 const NAME_CHARS = 200;
 
-/** Returns the hops from the Received lines, first hop first: each server adds its line above the others. */
+/** Returns the first hop first: each server adds its line above the others. */
 export function hopsOf(
   fields: readonly { readonly name: string; readonly value: string }[],
 ): readonly Hop[] {
@@ -284,7 +282,7 @@ export async function readContent(
   }
 }
 
-/** Returns bytes that are stored separately; undefined if they exist only in a message's source. */
+/** Returns undefined if the bytes exist only in a message's source. */
 function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Buffer | undefined {
   try {
     return sources.readBlob(hash);
@@ -321,7 +319,7 @@ export function contentText(
   return { text: known.text, truncated: known.truncated };
 }
 
-/** Returns a text, or `damaged` if it cannot be unpacked. */
+/** Returns `damaged` for a text that cannot be unpacked. */
 export function intactText(
   catalog: Reader['catalog'],
   textId: number,
@@ -348,10 +346,9 @@ function byFailure(reason: string | null): NoText {
 const MAX_SEARCHED_BYTES = 200;
 
 /**
- * Finds a text in the raw bytes of a source, ignoring ASCII case. Memory use is one piece of the source, whatever its
- * size.
+ * Finds a text in the raw bytes of a source, ignoring ASCII case. Holds one piece of the source in memory.
  *
- * @param sought the text, and the byte position at or after which the wanted match starts
+ * @param sought `from`: byte position at or after which the wanted match starts
  * @throws message-damaged, blob-damaged
  */
 export async function findInSource(
@@ -409,7 +406,7 @@ export class SourceFinder {
     this.#passed += bytes.length - kept;
   }
 
-  /** Returns the matches, in bytes from the start of the source. */
+  /** Positions are bytes from the start of the source. */
   found() {
     // After the last match, the search starts again.
     const wraps = this.#at === null;
@@ -420,7 +417,7 @@ export class SourceFinder {
     const previous = number <= 1 ? this.#last : this.#previous;
     return {
       count: this.#count,
-      /** The match at or after the requested position, else the first; null if there is none. */
+      /** The match at or after the requested position, else the first. */
       at,
       /** Number of that match, from 1. */
       number,

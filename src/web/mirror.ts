@@ -63,7 +63,6 @@ interface MirrorEntry {
   readonly at: number;
 }
 
-/** The messages of a folder at one commit, ordered by uid. */
 class FolderUids implements UidOrder<MirrorEntry> {
   /** Sizes and dates by position, NaN until first read. Allocated on first use. */
   #facts: { readonly sizes: Float64Array; readonly dates: Float64Array } | undefined;
@@ -149,7 +148,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
   };
 }
 
-/** Null for a message without a date: imported mail may have none, although a service always shows one. */
+/** Imported mail may have no date, although a service always shows one. */
 function isoAt({ docid }: OriginPlace): string | null {
   return isDated(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
@@ -170,7 +169,7 @@ type Moment = number | null;
 
 /**
  * Answers the Mailbox API from an open archive. Listing records come from the facts in the log, as the origin showed
- * them. All answers are cached until the next commit, which may reuse rows and forget messages.
+ * them. Answers are cached until the next commit, which may reuse rows and forget messages.
  */
 export class MirrorView {
   readonly #uids = new VersionCache<string, FolderUids>(
@@ -193,7 +192,7 @@ export class MirrorView {
     const records: FolderRecord[] = [];
     for (const folder of this.archive.catalog.origin.folders(mailbox, moment)) {
       records.push(recordOf(folder, this.#counts(folder, moment)));
-      // Counting as of a moment reads all uids of a folder, so let other requests run in between.
+      // Counting as of a moment reads all uids of a folder, so let other requests run between folders.
       if (moment !== null) await nextTurn();
     }
     records.sort(byFolderPath);
@@ -213,7 +212,7 @@ export class MirrorView {
     return this.#uids.keep(key, uids);
   }
 
-  /** Returns the record of a message as JSON; undefined if the message has gone since its uid was read. */
+  /** Returns undefined if the message has gone since its uid was read. */
   json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
     const { uid, row } = entry;
     let record = this.#records.find(this.#reached, row);
@@ -231,7 +230,7 @@ export class MirrorView {
     return `{"uid":${uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(flags)},"unseen":${unseen},${record}}`;
   }
 
-  /** Returns the place of a message; undefined if the message has gone since its uid was read. */
+  /** Returns undefined if the message has gone since its uid was read. */
   place({ id, generation }: OriginFolder, { row, uid }: MirrorEntry): OriginPlace | undefined {
     const place = this.archive.catalog.origin.place(row);
     const isIt = place?.folder === id && place.generation === generation && place.uid === uid;
@@ -298,7 +297,7 @@ interface MirroredMailbox extends KnownMailbox {
 }
 
 /**
- * Returns mailboxes with their resource ids. If two hosts share a mailbox id, the later one gets its host appended.
+ * Adds resource ids. If two hosts share a mailbox id, the later one gets its host appended.
  *
  * @param mailboxes all mailboxes that the token may read, in order of discovery: other mailboxes must not affect the
  *   ids
@@ -342,7 +341,7 @@ interface InFolder {
   readonly uids: FolderUids;
 }
 
-/** Returns the mailbox of the path. A missing mailbox and one outside the token's scope give the same error. */
+/** A missing mailbox and one outside the token's scope give the same error. */
 function mailboxOf(call: MirrorCall): MirroredMailbox {
   const { mailboxResourceId = '' } = call.params;
   const mailbox = call.mailboxes.find(({ resourceId }) => resourceId === mailboxResourceId);
@@ -392,7 +391,7 @@ function messageMissing(call: MirrorCall, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** Returns a refusal for missing data: 404 if the operation declares it, else 422. */
+/** Refuses missing data with 404 if the operation declares it, else with 422. */
 function missing(
   { operation }: MirrorCall,
   code: string,
@@ -405,7 +404,7 @@ function missing(
 /** Messages per slice: each takes a few microseconds of queries. */
 const SLICE = 500;
 
-/** Runs `act` on each item and lets other requests run between slices: a folder may have a million messages. */
+/** Lets other requests run between slices: a folder may have a million messages. */
 async function inSlices<T>(items: readonly T[], act: (item: T) => void): Promise<void> {
   for (let start = 0; start < items.length; start += SLICE) {
     if (start > 0) await nextTurn();
@@ -447,7 +446,7 @@ async function pageOfMessages(call: MirrorCall): Promise<ReadyReply> {
   return listed(call, at, page, pageOfSorted(found, key, page, descending));
 }
 
-/** Keeps the entries whose sources match. Incomplete messages have no source, so they never match. */
+/** Incomplete messages have no source, so they never match. */
 async function withMatchingSources(
   { alone, searching, dataDir, view, clock, isGone }: MirrorCall,
   { folder }: InFolder,
@@ -477,7 +476,7 @@ async function withMatchingSources(
   return positions.flatMap((at) => stored[at] ?? []);
 }
 
-/** Refuses the search: whether the damaged messages match is unknown, so the page would be incomplete. */
+/** Refuses the search: the page would be incomplete, because the damaged messages may match. */
 function damagedSources(folder: string, uids: readonly number[], cause: Error): Refusal {
   return new Refusal(
     502,
@@ -493,7 +492,7 @@ function tooLong(): Refusal {
   return new Refusal(502, 'ERR_SEARCH_TOO_LONG', 'The search took longer than a minute');
 }
 
-/** Returns a page. Messages gone meanwhile are left out, so it may be short; `total` still counts them. */
+/** Leaves out messages that have gone since, so a page may be short; `total` still counts them. */
 function listed(
   { view }: MirrorCall,
   { mailbox, folder }: InFolder,
@@ -591,8 +590,7 @@ interface StreamReply {
 }
 
 /**
- * Turns a reply into a response. A large reply keeps its turn until it is sent, so that a slow client cannot pile up
- * replies in memory.
+ * A large reply keeps its turn until it is sent, so that a slow client cannot pile up replies in memory.
  *
  * @param check throws if no more of the reply may be sent
  * @param done ends the turn
@@ -637,7 +635,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer, void, undefined>
   for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
 }
 
-/** Streams pieces. Damage found mid-stream drops the connection, because the length has already been sent. */
+/** Damage found mid-stream drops the connection, because the length has already been sent. */
 function streamOf(
   pieces: AsyncIterable<Buffer>,
   check: () => void,
@@ -668,7 +666,6 @@ function streamOf(
   });
 }
 
-/** Returns the token of an `Authorization` header; undefined if it has none that is valid. */
 export function bearerToken(
   header: string | null,
   authorize: (secret: string) => ApiToken | undefined,
@@ -684,7 +681,7 @@ export function requireToken(...args: Parameters<typeof bearerToken>): ApiToken 
   throw unauthorized('The token is missing, malformed, expired or revoked');
 }
 
-/** @param ownOrigin of this server's pages @throws Refusal 403 for a request from a page of another origin */
+/** @throws Refusal 403 for a request from a page of another origin */
 export function refuseForeign(request: Request, ownOrigin: string): void {
   if (isForeign(request, ownOrigin))
     throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
@@ -733,7 +730,7 @@ export class MirrorSurface {
   }
 
   /**
-   * Answers a request; never rejects, because errors become replies.
+   * Never rejects: errors become replies.
    *
    * @param ownOrigin origin of this server's pages; requests from other origins are refused
    */
@@ -743,7 +740,7 @@ export class MirrorSurface {
     } catch (error) {
       const cause = error instanceof Refusal ? error.cause : error;
       if (cause !== undefined) this.options.onError(cause);
-      // Like an unreachable upstream.
+      // Reported like an unreachable upstream.
       const isDamage = error instanceof MailkeepError && error.family === 'damage';
       const damaged = 'This part of the archive is damaged';
       return responseOf(envelope(isDamage ? new Refusal(502, 'ERR_DAMAGED', damaged) : error));
@@ -810,7 +807,6 @@ export class MirrorSurface {
   }
 }
 
-/** A routed and authorised request with its parsed body. */
 interface MirrorCall {
   readonly operation: Operation;
   readonly params: Readonly<Record<string, string>>;
@@ -825,7 +821,6 @@ interface MirrorCall {
   readonly rendering: ContentThreads;
   readonly quotaOf: (mailbox: KnownMailbox) => QuotaRecord;
   readonly alone: <T>(act: () => Promise<T>) => Promise<T>;
-  /** Returns milliseconds of a monotonic clock. */
   readonly clock: () => number;
   readonly isGone: () => boolean;
 }
@@ -844,7 +839,7 @@ async function jsonBody(request: Request): Promise<unknown> {
   return parseJsonBody(bytes, request.headers.get('content-type') ?? undefined);
 }
 
-/** Returns a mailbox's quota in wire format, as last reported by the origin; not supported if never reported. */
+/** Returns a mailbox's quota in wire format, as the origin last reported it; not supported if it never did. */
 function quotaRecord(known: ScopeValue<'quota'> | undefined): QuotaRecord {
   const quotas = (known?.resources ?? []).map(({ name, usage, limit }) => ({
     resourceName: name,

@@ -8,7 +8,7 @@ export interface Term extends Span {
   readonly negated: boolean;
   /** The operator before the value, in lower case and without aliases; null for text. */
   readonly operator: string | null;
-  /** The value without its quotation marks; null for brackets and what NEAR joins. */
+  /** The value without its quotation marks; null for brackets and for terms that NEAR joins. */
   readonly value: string | null;
 }
 
@@ -16,11 +16,11 @@ interface Terms {
   readonly terms: readonly Term[];
   /** The query has an OR at its top level: none of its terms can be changed alone. */
   readonly isEither: boolean;
-  /** The query ends with nothing open or missing: text added after it is a separate term. */
+  /** Nothing at the end of the query is open or missing: text added after it is a separate term. */
   readonly isComplete: boolean;
 }
 
-/** Finds the terms of a query; of an invalid one, as far as it can be read. */
+/** Reads an invalid query as far as possible. */
 export function termsOf(query: string): Terms {
   const { tokens, cut } = tokenize(query);
   return new Scan(query, tokens).terms(cut === query.length);
@@ -150,7 +150,7 @@ function meantBy({ operator, value }: Term): string {
   return Object.hasOwn(VALUES, key) ? (VALUES[key] ?? lower) : lower;
 }
 
-/** Finds a term with the meaning of `text`, such as `has:attachment`; undefined if the query does not have it. */
+/** Finds a term with the meaning of `text`, such as `has:attachment`. */
 export function findTerm(query: string, text: string): Term | undefined {
   const { terms, isEither } = termsOf(query);
   const [wanted] = termsOf(text).terms;
@@ -158,7 +158,7 @@ export function findTerm(query: string, text: string): Term | undefined {
   return terms.find((term) => isSame(term, wanted));
 }
 
-/** Returns a query with one more term; the rest stays byte for byte as typed. */
+/** Adds a term; the rest stays byte for byte as typed. */
 export function withTerm(query: string, text: string): string {
   if (query.trim() === '') return text;
   const { isEither, isComplete } = termsOf(query);
@@ -168,7 +168,7 @@ export function withTerm(query: string, text: string): string {
   return `${query}${/\s$/.test(query) ? '' : ' '}${text}`;
 }
 
-/** Returns a query without one of its terms, and without the blank and the AND that joined it. */
+/** Removes a term, and the blank and the AND that joined it. */
 export function withoutTerm(query: string, { start, end }: Span): string {
   const { tokens } = tokenize(query);
   const before = tokens.findLast((token) => token.end <= start);
@@ -183,7 +183,6 @@ export function withoutTerm(query: string, { start, end }: Span): string {
   return left + (/\s$/.test(left) ? '' : ' ') + right;
 }
 
-/** Returns a query with one of its terms replaced. */
 export function withOther(query: string, { start, end }: Span, text: string): string {
   const right = query.slice(end);
   return query.slice(0, start) + text + (/^[^\s)}]/.test(right) ? ' ' : '') + right;
@@ -197,7 +196,7 @@ export function filterText(operator: string, value: string): string {
 
 const UNQUOTABLE = /["“”„]/u;
 
-/** Returns a filter for a folder; null for a path that cannot be written in a query. */
+/** Returns null for a path that cannot be written in a query. */
 export function folderText(path: string): string | null {
   return UNQUOTABLE.test(path) ? null : filterText('in', path);
 }
@@ -212,7 +211,7 @@ export function mailboxText(
   return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
 }
 
-/** Returns a query with a term added, or removed if it is there; the rest stays as typed. */
+/** Adds a term, or removes it if it is there; the rest stays as typed. */
 export function toggled(query: string, text: string): string {
   const term = findTerm(query, text);
   return term === undefined ? withTerm(query, text) : withoutTerm(query, term);
@@ -224,7 +223,7 @@ export function asOfWord(query: string): string {
 }
 
 /**
- * Returns a query as of another moment; the rest stays as typed.
+ * Changes the moment of a query; the rest stays as typed.
  *
  * @param moment milliseconds since the epoch; null for now
  */
@@ -237,7 +236,7 @@ export function asOf(query: string, moment: number | null): string {
   return withTerm(without, word);
 }
 
-/** Returns the moment that a query means for a time: queries have whole seconds, and mean their end. */
+/** Returns the moment that a query means for a time: the end of its second. */
 export function namedMoment(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }

@@ -34,13 +34,13 @@ export interface ArchiveParts {
 
 /** The part behind the sign-in: the archive, local or remote. */
 export interface Behind {
-  /** Adds its routes; every request that reaches them has a session. */
+  /** Every request that reaches the routes has a session. */
   readonly routes: (app: WebApp) => void;
   /** Serves the Mailbox API, with tokens instead of sessions. */
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
   /** Serves assistants, with the same tokens. */
   readonly mcp: Pick<McpSurface, 'fetch'>;
-  /** Returns the addresses of mailboxes by key: of all, or of the given ones. */
+  /** Returns the addresses of mailboxes by key; null for all mailboxes. */
   readonly names: (
     mailboxes: readonly string[] | null,
   ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
@@ -64,15 +64,15 @@ export interface RequestFacts {
   Variables: {
     reached: Reached;
     cookies: CookieNames;
-    /** Session of the signed-in browser; set only on routes behind the sign-in. */
+    /** Set only on routes behind the sign-in. */
     session: Session;
   };
 }
 
-/** Returns a parameter of the requested address; undefined if it is absent. */
+/** Returns a parameter of the requested address. */
 export type Parameter = (name: string) => string | undefined;
 
-/** Returns a parameter that is a whole number from 0 on; undefined for any other text. */
+/** Returns undefined for anything but a whole number from 0 on. */
 export function wholeNumber(typed: string | undefined): number | undefined {
   const number = Number(typed ?? 'none');
   return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
@@ -83,7 +83,7 @@ export type WebApp = Hono<RequestFacts>;
 
 /**
  * Runs `act` with the archive limited to what the browser may read. Every response must read the archive through this
- * reader, since a sign-in may be limited to mailboxes.
+ * reader, since a session may be limited to mailboxes.
  */
 export function withReader<T>(
   { archive }: Pick<ArchiveParts, 'archive'>,
@@ -93,7 +93,7 @@ export function withReader<T>(
   return archive.use(context.get('session').mailboxes, act);
 }
 
-/** Responds with a page in the browser's theme. The cookie is renewed: Safari limits a script's to seven days. */
+/** Renders a page in the browser's theme. Renews the theme's cookie, because Safari limits a script's to seven days. */
 export function page(
   context: RequestContext,
   content: VNode,
@@ -116,9 +116,8 @@ export function seeOther(context: RequestContext, path: string): Response {
 const searches = new Semaphore(1);
 
 /**
- * Answers a request when it has its turn; if the browser has already disconnected, it never starts. The turn covers
- * what `make` does before it first waits. Waiting, for example for a message to be parsed, holds up no other request
- * and stops when the browser disconnects.
+ * Answers a request when its turn comes, unless the browser has already disconnected. The turn covers what `make` does
+ * before it first waits: waiting, for example for a message to be parsed, holds up no other request.
  *
  * @param make gets a signal that aborts when the connection closes
  */
@@ -145,7 +144,6 @@ export interface Asked {
   readonly signal: AbortSignal;
 }
 
-/** Answers a request in its turn, with the archive open. */
 export function answered(
   parts: Pick<ArchiveParts, 'archive'>,
   context: RequestContext,
@@ -157,7 +155,6 @@ export function answered(
   );
 }
 
-/** Returns a function that adds a route for data. */
 export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>) {
   return (path: string, make: (reader: ServedReader, parameter: Parameter) => object | null) => {
     app.get(path, (context) =>
@@ -168,7 +165,7 @@ export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>) {
   };
 }
 
-/** Returns a function that admits up to `most` callers: it returns a function to leave, or null if all are taken. */
+/** Limits concurrent callers. The returned function returns a function to leave, or null if all places are taken. */
 export function admitAtMost(most: number): () => (() => void) | null {
   const inside = new Set<() => void>();
   return () => {
@@ -180,7 +177,7 @@ export function admitAtMost(most: number): () => (() => void) | null {
 }
 
 /**
- * Sends a download, with the archive open until its last byte was sent.
+ * Sends a download, and keeps the archive open until its last byte was sent.
  *
  * @param ended called when the download has ended, or there is none
  * @param missing text of the 404 if `find` finds nothing, instead of the page for unknown addresses
@@ -216,7 +213,7 @@ export async function sendDownload(
   return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
-/** Returns hooks for a download, which stop it when its session ends. */
+/** The hooks stop a download when its session ends. */
 export function downloadHooks(
   context: RequestContext,
   { sessions, now, onError }: Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>,

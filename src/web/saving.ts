@@ -13,7 +13,6 @@ import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { type StateFile, stateFile } from '../core/state.ts';
 import { writableState } from './sessions.ts';
 
-/** Response to saving or forgetting a search. */
 export interface Saving {
   readonly saved: readonly SavedSearch[];
   readonly problem: {
@@ -47,7 +46,7 @@ export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: 
 
 export function forgetFor(dataDir: string, name: string): Saving {
   return changed(dataDir, (state) => {
-    // An unknown name is an error that suggests a similar one.
+    // Throws an error that suggests a similar name.
     withSaved(`@${name.replace(/^@/, '')}`, () => savedIn(state));
     saveIn(state, 'Name', name.replace(/^@/, ''), undefined);
   });
@@ -76,7 +75,7 @@ function changed(dataDir: string, change: (state: StateFile) => void): Saving {
   }
 }
 
-/** Returns the error for a state that cannot be opened for writing, with the file or directory at fault. */
+/** Finds the file or directory at fault when the state cannot be opened for writing. */
 function unwritable(dataDir: string): MailkeepError {
   const file = stateFile(dataDir);
   for (const needed of [dataDir, file]) {

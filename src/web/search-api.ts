@@ -65,7 +65,6 @@ function momentOf(typed: ReturnType<Parameter>): number | undefined {
   return Number.isNaN(time) || time < 0 ? undefined : time;
 }
 
-/** Maximum rows per request. */
 const MAX_ROWS = 200;
 const DEFAULT_ROWS = 100;
 /** Time limit for the bars of a timeline, in milliseconds. */

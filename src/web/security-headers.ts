@@ -25,7 +25,7 @@ export const MAIL_POLICY = [
   "frame-ancestors 'self'",
 ].join('; ');
 
-/** For downloads and pictures: even when opened directly, they cannot run anything. */
+/** For downloads and pictures, which cannot run anything even when opened directly. */
 export const DOWNLOAD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
 const EVERYWHERE: Readonly<Record<string, string>> = {
@@ -41,7 +41,7 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-/** Adds the common headers to a response, unless it has its own. */
+/** A response keeps the headers that it has. */
 export function secured(response: Response): Response {
   for (const [name, value] of Object.entries(EVERYWHERE))
     if (!response.headers.has(name)) response.headers.set(name, value);

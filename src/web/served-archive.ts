@@ -11,15 +11,15 @@ import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
 /**
- * Options for opening the catalog. A server runs for months and answers from the system's cache. With a quarter of
- * SQLite's own 16 MB, pages and searches over a million messages take the same processor time.
+ * A server runs for months and answers from the system's cache. With a quarter of SQLite's own 16 MB, pages and
+ * searches over a million messages take the same processor time.
  */
 const OPEN = { cacheKib: 4_096 };
 
 export interface ServedReader extends Reader {
   /**
-   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others. Data from elsewhere,
-   * such as `state.sqlite` or the log, must be left out or limited to these mailboxes.
+   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others. Data from other
+   * sources, such as `state.sqlite` or the log, must be left out or limited to these mailboxes.
    */
   readonly mailboxes: readonly string[] | null;
 }
@@ -39,7 +39,7 @@ export class ServedArchive {
   #current: Opened | undefined;
   readonly spare = new SpareReader();
 
-  /** @param segments store of segments that are not in the directory; if absent, all of them are */
+  /** @param segments store of segments missing in the directory; without it, none are missing */
   constructor(
     readonly dataDir: string,
     readonly segments?: SegmentStore,
@@ -121,7 +121,7 @@ export class ServedArchive {
   }
 }
 
-/** Returns a reader whose catalog answers as if the archive had only these mailboxes; null sets no limit. */
+/** The catalog answers as if the archive had only these mailboxes; null sets no limit. */
 export function readerWithin(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
@@ -141,7 +141,7 @@ function identityOf(file: string): string {
 /** Returns the hosts of configured accounts by lower-case name, for a query that contains one. */
 export type AccountsOf = (node: SearchNode) => ReadonlyMap<string, string>;
 
-/** Returns the accounts that a reader may use in queries. A limited reader gets none, and uses hosts instead. */
+/** A limited reader gets no accounts, and uses hosts instead. */
 export function accountsFor(
   { mailboxes }: Pick<ServedReader, 'mailboxes'>,
   accounts: AccountsOf,
@@ -162,7 +162,7 @@ export class VersionCache<K, V> {
     private readonly sizeOf: (value: V) => number = () => 1,
   ) {}
 
-  /** Returns the value of a key. Another version than before empties the cache. */
+  /** A version other than the last one empties the cache. */
   find(version: number, key: K): V | undefined {
     if (version !== this.#version) {
       this.#values.clear();
@@ -172,7 +172,6 @@ export class VersionCache<K, V> {
     return this.#values.get(key);
   }
 
-  /** Adds the value of a key that `find` did not have. */
   keep(key: K, value: V): V {
     this.#values.set(key, value);
     this.#size += this.sizeOf(value);
@@ -191,7 +190,7 @@ export interface ReadingFor {
   readonly signal: AbortSignal;
 }
 
-/** Returns the saved searches of a reader. They may contain any mailbox, so a limited reader gets none. */
+/** Saved searches may contain any mailbox, so a limited reader gets none. */
 export function searchesFor({
   dataDir,
   mailboxes,
@@ -203,7 +202,7 @@ export function searchesFor({
 const TURN_BYTES = 1024 * 1024;
 
 /**
- * Passes on the pieces of a source, and lets other requests run in between.
+ * Passes on the pieces of a source, and lets other requests run between them.
  *
  * @throws the signal's reason once it is aborted
  */

@@ -23,8 +23,8 @@ export interface Session extends WebSession {
 }
 
 /**
- * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, stay in memory until a later
- * change succeeds: browsers can still sign in, and ended sessions stay ended while the server runs.
+ * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, stay in memory until a
+ * later change succeeds: browsers can still sign in, and ended sessions stay ended while the server runs.
  */
 export class SessionStore {
   /** Undefined for a removed session. */
@@ -67,7 +67,7 @@ export class SessionStore {
 export class Sessions {
   constructor(private readonly store: SessionStore) {}
 
-  /** Starts a session and returns the value of its cookie: 256 random bits. Also removes expired sessions. */
+  /** Returns the cookie's value: 256 random bits. Also removes expired sessions. */
   begin(
     { agent, mailboxes }: Pick<WebSession, 'agent' | 'mailboxes'>,
     now: number,
@@ -84,7 +84,7 @@ export class Sessions {
     return { token, session: { key, ...session } };
   }
 
-  /** Returns the session for a cookie's value, and records its use; undefined if it has ended or is unknown. */
+  /** Finds the session for a cookie's value, and records its use. */
   find(token: string, now: number): Session | undefined {
     const key = keyOf(token);
     const session = this.store.get(key);
@@ -93,13 +93,13 @@ export class Sessions {
     return { key, ...session };
   }
 
-  /** Returns whether a session is still valid, without recording a use. */
+  /** Does not record a use. */
   isOpen(key: string, now: number): boolean {
     const session = this.store.get(key);
     return session !== undefined && !hasExpired(session.createdAt, now);
   }
 
-  /** Returns the valid sessions, last used first. */
+  /** Returns the session used last first. */
   list(now: number): readonly Session[] {
     return this.store
       .list()
@@ -129,10 +129,10 @@ const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 /** Lifetime of a code, in milliseconds. */
 export const CODE_MS = 10 * 60_000;
 const MAX_WRONG = 5;
-/** Maximum codes open at a time; a new one invalidates the oldest. */
+/** Maximum valid codes; a new one invalidates the oldest. */
 const MAX_OPEN = 16;
 
-/** What a code grants: the mailboxes that its session may read, or null for all. */
+/** Keys of the mailboxes that the session may read; null for all. */
 interface Grant {
   readonly mailboxes: readonly string[] | null;
 }
@@ -145,16 +145,12 @@ interface OpenCode extends Grant {
 
 /**
  * One-time codes of sign-in links. They are kept in memory only, as hashes, and are lost when the server restarts. A
- * wrong code counts against every open one, since the intended code is unknown.
+ * wrong code counts against every valid one, since the intended code is unknown.
  */
 export class SignInCodes {
   #open: OpenCode[] = [];
 
-  /**
-   * Returns a new code such as `K7QM-2XWD-94HT`, valid once, within ten minutes.
-   *
-   * @param mailboxes addresses that the session will be limited to; null for no limit
-   */
+  /** Returns a new code such as `K7QM-2XWD-94HT`, valid once, within ten minutes. */
   issue(now: number, mailboxes: readonly string[] | null): string {
     const letters = Array.from({ length: LENGTH }, () => ALPHABET.charAt(randomInt(32))).join('');
     const code = { hash: hashOf(letters), until: now + CODE_MS, mailboxes, wrong: 0 };
@@ -162,7 +158,7 @@ export class SignInCodes {
     return letters.replaceAll(/.{4}(?=.)/g, '$&-');
   }
 
-  /** Returns what a typed code grants, and invalidates the code; null for a wrong, used or expired code. */
+  /** Returns null for a wrong, used or expired code. A code is valid once. */
   redeem(typed: string, now: number): Grant | null {
     this.#open = this.#usable(now);
     const letters = typed.toUpperCase().replace(/[-\s]/g, '');
@@ -194,7 +190,7 @@ export function openSessions(dataDir: string) {
   const state = writable ?? readState(dataDir) ?? null;
   return {
     store: new SessionStore(writable),
-    /** API tokens, and the origin's reports on mailboxes; null without a state. */
+    /** API tokens, and the origin's reports on mailboxes. */
     state,
     /** False if the state is not writable: then a restart signs everyone out. */
     areKept: writable !== null,
@@ -203,8 +199,8 @@ export function openSessions(dataDir: string) {
 }
 
 /**
- * Opens the archive's state for writing; undefined if that fails. An unreadable state is left alone: only a command
- * that writes may put it aside.
+ * Returns undefined if the state cannot be opened for writing. An unreadable state is left alone: only a command that
+ * writes may put it aside.
  */
 export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);

@@ -9,10 +9,8 @@ import { type ServedReader, searchesFor, VersionCache } from './served-archive.t
 import { plainRequest } from './understood-query.ts';
 
 /**
- * Returns the display names of a mailbox's folders: without the `INBOX` that some servers put before all of them, and
- * with a slash between the parts. Folders that would share a name keep their paths.
- *
- * @returns names by path
+ * Returns the display names of a mailbox's folders by path: without the `INBOX` that some servers put before all of
+ * them, and with a slash between the parts. Folders that would share a name keep their paths.
  */
 export function folderLabels(
   folders: Iterable<Pick<FolderName, 'path' | 'delimiter'>>,
@@ -44,17 +42,16 @@ export interface SideEntry {
   readonly path: string | null;
   /** Null for a folder whose path is too long for a query; the entry is then not a link. */
   readonly query: string | null;
-  /** Number of messages that the query finds; null if there was no time to count them. */
+  /** Null if there was no time to count. */
   readonly count: number | null;
   readonly specialUse: string | null;
-  /** Number of unread messages, and their query; null if there are none, or they were not counted. */
+  /** Null if there are none, or they were not counted. */
   readonly unread: { readonly count: number; readonly query: string } | null;
   readonly tag: SideTag | null;
 }
 
 type OfEntry = Pick<SideEntry, 'path' | 'specialUse' | 'tag'>;
 
-/** Status of a folder or a mailbox, in one word. */
 export type SideTag = 'imported' | 'unwatched' | 'incomplete';
 
 export interface SideMailbox extends SideEntry {
@@ -64,7 +61,7 @@ export interface SideMailbox extends SideEntry {
 }
 
 export interface EarlierFolder extends SideEntry {
-  /** When it was first and last known to exist. Milliseconds since the epoch. */
+  /** When the folder was first and last known to exist, in milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
 }
@@ -81,7 +78,6 @@ const COUNTING_MS = 300;
 
 const MAX_COUNTS = 20_000;
 
-/** A folder under its name at a time, with its life up to then. */
 interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
   readonly path: string;
   readonly isGone: boolean;
@@ -94,8 +90,6 @@ export class SideTrees {
   readonly #counts = new VersionCache<string, number>(MAX_COUNTS);
 
   /**
-   * Returns the tree of an archive.
-   *
    * @param asOfText `asof:…` from the query, or empty; folders, links and counts are as of then
    * @param tags current tags of folders and mailboxes, by `folderKey` and `mailboxKey`
    */
@@ -189,7 +183,7 @@ export class SideTrees {
     });
   }
 
-  /** Returns the count of a query if a tree of this version has it. */
+  /** Returns null if no tree of this version has counted the query. */
   known({ catalog }: Pick<Reader, 'catalog'>, query: string): number | null {
     return this.#counts.find(catalog.version(), keyOf(query, undefined)) ?? null;
   }
@@ -217,7 +211,7 @@ function keyOf(query: string, asOf: number | undefined): string {
   return `${query}\0${asOf ?? ''}`;
 }
 
-/** Returns the folders known at a time, by id. @param asOf milliseconds since the epoch; null for now */
+/** Returns folders by id. @param asOf milliseconds since the epoch; null for now */
 function foldersThen(
   catalog: ServedReader['catalog'],
   asOf: number | null,

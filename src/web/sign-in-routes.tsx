@@ -20,7 +20,7 @@ import { SESSION_MS, type Session } from './sessions.ts';
 
 /** Digits of a session's key that identify it in a form. */
 const ID_LENGTH = 24;
-/** A year: an asset's name changes with its content. */
+/** An asset's name changes with its content, so a year is safe. */
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
 /** Adds routes that need no sign-in and show nothing of the archive: assets, sign-in, and links out of messages. */
@@ -62,7 +62,7 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
   });
 }
 
-/** Returns the session of a request; undefined if a link elsewhere caused it. */
+/** Ignores the session if a link on another site caused the request. */
 export function sessionIn(
   context: RequestContext,
   { sessions, now }: Pick<DoorParts, 'sessions' | 'now'>,
@@ -74,7 +74,7 @@ export function sessionIn(
   return token === undefined ? undefined : sessions.find(token, now());
 }
 
-/** Serves the files of this build. @param mayAskOthers whether a later route may have a file that this build lacks */
+/** @param mayAskOthers whether a later route may have a file that this build lacks */
 export function assetRoute(
   app: WebApp,
   assets: DoorParts['assets'],

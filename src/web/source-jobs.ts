@@ -45,8 +45,7 @@ export function listedAttachment(
 }
 
 /**
- * Returns the positions of the matching sources; null if time ran out before all were read, since a partial answer
- * would be wrong.
+ * Returns positions; null if time ran out before all sources were read, since a partial answer would be wrong.
  *
  * @param read reads the source at a position; null for one that never matches
  */

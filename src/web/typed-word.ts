@@ -7,7 +7,7 @@ export interface CompletionRow {
   readonly insert: string;
   readonly from: number;
   readonly to: number;
-  /** Label. Names and addresses come from outside, so they are only shown as text. */
+  /** Names and addresses are written by others, so they are only shown as text. */
   readonly label: string;
   readonly detail: string;
   /** Messages that the term finds by itself; null if that is not known at once. */
@@ -33,7 +33,6 @@ export interface CompletionRequest {
   readonly knownCount: (query: string) => number | null;
 }
 
-/** A row without the range that it replaces. */
 export type OfferedRow = Omit<CompletionRow, 'from' | 'to'>;
 
 /** Operators to offer, most useful first, with a description of their values. */
@@ -104,7 +103,7 @@ const OPENING = /["“„”]/u;
 const CLOSING: Readonly<Record<string, RegExp>> = { '"': /"/u, '“': /["”]/u, '„': /["“”]/u };
 const OPERATOR = /^([A-Za-z][A-Za-z_]*):/;
 
-/** Returns the word at the caret; an empty one between words. */
+/** Returns an empty word between words. */
 export function typedWord(query: string, caret: number): TypedWord {
   const at = Math.max(0, Math.min(query.length, caret));
   let start = 0;
@@ -136,7 +135,6 @@ export function typedWord(query: string, caret: number): TypedWord {
   return { operator: null, typed: query.slice(start, at), from, to, excluded };
 }
 
-/** Returns the end of the word at the caret. */
 function endOf(query: string, at: number, quote: string | null): number {
   let end = at;
   if (quote !== null) {

@@ -24,11 +24,7 @@ export type Understood =
 
 const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 
-/**
- * Parses the text of the query box; an empty text finds everything.
- *
- * @param accounts as `SearchRequest.accounts`, for a query that contains one
- */
+/** Parses the text of the query box; an empty text finds everything. */
 export function understandQuery(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
@@ -102,11 +98,7 @@ const MAX_MATCHES = 1_000;
 /** Characters of a message to search for matches: folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
-/**
- * Returns the text of a message in pieces: quotes are folded, and a signature is dimmed.
- *
- * @param sought the words of the query to mark
- */
+/** Returns the text of a message in pieces: quotes are folded, and a signature is dimmed. */
 export function textPieces(text: string, sought: readonly Sought[] = []): TextPiece[] {
   const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
   let signature = false;

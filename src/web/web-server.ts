@@ -19,7 +19,7 @@ export interface DoorOptions {
   /** The https address at a reverse proxy; null if browsers connect directly. */
   readonly publicUrl: string | null;
   readonly sessions: SessionStore;
-  /** The archive's state, with API tokens and quotas. Null if it cannot be read: then no token is valid. */
+  /** The archive's state, with API tokens and quotas. If it is null, no token is valid. */
   readonly state: StateFile | null;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;
@@ -117,7 +117,7 @@ export interface Opened extends Behind {
   close(): Promise<void>;
 }
 
-/** Listens for browsers, and admits signed-in ones. @throws cannot-listen */
+/** @throws cannot-listen */
 export async function openDoor(
   options: DoorOptions,
   sessions: Sessions,
