@@ -1,5 +1,5 @@
 import { type ComponentChildren, toChildArray, type VNode } from 'preact';
-import { useLayoutEffect } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
 import { clockText, dayText, shortMonth } from '../../core/text.ts';
 import { Icon } from '../pages/icons.tsx';
@@ -14,7 +14,6 @@ import {
   withoutTerm,
   withTerm,
 } from '../query-text.ts';
-import { ChipMenu, Choice } from './chip-menu.tsx';
 import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { useViewer } from './viewer.ts';
@@ -230,6 +229,20 @@ export function LiveChips({ frame }: { frame: Frame }) {
     close();
     write(text);
   };
+  const slotMenu = (slot: 'from' | 'since', none: string, Menu: typeof PeopleMenu) => {
+    const term = slots[slot];
+    return (
+      <ChipMenu
+        key={slot}
+        id={`menu-${slot}`}
+        label={term === undefined ? none : labelOf(term)}
+        isOn={term !== undefined}
+        remove={() => write(withSlot(query, slot, null))}
+      >
+        {(close) => <Menu choose={(text) => menuOf(close, withSlot(query, slot, text))} />}
+      </ChipMenu>
+    );
+  };
   return (
     <nav class="chips live" aria-label="Filters">
       <Strip>
@@ -248,28 +261,8 @@ export function LiveChips({ frame }: { frame: Frame }) {
             />
           )}
         </ChipMenu>
-        <ChipMenu
-          key="from"
-          id="menu-from"
-          label={slots.from === undefined ? 'From anyone' : labelOf(slots.from)}
-          isOn={slots.from !== undefined}
-          remove={() => write(withSlot(query, 'from', null))}
-        >
-          {(close) => (
-            <PeopleMenu choose={(text) => menuOf(close, withSlot(query, 'from', text))} />
-          )}
-        </ChipMenu>
-        <ChipMenu
-          key="since"
-          id="menu-since"
-          label={slots.since === undefined ? 'Any time' : labelOf(slots.since)}
-          isOn={slots.since !== undefined}
-          remove={() => write(withSlot(query, 'since', null))}
-        >
-          {(close) => (
-            <SinceMenu choose={(text) => menuOf(close, withSlot(query, 'since', text))} />
-          )}
-        </ChipMenu>
+        {slotMenu('from', 'From anyone', PeopleMenu)}
+        {slotMenu('since', 'Any time', SinceMenu)}
         <Switch
           key="has"
           label="Has attachment"
@@ -372,7 +365,7 @@ function Strip({ children }: { children: ComponentChildren }) {
   return <>{isNarrow ? [...on, ...off] : chips}</>;
 }
 
-function Past({ label, change }: { label: string; isOn: boolean; change: () => void }) {
+function Past({ label, change }: Pick<SwitchProps, 'label' | 'isOn' | 'change'>) {
   return (
     <button type="button" class="chip past" onClick={change}>
       {label}
@@ -382,17 +375,14 @@ function Past({ label, change }: { label: string; isOn: boolean; change: () => v
   );
 }
 
-function Switch({
-  label,
-  isOn,
-  isText = false,
-  change,
-}: {
-  label: string;
-  isOn: boolean;
-  isText?: boolean;
-  change: () => void;
-}) {
+interface SwitchProps {
+  readonly label: string;
+  readonly isOn: boolean;
+  readonly isText?: boolean;
+  readonly change: () => void;
+}
+
+function Switch({ label, isOn, isText = false, change }: SwitchProps) {
   return (
     <button
       type="button"
@@ -403,6 +393,107 @@ function Switch({
     >
       <bdi class={isText ? 'mono' : undefined}>{label}</bdi>
       {isOn && <Icon name="cross" />}
+    </button>
+  );
+}
+
+/** Minimum distance between a menu and the window's edge, in pixels. */
+const EDGE = 8;
+
+interface ChipMenuProps {
+  readonly id: string;
+  readonly label: string;
+  readonly isOn: boolean;
+  /** Removes the filter from the query; absent for a chip that always has a value. */
+  readonly remove?: () => void;
+  /** Renders the content when the menu opens. */
+  readonly children: (close: () => void) => ComponentChildren;
+}
+
+/** A chip that opens a menu. The browser closes it on Escape or a click elsewhere. */
+function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
+  const chip = useRef<HTMLSpanElement>(null);
+  const menu = useRef<HTMLDivElement>(null);
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const open = menu.current;
+    open?.addEventListener('keydown', moveByArrows);
+    return () => open?.removeEventListener('keydown', moveByArrows);
+  }, []);
+  useEffect(() => {
+    const open = menu.current;
+    if (!isOpen || open === null) return;
+    enter(open);
+    // The code of some menus loads later, and their rows with it.
+    const later = new MutationObserver(() => enter(open));
+    later.observe(open, { childList: true, subtree: true });
+    return () => later.disconnect();
+  }, [isOpen]);
+  const place = (): void => {
+    if (chip.current === null || menu.current === null) return;
+    const { left, bottom } = chip.current.getBoundingClientRect();
+    const most = document.documentElement.clientWidth - menu.current.offsetWidth - EDGE;
+    menu.current.style.setProperty('--x', `${Math.max(EDGE, Math.min(left, most))}px`);
+    menu.current.style.setProperty('--y', `${bottom + 4}px`);
+  };
+  return (
+    <span ref={chip} class={isOn ? 'chip on' : 'chip'}>
+      <button type="button" class="says" popovertarget={id} aria-expanded={isOpen}>
+        <bdi>{label}</bdi>
+        {(!isOn || remove === undefined) && <Icon name="down" />}
+      </button>
+      {isOn && remove !== undefined && (
+        <button type="button" class="off" onClick={remove}>
+          <Icon name="cross" />
+          <span class="vh">Remove: {label}</span>
+        </button>
+      )}
+      <div
+        ref={menu}
+        id={id}
+        popover="auto"
+        class="menu"
+        onToggle={(event) => {
+          setOpen(event.newState === 'open');
+          if (event.newState === 'open') requestAnimationFrame(place);
+        }}
+      >
+        {isOpen && children(() => menu.current?.hidePopover())}
+      </div>
+    </span>
+  );
+}
+
+/** Focuses the chosen row, or the first one, so that the menu gets the arrows. A field in the menu keeps the focus. */
+function enter(menu: HTMLElement): void {
+  if (menu.contains(document.activeElement)) return;
+  const row =
+    menu.querySelector<HTMLElement>('[aria-pressed=true]') ?? menu.querySelector('button');
+  row?.focus();
+}
+
+/** Moves between rows; from a field above, to the first one. */
+function moveByArrows(event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;
+  const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('button, input')];
+  const at = rows.findIndex((row) => row.matches(':focus'));
+  rows[at + step]?.focus();
+  event.preventDefault();
+}
+
+interface ChoiceProps {
+  readonly isOn?: boolean;
+  readonly choose: () => void;
+  readonly count?: string;
+  readonly children: ComponentChildren;
+}
+
+export function Choice({ isOn = false, choose, count = '', children }: ChoiceProps) {
+  return (
+    <button type="button" class="choice" aria-pressed={isOn} onClick={choose}>
+      <span>{children}</span>
+      <span class="n">{count}</span>
     </button>
   );
 }

@@ -5,13 +5,13 @@ import type { LaterPage, Page } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
 import { spokenResults } from './focus.ts';
 
-type LaterCode = typeof import('./live-pane.tsx');
+type LaterCode = typeof import('./later.tsx');
 
 let loaded: LaterCode | undefined;
 
 /** Loads code for overlays. Rejects if the server is unreachable, or has been updated. */
 async function loadCode(): Promise<void> {
-  loaded ??= await import('./live-pane.tsx');
+  loaded ??= await import('./later.tsx');
 }
 
 /** Loads the code and styles for a message or the page of files. Rejects as `loadCode` does. */

@@ -1,24 +1,132 @@
 /** Takes over the server's page: renders the same data, and follows links in place. */
 import { render } from 'preact';
-import type { Page } from '../pages/page.ts';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { Icon } from '../pages/icons.tsx';
+import { PageView } from '../pages/mail-page.tsx';
+import {
+  type CopyProps,
+  type Frame,
+  type Page,
+  type PageParts,
+  Parts,
+  pageClasses,
+  pageTitle,
+} from '../pages/page.ts';
+import { Moment } from '../pages/time-band.tsx';
 import { asOf, pageAddress, withTerm } from '../query-text.ts';
-import { App } from './app.tsx';
-import { leaveDrawer } from './focus.ts';
-import { keepContent, loadLater, loadPane } from './later-part.tsx';
-import { listenToKeys } from './page-keys.tsx';
-import { addressInOwnZone, noteFolding } from './preferences.ts';
-import { isOwnPage, Viewer } from './viewer.ts';
+import { LiveChips } from './filter-chips.tsx';
+import { leaveDrawer, useFocusReturn } from './focus.ts';
+import { keepContent, LiveLater, laterPart, loadLater, loadPane } from './later-part.tsx';
+import { MessageList } from './message-list.tsx';
+import { copied, listenToKeys, PageKeys } from './page-keys.tsx';
+import { addressInOwnZone, isUnfolded, noteFolding } from './preferences.ts';
+import { LiveQueryBox } from './query-box.tsx';
+import { CurrentViewer, isOwnPage, type Shown, useShown, useViewer, Viewer } from './viewer.ts';
 
 /** Interval for refreshing the archive's state: a sync run without news makes no commit. Milliseconds. */
 const STATE_MS = 60_000;
 
-const root = document.getElementById('root');
-const data = document.getElementById('page');
-if (root !== null && data !== null) {
-  const page: Page = JSON.parse(data.textContent ?? '');
-  const other = addressInOwnZone(page, location.href);
-  if (other === null) takeOver(root, page);
-  else location.replace(other);
+const OpenBand = laterPart((code) => code.OpenBand);
+
+function LiveTimeBand({ frame }: { frame: Frame }) {
+  const { isTimeOpen } = useShown();
+  return frame.past !== null || isTimeOpen ? <OpenBand frame={frame} /> : null;
+}
+
+const LIVE_PARTS: PageParts = {
+  QueryBox: LiveQueryBox,
+  Chips: LiveChips,
+  List: MessageList,
+  Conversation: laterPart((code) => code.LiveConversation),
+  Copy,
+  TimeBand: LiveTimeBand,
+  isUnfolded,
+  Later: LiveLater,
+  Message: laterPart((code) => code.MessagePane),
+};
+
+function App({ viewer }: { viewer: Viewer }) {
+  return (
+    <CurrentViewer.Provider value={viewer}>
+      <Parts.Provider value={LIVE_PARTS}>
+        <Window />
+      </Parts.Provider>
+    </CurrentViewer.Provider>
+  );
+}
+
+function Window() {
+  const { page, lost, failed, busy } = useShown();
+  // Together with the content, not a frame later.
+  useLayoutEffect(() => {
+    document.title = `${pageTitle(page)} · mailkeep`;
+    document.body.className = pageClasses(page);
+    document.body.ariaBusy = String(busy);
+  });
+  useFocusReturn(page);
+  return (
+    <>
+      {lost !== null && <ProblemStrip lost={lost} />}
+      {failed && <ProblemStrip lost={null} />}
+      <PageKeys page={page} />
+      <PageView page={page} />
+    </>
+  );
+}
+
+/** A strip over the page: the server cannot be reached, or could not answer. */
+function ProblemStrip({ lost }: Pick<Shown, 'lost'>) {
+  const viewer = useViewer();
+  return (
+    <div class="strip warn lost" role="status">
+      <Icon name="alert" />
+      {lost === null ? (
+        <span>
+          <strong>The server could not answer this request.</strong> What you see is still right.
+          Its log says why.
+        </span>
+      ) : (
+        <>
+          <span>
+            <strong>The connection to the archive is lost.</strong> What you see is from{' '}
+            <Moment ms={lost.since} />. The next try follows by itself.
+          </span>
+          <button type="button" class="btn" onClick={() => viewer.retry()}>
+            Try now
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** How long a button confirms the copy. Milliseconds. */
+const SAID_MS = 2_000;
+
+function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
+  const [said, setSaid] = useState('');
+  useEffect(() => {
+    if (said === '') return undefined;
+    const timer = setTimeout(() => setSaid(''), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = async (): Promise<void> => {
+    const whole = isAddress === true ? new URL(text, location.origin).href : text;
+    setSaid((await copied(whole)) ? 'Copied' : 'Not copied');
+  };
+  return (
+    <button
+      type="button"
+      class={`btn quiet copy${isAddress === true ? ' copy-link' : ''}`}
+      title={label}
+      onClick={() => void copy()}
+    >
+      <Icon name={icon} />
+      <span class={isBrief === true && said === '' ? 'vh' : undefined} aria-live="polite">
+        {said === '' ? label : said}
+      </span>
+    </button>
+  );
 }
 
 function takeOver(root: HTMLElement, page: Page): void {
@@ -142,4 +250,13 @@ class ArchiveEvents {
       if (latest !== undefined) this.#heard(latest);
     }, PAUSE_MS);
   }
+}
+
+const root = document.getElementById('root');
+const data = document.getElementById('page');
+if (root !== null && data !== null) {
+  const page: Page = JSON.parse(data.textContent ?? '');
+  const other = addressInOwnZone(page, location.href);
+  if (other === null) takeOver(root, page);
+  else location.replace(other);
 }

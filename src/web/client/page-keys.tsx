@@ -3,7 +3,6 @@ import type { MailRows } from '../mail-list.ts';
 import { VIEWS } from '../pages/message-props.ts';
 import type { Page } from '../pages/page.ts';
 import { pageAddress } from '../query-text.ts';
-import { copied } from './copy.tsx';
 import { goToRegion } from './focus.ts';
 import { type KeyAction, meaningOf } from './keys.ts';
 import { laterPart } from './later-part.tsx';
@@ -255,4 +254,13 @@ function copyLink(viewer: Viewer): boolean {
   if (button !== undefined) button.click();
   else void copied(viewer.address.href);
   return true;
+}
+
+export async function copied(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
