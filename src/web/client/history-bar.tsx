@@ -5,36 +5,33 @@ import type { Frame } from '../pages/page.ts';
 import { Band, Since } from '../pages/time-band.tsx';
 import { asOf, asOfWord, namedMoment } from '../query-text.ts';
 import { useKeys } from './page-keys.tsx';
+import { clamp } from './timeline.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Range of the history bar's track. Moments are milliseconds since the epoch. */
+/** Range of the history bar's track, from the first commit to now. Milliseconds since the epoch. */
 interface TrackRange {
-  /** The first commit: nothing was observed earlier. */
   readonly from: number;
   readonly to: number;
 }
 
-interface TrackColumn {
-  readonly came: number;
-  readonly ended: number;
+/** Arrivals and deletions that the archive saw. */
+interface Changes extends TrackRange {
+  readonly columns: readonly { readonly came: number; readonly ended: number }[];
 }
 
-/** Returns the share of the track, from 0 to 1, before a moment. */
+/** Returns the fraction of the track before a moment. */
 export function shareOf(moment: number, { from, to }: TrackRange): number {
-  return to <= from ? 1 : Math.min(1, Math.max(0, (moment - from) / (to - from)));
+  return to <= from ? 1 : clamp((moment - from) / (to - from));
 }
 
 export function momentAt(share: number, { from, to }: TrackRange): number {
-  return Math.round(from + Math.min(1, Math.max(0, share)) * (to - from));
+  return Math.round(from + clamp(share) * (to - from));
 }
 
-/** Returns the end of the column at a share of the track: by then, everything that its bar counts has happened. */
-export function momentAfter(
-  share: number,
-  track: TrackRange & { readonly columns: readonly TrackColumn[] },
-): number {
-  const { length } = track.columns;
-  return momentAt(Math.ceil(share * length) / length, track);
+/** Returns the end of the column at a fraction of the track: by then, everything that its bar counts has happened. */
+export function momentAfter(share: number, changes: Changes): number {
+  const { length } = changes.columns;
+  return momentAt(Math.ceil(share * length) / length, changes);
 }
 
 /**
@@ -61,7 +58,7 @@ function changeThan(moment: number, direction: 'previous' | 'next'): number {
 }
 
 const HOUR_MS = 3_600_000;
-const TRACK_DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 24 * HOUR_MS;
 
 /** Effect of a key on the track: to the next change, by a time, or to an end. */
 type TrackMove =
@@ -78,9 +75,9 @@ export function trackMove(key: string, shift: boolean): TrackMove | undefined {
     case 'ArrowUp':
       return shift ? { kind: 'by', ms: HOUR_MS } : { kind: 'change', direction: 'next' };
     case 'PageDown':
-      return { kind: 'by', ms: -TRACK_DAY_MS };
+      return { kind: 'by', ms: -DAY_MS };
     case 'PageUp':
-      return { kind: 'by', ms: TRACK_DAY_MS };
+      return { kind: 'by', ms: DAY_MS };
     case 'Home':
       return { kind: 'first' };
     case 'End':
@@ -91,7 +88,7 @@ export function trackMove(key: string, shift: boolean): TrackMove | undefined {
 }
 
 interface TrackProps {
-  readonly changes: TrackRange & { readonly columns: readonly TrackColumn[] };
+  readonly changes: Changes;
   /** Milliseconds since the epoch. */
   readonly moment: number;
   readonly onMove: (moment: number) => void;
@@ -118,16 +115,12 @@ function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
     event.currentTarget.setPointerCapture(event.pointerId);
     move(event);
   };
-  const path = (numbers: readonly number[], height: number): string =>
-    columnPath(numbers, { base: ABOVE, height });
-  const came = path(
-    columns.map((column) => column.came),
-    ABOVE,
-  );
-  const gone = path(
-    columns.map((column) => column.ended),
-    -BELOW,
-  );
+  const path = (of: 'came' | 'ended', height: number): string =>
+    columnPath(
+      columns.map((column) => column[of]),
+      { base: ABOVE, height },
+    );
+  const [came, gone] = [path('came', ABOVE), path('ended', -BELOW)];
   const text = `${dayText(moment)} ${new Date(moment).toLocaleTimeString()}`;
   return (
     <div
@@ -178,11 +171,6 @@ function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   );
 }
 
-/** Arrivals and deletions that the archive saw, from its first commit to now. */
-interface Changes extends TrackRange {
-  readonly columns: readonly TrackColumn[];
-}
-
 interface Change {
   readonly time: number;
 }
@@ -190,7 +178,6 @@ interface Change {
 const COLUMNS = 240;
 /** Idle time before list and tree follow. Milliseconds. */
 const REST_MS = 120;
-const DAY_MS = 86_400_000;
 
 export function OpenBand({ frame }: { frame: Frame }) {
   const viewer = useViewer();
@@ -268,10 +255,12 @@ export function OpenBand({ frame }: { frame: Frame }) {
       viewer.goTo(null);
     }
   };
-  useKeys({
-    previousChange: () => step('previous'),
-    nextChange: () => step('next'),
-  });
+  useKeys({ previousChange: () => step('previous'), nextChange: () => step('next') });
+  const button = (text: string, act: () => void, isDisabled = false) => (
+    <button type="button" class="step" disabled={isDisabled} onClick={act}>
+      {text}
+    </button>
+  );
   return (
     <Band
       moment={moment}
@@ -290,23 +279,14 @@ export function OpenBand({ frame }: { frame: Frame }) {
       }
       since={past === null ? <span>Drag on the track, or step.</span> : <Since frame={frame} />}
     >
-      <button type="button" class="step" onClick={() => goTo(moment - DAY_MS)}>
-        − day
-      </button>
-      <button type="button" class="step" disabled={isNow} onClick={() => goTo(moment + DAY_MS)}>
-        + day
-      </button>
-      <button
-        type="button"
-        class="step"
-        disabled={first !== null && namedMoment(moment) <= first}
-        onClick={() => step('previous')}
-      >
-        previous change
-      </button>
-      <button type="button" class="step" disabled={isNow} onClick={() => step('next')}>
-        next change
-      </button>
+      {button('− day', () => goTo(moment - DAY_MS))}
+      {button('+ day', () => goTo(moment + DAY_MS), isNow)}
+      {button(
+        'previous change',
+        () => step('previous'),
+        first !== null && namedMoment(moment) <= first,
+      )}
+      {button('next change', () => step('next'), isNow)}
       <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />
     </Band>
   );

@@ -16,33 +16,24 @@ interface SpineSlot {
   readonly before: number;
 }
 
-/** The timeline from top to bottom. Positions are shares of its length, from 0 to 1. */
-export interface SpineScale {
-  readonly sort: ListSort;
-  readonly unit: ListSpine['unit'];
-  readonly slots: readonly SpineSlot[];
-  readonly messages: number;
-  /** Messages of the fullest slot. */
-  readonly most: number;
-}
+/** The timeline from top to bottom. Positions are fractions of its length, from 0 to 1. */
+export type SpineScale = ReturnType<typeof spineScale>;
 
-export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort): SpineScale {
-  const ordered = sort === 'newest' ? bars.toReversed() : bars;
+export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort) {
   const slots: SpineSlot[] = [];
   let before = 0;
-  for (const bar of ordered) {
+  for (const bar of sort === 'newest' ? bars.toReversed() : bars) {
+    const { from, to, later = 0 } = bar;
     const above = slots.at(-1);
     const gap =
-      above === undefined
-        ? null
-        : sort === 'newest'
-          ? { from: bar.to, to: above.from }
-          : { from: above.to, to: bar.from };
-    if (gap !== null && gap.from < gap.to) slots.push({ ...gap, bar: null, later: 0, before });
-    const { from, to, later = 0 } = bar;
+      sort === 'newest'
+        ? { from: to, to: above?.from ?? to }
+        : { from: above?.to ?? from, to: from };
+    if (gap.from < gap.to) slots.push({ ...gap, bar: null, later: 0, before });
     slots.push({ from, to, bar: bar.messages > 0 ? bar : null, later, before });
     before += bar.messages;
   }
+  /** Messages of the fullest slot. */
   const most = bars.reduce((found, { messages: m, later = 0 }) => Math.max(found, m + later), 0);
   return { sort, unit, slots, messages, most };
 }
@@ -64,21 +55,14 @@ export function slotAt({ slots }: SpineScale, position: number): SpineSlot | und
 }
 
 export function positionOf({ slots, sort }: SpineScale, time: number): number {
-  let [low, high] = [0, slots.length];
   // The first slot that is not completely above the moment.
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const slot = slots[middle];
-    const isAbove = slot !== undefined && (sort === 'newest' ? slot.from > time : slot.to <= time);
-    if (isAbove) low = middle + 1;
-    else high = middle;
-  }
-  const slot = slots[low];
+  const at = slots.findIndex(({ from, to }) => (sort === 'newest' ? from <= time : time < to));
+  const slot = slots[at];
   if (slot === undefined) return slots.length === 0 ? 0 : 1;
   const last = slot.to - 1;
   const length = Math.max(1, last - slot.from);
   const part = clamp(sort === 'newest' ? (last - time) / length : (time - slot.from) / length);
-  return (low + part) / slots.length;
+  return (at + part) / slots.length;
 }
 
 /** Returns the approximate number of messages before a moment, in list order. */
@@ -97,82 +81,52 @@ export function messagesBefore(scale: SpineScale, time: number): number {
 /** Returns the start of the bar that is `bars` bars away from a moment, in list order; null beyond the ends. */
 export function stepFrom(scale: SpineScale, time: number, bars: number): number | null {
   const filled = scale.slots.filter(({ bar }) => bar !== null);
-  if (filled.length === 0) return null;
   const isNewest = scale.sort === 'newest';
   const reached = filled.findIndex(({ from, to }) => (isNewest ? from <= time : time < to));
-  const at = reached < 0 ? filled.length : reached;
-  const wanted = at + bars;
-  if (wanted < 0 || wanted >= filled.length) return null;
-  const slot = filled[wanted];
+  const slot = filled[(reached < 0 ? filled.length : reached) + bars];
   if (slot === undefined) return null;
   return isNewest ? slot.to - 1 : slot.from;
 }
 
-interface SpineLabel {
-  readonly text: string;
-  /** Number of the slot at which the label appears. */
-  readonly slot: number;
-  readonly isYear: boolean;
-}
-
-interface DateWords {
-  readonly year: (time: number) => string;
-  readonly month: (time: number) => string;
-  readonly day: (time: number) => string;
-}
-
 /** Returns the labels that fit: years, then months, then days. @param room minimum slots per label */
-export function spineLabels(scale: SpineScale, words: DateWords, room: number): SpineLabel[] {
-  const taken: SpineLabel[] = [];
-  const isFree = (slot: number) => taken.every((label) => Math.abs(label.slot - slot) >= room);
+export function spineLabels({ slots, unit }: SpineScale, room: number) {
+  const labels: { readonly text: string; readonly slot: number; readonly isYear: boolean }[] = [];
+  const isFree = (slot: number) => labels.every((label) => Math.abs(label.slot - slot) >= room);
+  // At most three letters each.
   const levels = [
-    { word: words.year, isYear: true },
-    ...(scale.unit === 'day'
-      ? [
-          { word: words.month, isYear: false },
-          { word: words.day, isYear: false },
-        ]
-      : [{ word: words.month, isYear: false }]),
+    (date: Date) => `’${String(date.getFullYear()).slice(2)}`,
+    (date: Date) => shortMonth(date.getMonth() + 1),
+    ...(unit === 'day' ? [(date: Date) => String(date.getDate())] : []),
   ];
-  for (const { word, isYear } of levels) {
+  for (const [level, textOf] of levels.entries()) {
     let above = '';
-    for (const [slot, { from, to, bar, later }] of scale.slots.entries()) {
+    for (const [slot, { from, to, bar, later }] of slots.entries()) {
       if (bar === null && later === 0) continue;
       // The middle, since a week belongs to the month with most of its days.
-      const text = word((from + to) / 2);
-      if (text !== above && isFree(slot)) taken.push({ text, slot, isYear });
+      const text = textOf(new Date((from + to) / 2));
+      if (text !== above && isFree(slot)) labels.push({ text, slot, isYear: level === 0 });
       above = text;
     }
   }
-  return taken.toSorted((a, b) => a.slot - b.slot);
+  return labels.toSorted((a, b) => a.slot - b.slot);
 }
 
-function clamp(part: number): number {
+export function clamp(part: number): number {
   return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
 }
-
-/** Labels along the timeline, of at most three letters. */
-export const DATE_WORDS: DateWords = {
-  year: (time) => `’${String(new Date(time).getFullYear()).slice(2)}`,
-  month: (time) => shortMonth(new Date(time).getMonth() + 1),
-  day: (time) => String(new Date(time).getDate()),
-};
 
 /** Returns the name of a slot: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
 function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
   switch (unit) {
-    case 'month':
-      return monthText((from + to) / 2);
+    case 'month': {
+      const date = new Date((from + to) / 2);
+      return `${monthName(date.getMonth() + 1)} ${date.getFullYear()}`;
+    }
     case 'week':
       return `Week of ${dayText(from)}`;
     case 'day':
       return dayText((from + to) / 2);
   }
-}
-
-function monthText(time: number): string {
-  const date = new Date(time);
-  return `${monthName(date.getMonth() + 1)} ${date.getFullYear()}`;
 }
 
 export function slotText(unit: SpineUnit, slot: SpineSlot): string {
@@ -247,7 +201,7 @@ export function Spine(props: SpineProps) {
   const seekTo = (clientY: number): void => {
     const { current } = drag;
     if (current === null) return;
-    const position = Math.min(1, Math.max(0, (clientY - current.top) / current.height));
+    const position = clamp((clientY - current.top) / current.height);
     current.time = timeAt(scale, position);
     setSought(position);
     if (bracket.current !== null)
@@ -280,7 +234,14 @@ export function Spine(props: SpineProps) {
     if (bars !== 0) props.onStep(bars);
   };
   const pressKey = (event: KeyboardEvent): void => {
-    const act = actionOf(event.key, props);
+    const act = new Map([
+      ['ArrowDown', () => props.onStep(1)],
+      ['ArrowUp', () => props.onStep(-1)],
+      ['PageDown', () => props.onStep(PAGE_BARS)],
+      ['PageUp', () => props.onStep(-PAGE_BARS)],
+      ['Home', () => props.onEnd('first')],
+      ['End', () => props.onEnd('last')],
+    ]).get(event.key);
     if (act === undefined || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -325,25 +286,6 @@ export function Spine(props: SpineProps) {
   );
 }
 
-function actionOf(key: string, { onStep, onEnd }: SpineProps): (() => void) | undefined {
-  switch (key) {
-    case 'ArrowDown':
-      return () => onStep(1);
-    case 'ArrowUp':
-      return () => onStep(-1);
-    case 'PageDown':
-      return () => onStep(PAGE_BARS);
-    case 'PageUp':
-      return () => onStep(-PAGE_BARS);
-    case 'Home':
-      return () => onEnd('first');
-    case 'End':
-      return () => onEnd('last');
-    default:
-      return undefined;
-  }
-}
-
 function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
   const { now: shown } = stretch;
   const all = size ?? scale.messages;
@@ -364,9 +306,7 @@ function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   return useMemo(() => {
     const { slots, most } = scale;
     const labels =
-      height === 0
-        ? []
-        : spineLabels(scale, DATE_WORDS, Math.ceil((WORD_PX * slots.length) / height));
+      height === 0 ? [] : spineLabels(scale, Math.ceil((WORD_PX * slots.length) / height));
     return (
       <>
         <svg

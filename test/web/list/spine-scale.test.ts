@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
-  DATE_WORDS,
   messagesBefore,
   positionOf,
   type SpineScale,
@@ -68,7 +67,7 @@ test('what came since has slots of its own, and no rows', () => {
     'No messages here',
     'January 2026, 8 messages',
   ]);
-  expect(spineLabels(scale, DATE_WORDS, 1).map(({ slot }) => slot)).toContain(0);
+  expect(spineLabels(scale, 1).map(({ slot }) => slot)).toContain(0);
   // The next bar with rows, not what came since.
   expect(stepFrom(scale, Date.UTC(2026, 0, 9), -1)).toBe(Date.UTC(2026, 3, 1) - 1);
   expect(stepFrom(scale, Date.UTC(2026, 2, 9), -1)).toBeNull();
@@ -151,7 +150,7 @@ test('steps meet each bar once, whatever lies between, and end at the last one',
 test('words have the room that they need, and each year stands at its first bar', () => {
   fc.assert(
     fc.property(scales, fc.integer({ min: 1, max: 12 }), (scale, room) => {
-      const labels = spineLabels(scale, DATE_WORDS, room);
+      const labels = spineLabels(scale, room);
       for (const [index, label] of labels.entries()) {
         const above = labels[index - 1];
         if (above !== undefined) expect(label.slot - above.slot).toBeGreaterThanOrEqual(room);
@@ -171,5 +170,5 @@ test('a spine without messages has no position, and nowhere to go', () => {
   expect(positionOf(scale, BEGIN)).toBe(0);
   expect(messagesBefore(scale, BEGIN)).toBe(0);
   expect(stepFrom(scale, BEGIN, 1)).toBeNull();
-  expect(spineLabels(scale, DATE_WORDS, 1)).toEqual([]);
+  expect(spineLabels(scale, 1)).toEqual([]);
 });
