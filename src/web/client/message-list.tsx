@@ -33,15 +33,6 @@ import { useShown, useViewer, type Viewer } from './viewer.ts';
 const DENSITIES = ['compact', 'standard', 'roomy'] as const;
 type Density = (typeof DENSITIES)[number];
 
-/** Returns the height of rows. @param hasWords whether the query has words, so that there are matches to show */
-function densityFor(chosen: Density | 'auto', hasWords: boolean): Density {
-  return chosen === 'auto' ? (hasWords ? 'roomy' : 'standard') : chosen;
-}
-
-function nextDensity(density: Density): Density {
-  return DENSITIES[(DENSITIES.indexOf(density) + 1) % DENSITIES.length] ?? 'standard';
-}
-
 interface ListRowProps {
   /** Undefined while the row is loading. */
   readonly hit: SearchHit | undefined;
@@ -346,15 +337,6 @@ const ID_DIGITS = 16;
 /** Height of a row before it is measured, in pixels. */
 const ROW_PX = 54;
 
-interface Listed {
-  readonly of: ListQuery;
-  readonly source: RowSource;
-  readonly model: ListModel;
-  readonly stretch: ShownStretch;
-  readonly at: string | null;
-  readonly newest: string | null | undefined;
-}
-
 export function MessageList(props: ListProps) {
   const { list, query, chosen, pending, after } = props;
   const viewer = useViewer();
@@ -394,7 +376,8 @@ export function MessageList(props: ListProps) {
   const hasWords = hits.some(
     ({ matches, attachmentMatches }) => matches.length > 0 || attachmentMatches.length > 0,
   );
-  const shownDensity = densityFor(density, hasWords);
+  const automatic = hasWords ? 'roomy' : 'standard';
+  const shownDensity = density === 'auto' ? automatic : density;
   const hrefOf = (id: string): string =>
     pageAddress('/mail', {
       q: of.query,
@@ -402,7 +385,11 @@ export function MessageList(props: ListProps) {
       after,
       m: id.slice(0, ID_DIGITS),
     });
-  const addressOf = (id: string): string => withPlace(hrefOf(id), viewer);
+  // The address of an opened message keeps the list's position.
+  const addressOf = (id: string): string => {
+    const at = viewer.address.searchParams.get('at');
+    return at === null ? hrefOf(id) : `${hrefOf(id)}&at=${encodeURIComponent(at)}`;
+  };
 
   const onShown = ({ low, high }: RowRange): void => {
     const first = model.at(low);
@@ -441,17 +428,13 @@ export function MessageList(props: ListProps) {
     pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);
   };
   const selectEnd = async (end: 'first' | 'last'): Promise<void> => {
-    const { start, end: behind } = model.edges;
-    const row = end === 'first' ? start : behind === null ? null : behind - 1;
+    const rowAtEnd = (): number | null =>
+      end === 'first' ? model.edges.start : model.edges.end && model.edges.end - 1;
+    const row = rowAtEnd();
     if (row === null || model.at(row) === undefined) await model.seek({ kind: end });
-    const { start: first, end: last } = model.edges;
-    selectRow(end === 'first' ? (first ?? 0) : (last ?? 1) - 1);
+    selectRow(rowAtEnd() ?? 0);
   };
-  const select = (to: number | 'first' | 'last'): void => {
-    if (typeof to === 'string') {
-      void selectEnd(to);
-      return;
-    }
+  const select = (to: number): void => {
     const visible = view.current?.visible ?? { low: 0, high: 0 };
     const { current } = cursor;
     const now = current === null ? undefined : model.find(current);
@@ -474,7 +457,7 @@ export function MessageList(props: ListProps) {
     return true;
   };
   const changeDensity = (): void => {
-    const next = nextDensity(shownDensity);
+    const next = DENSITIES[(DENSITIES.indexOf(shownDensity) + 1) % DENSITIES.length] ?? 'standard';
     prefer('density', next);
     setDensity(next);
   };
@@ -489,8 +472,8 @@ export function MessageList(props: ListProps) {
   const listKeys: Readonly<Record<string, () => unknown>> = {
     ArrowDown: keys.next,
     ArrowUp: keys.previous,
-    Home: () => select('first'),
-    End: () => select('last'),
+    Home: () => void selectEnd('first'),
+    End: () => void selectEnd('last'),
     PageDown: () => select(view.current?.fitting ?? 1),
     PageUp: () => select(-(view.current?.fitting ?? 1)),
     Enter: openSelected,
@@ -545,7 +528,7 @@ export function MessageList(props: ListProps) {
             model={model}
             density={shownDensity}
             selected={selected}
-            isOld={isOld(viewer, of, busy) || page.frame.problem !== null}
+            isOld={(busy && !isAsked(viewer, of)) || page.frame.problem !== null}
             hrefOf={hrefOf}
             onOpen={onOpen}
             onKey={onKey}
@@ -572,7 +555,7 @@ export function MessageList(props: ListProps) {
 /** While a query is typed, another key may follow, so rows out of view are fetched after this delay. Milliseconds. */
 const REST_MS = 150;
 
-function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): Listed {
+function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
   const of = { query, sort };
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
   const at = viewer.address.searchParams.get('at');
@@ -588,16 +571,6 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer): List
 /** Returns when a message was received. Milliseconds since the epoch. */
 function timeOf({ docid }: { docid: number }): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
-}
-
-/** Keeps the list's position in the address of an opened message. */
-function withPlace(address: string, viewer: Viewer): string {
-  const at = viewer.address.searchParams.get('at');
-  return at === null ? address : `${address}&at=${encodeURIComponent(at)}`;
-}
-
-function isOld(viewer: Viewer, of: ListQuery, busy: boolean): boolean {
-  return busy && !isAsked(viewer, of);
 }
 
 function isAsked({ address: { pathname, searchParams } }: Viewer, { query, sort }: ListQuery) {

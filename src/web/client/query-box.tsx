@@ -38,23 +38,11 @@ export function ghostOf({ text, caret }: Typed, row: CompletionRow | undefined):
   return isContinued && typed !== '' ? insert.slice(typed.length) : '';
 }
 
-interface Answer {
-  readonly asked: Typed;
-  readonly rows: readonly CompletionRow[];
-}
+type Rows = readonly CompletionRow[];
 
-function useCompletions({ text, caret }: Typed): {
-  readonly rows: readonly CompletionRow[];
-  /** False while the rows belong to an earlier text. */
-  readonly isCurrent: boolean;
-  /** The row chosen by the arrow keys; -1 for none. */
-  readonly active: number;
-  choose(row: number): void;
-  readonly isOpen: boolean;
-  open(typed: Typed): void;
-  close(): void;
-} {
-  const [answer, setAnswer] = useState<Answer | null>(null);
+/** `isCurrent` is false while the rows belong to an earlier text; `active` is chosen by the arrow keys, -1 for none. */
+function useCompletions({ text, caret }: Typed) {
+  const [answer, setAnswer] = useState<{ readonly asked: Typed; readonly rows: Rows } | null>(null);
   const [active, setActive] = useState(-1);
   const asking = useRef(new Latest()).current;
   const rows = answer?.rows ?? [];
@@ -63,9 +51,9 @@ function useCompletions({ text, caret }: Typed): {
     rows,
     isCurrent,
     active: isCurrent ? active : -1,
-    choose: (row) => setActive(row >= rows.length ? -1 : row < -1 ? rows.length - 1 : row),
+    choose: (row: number) => setActive(row >= rows.length ? -1 : row < -1 ? rows.length - 1 : row),
     isOpen: rows.length > 0,
-    open(asked) {
+    open(asked: Typed) {
       asking.run(async (signal) => {
         const found = asked.text.trim() === '' ? [] : await completionsOf(asked, signal);
         if (signal.aborted) return;
@@ -82,10 +70,7 @@ function useCompletions({ text, caret }: Typed): {
 }
 
 /** Returns the completions at the caret; none if that fails, which is not an error. */
-export async function completionsOf(
-  { text, caret }: Typed,
-  signal?: AbortSignal,
-): Promise<readonly CompletionRow[]> {
+export async function completionsOf({ text, caret }: Typed, signal?: AbortSignal): Promise<Rows> {
   const { operator, typed, from, to } = typedWord(text, caret);
   // Operators are offered locally: most keys type words, and the server is busy finding their rows.
   if (operator === null && !typed.startsWith('@'))
@@ -94,7 +79,7 @@ export async function completionsOf(
       .map((row) => ({ ...row, from, to }));
   const parameters = new URLSearchParams({ q: text, at: String(caret) });
   try {
-    return await ask<readonly CompletionRow[]>(`/api/complete?${parameters}`, signal);
+    return await ask<Rows>(`/api/complete?${parameters}`, signal);
   } catch {
     // The rows that are fetched as well show whether the server is reachable and the session valid.
     return [];
@@ -105,15 +90,13 @@ function rowId(row: number): string {
   return `completion-${row}`;
 }
 
-function CompletionList({
-  rows,
-  active,
-  take,
-}: {
-  rows: readonly CompletionRow[];
-  active: number;
-  take: (row: CompletionRow) => void;
-}) {
+interface ListProps {
+  readonly rows: Rows;
+  readonly active: number;
+  readonly take: (row: CompletionRow) => void;
+}
+
+function CompletionList({ rows, active, take }: ListProps) {
   return (
     <div
       class="completions"
@@ -163,18 +146,12 @@ export function inkOf(query: string, wrong: Span | null): Ink[] {
   for (const { start, end } of wrong === null ? tinted : [...tinted, wrong])
     for (const edge of [start, end]) if (edge <= query.length) edges.add(edge);
   const cuts = [...edges].sort((a, b) => a - b);
-  const stretches: Ink[] = [];
-  let at = 0;
-  for (const [i, start] of cuts.entries()) {
-    const end = cuts[i + 1];
-    if (end === undefined) break;
-    while ((tinted[at]?.end ?? query.length) <= start && at < tinted.length) at += 1;
-    const token = tinted[at];
-    const tint = token !== undefined && token.start <= start ? tintOf(token) : 'text';
+  return cuts.slice(0, -1).map((start, i) => {
+    const end = cuts[i + 1] ?? start;
+    const token = tinted.find((one) => one.start <= start && start < one.end);
     const isWrong = wrong !== null && wrong.start <= start && end <= wrong.end;
-    stretches.push({ start, end, tint, wrong: isWrong });
-  }
-  return stretches;
+    return { start, end, tint: token === undefined ? 'text' : tintOf(token), wrong: isWrong };
+  });
 }
 
 function tintOf(token: Token): Tint {
@@ -192,19 +169,16 @@ function tintOf(token: Token): Tint {
   }
 }
 
-/** Draws the styled text behind the field, which stays a plain one. */
-function QueryInk({
-  text,
-  wrong,
-  ghost,
-  field,
-}: {
-  text: string;
-  wrong: Span | null;
+interface QueryInkProps {
+  readonly text: string;
+  readonly wrong: Span | null;
   /** Text after the caret if the best completion is taken. */
-  ghost: string;
-  field: RefObject<HTMLInputElement | null>;
-}) {
+  readonly ghost: string;
+  readonly field: RefObject<HTMLInputElement | null>;
+}
+
+/** Draws the styled text behind the field, which stays a plain one. */
+function QueryInk({ text, wrong, ghost, field }: QueryInkProps) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
@@ -223,9 +197,9 @@ function QueryInk({
     <div class="ink" aria-hidden="true">
       <div ref={paper} class="paper">
         <span>
-          {inkOf(text, wrong).map(({ start, end, tint, wrong: isWrong }) => (
-            <span key={start} class={classOf(tint, isWrong)}>
-              {text.slice(start, end)}
+          {inkOf(text, wrong).map((ink) => (
+            <span key={ink.start} class={classOf(ink)}>
+              {text.slice(ink.start, ink.end)}
             </span>
           ))}
           {ghost !== '' && <span class="ghost">{ghost}</span>}
@@ -235,9 +209,9 @@ function QueryInk({
   );
 }
 
-function classOf(tint: Tint, isWrong: boolean): string | undefined {
-  const tinted = tint === 'text' ? '' : tint;
-  return isWrong ? `wave ${tinted}`.trim() : tinted || undefined;
+function classOf({ tint, wrong }: Ink): string | undefined {
+  const classes = [...(wrong ? ['wave'] : []), ...(tint === 'text' ? [] : [tint])];
+  return classes.length === 0 ? undefined : classes.join(' ');
 }
 
 const SaveBox = laterPart((code) => code.SaveBox);

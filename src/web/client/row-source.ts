@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
-import type { ListSort, ListSpine, MailRows } from '../mail-list.ts';
+import type { ListSort, ListSpine } from '../mail-list.ts';
 import { ONE_COLUMN } from './focus.ts';
 import type { RowPage } from './list-model.ts';
-import type { Viewer } from './viewer.ts';
+import type { RowsAnswer, Viewer } from './viewer.ts';
 
 const PAGE_ROWS = 100;
 /** Rows of a page that is about to be replaced: as many as are in view. */
@@ -36,7 +36,6 @@ interface RowPosition {
   readonly all: HitCount;
 }
 
-type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: object };
 type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
 
 /** Fetches data; undefined if there is no answer, which the window reports. */
@@ -91,18 +90,13 @@ export class RowSource {
     return answer === undefined || answer.problem !== null ? undefined : answer;
   }
 
-  async #page(
-    sort: ListSort,
-    place: Place,
-    limit: number,
-    signal: AbortSignal,
-  ): Promise<ListPage | undefined> {
+  async #page(sort: ListSort, place: Place, limit: number, signal: AbortSignal) {
+    const isBackward = place.kind === 'before';
     let asked = place;
     let previous: string | null | undefined;
     for (let tries = 0; tries < TRIES; tries += 1) {
       const answer = await this.#rows(sort, asked, limit, signal);
       if (answer === undefined) return undefined;
-      const isBackward = place.kind === 'before';
       previous ??= answer.previous;
       const from = isBackward ? answer.previous : answer.next;
       if (answer.hits.length > 0 || from === null)
@@ -117,12 +111,7 @@ export class RowSource {
     return undefined;
   }
 
-  async #rows(
-    sort: ListSort,
-    place: Place,
-    limit: number,
-    signal: AbortSignal,
-  ): Promise<MailRows | undefined> {
+  async #rows(sort: ListSort, place: Place, limit: number, signal: AbortSignal) {
     const parameters = new URLSearchParams({ q: this.of.query, sort, limit: String(limit) });
     if (place.kind === 'time') parameters.set('at', new Date(place.time).toISOString());
     else if ('from' in place) parameters.set(place.kind, place.from);

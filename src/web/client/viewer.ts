@@ -78,20 +78,19 @@ function listParameters(address: URL): string {
   return parameters.toString();
 }
 
-/** The server cannot be reached: the machine sleeps or the program has exited. */
-class Unreachable extends Error {
-  override readonly name = 'Unreachable';
-}
-
-class SignedOut extends Error {
-  override readonly name = 'SignedOut';
-}
-
+/** The server answered with an error, or cannot be reached: the machine sleeps or the program has exited. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 
-  constructor(readonly status: number) {
-    super(`the server answered ${status}`);
+  /** @param status of the answer; null without one */
+  constructor(
+    readonly status: number | null,
+    options?: ErrorOptions,
+  ) {
+    super(
+      status === null ? 'the server cannot be reached' : `the server answered ${status}`,
+      options,
+    );
   }
 }
 
@@ -99,7 +98,7 @@ export class Refused extends Error {
  * Fetches data from the server.
  *
  * @param address path below `/api/`, with parameters
- * @throws Unreachable, SignedOut, Refused; the signal's reason if it aborted the request
+ * @throws Refused; the signal's reason if it aborted the request
  */
 export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
   return dataOf(address, { signal: signal ?? null });
@@ -118,9 +117,8 @@ async function dataOf<T>(address: string, options: RequestInit): Promise<T> {
     answer = await fetch(address, { ...options, credentials: 'same-origin', redirect: 'error' });
   } catch (error) {
     if (options.signal?.aborted === true) throw error;
-    throw new Unreachable('the server cannot be reached', { cause: error });
+    throw new Refused(null, { cause: error });
   }
-  if (answer.status === 401) throw new SignedOut('not signed in');
   if (!answer.ok) throw new Refused(answer.status);
   const { data }: { readonly data: T } = await answer.json();
   return data;
@@ -132,30 +130,8 @@ interface Lost {
   readonly retryAt: number;
 }
 
+/** An unreachable server is asked again after 1, 2, 4 and at most 30 seconds. */
 const MAX_WAIT_MS = 30_000;
-
-/** Retries an unreachable server after 1, 2, 4 and at most 30 seconds. */
-class Tries {
-  #failed = 0;
-  #timer: number | undefined;
-
-  constructor(private readonly again: () => void) {}
-
-  succeeded(): void {
-    this.#failed = 0;
-  }
-
-  /** Records a failed request. Failures before the next retry count as one. */
-  failed(lost: Lost | null): Lost {
-    const now = Date.now();
-    if (lost !== null && now < lost.retryAt) return lost;
-    const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
-    this.#failed += 1;
-    clearTimeout(this.#timer);
-    this.#timer = window.setTimeout(this.again, wait);
-    return { since: lost?.since ?? now, retryAt: now + wait };
-  }
-}
 
 export interface Shown {
   readonly page: Page;
@@ -170,7 +146,9 @@ export interface Shown {
   readonly news: number;
 }
 
-type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: QueryProblem };
+export type RowsAnswer =
+  | (MailRows & { readonly problem: null })
+  | { readonly problem: QueryProblem };
 
 /** Loads code that is not in the first script. Both reject if the server is unreachable or has been updated. */
 interface LaterCode {
@@ -200,9 +178,9 @@ export class Viewer {
   readonly #typing = new Latest();
   #pause: number | undefined;
   #rest: number | undefined;
-  readonly #tries = new Tries(() => {
-    if (this.#shown.lost !== null) this.retry();
-  });
+  /** Failed tries since the server was last reached. */
+  #failed = 0;
+  #retryTimer: number | undefined;
   #hasHeard = false;
 
   constructor(
@@ -491,16 +469,16 @@ export class Viewer {
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const data = await ask<T>(address, signal);
-      this.#tries.succeeded();
+      this.#failed = 0;
       if (this.#shown.lost !== null || this.#shown.failed)
         this.#change({ lost: null, failed: false });
       return signal?.aborted === true ? undefined : data;
     } catch (error) {
       if (signal?.aborted === true) return undefined;
-      if (error instanceof SignedOut) location.assign('/enter');
-      else if (error instanceof Unreachable) this.#waitForServer();
-      else if (error instanceof Refused) this.#fail({ failed: true });
-      else throw error;
+      if (!(error instanceof Refused)) throw error;
+      if (error.status === null) this.#waitForServer();
+      else if (error.status === 401) location.assign('/enter');
+      else this.#fail({ failed: true });
       return undefined;
     }
   }
@@ -512,7 +490,19 @@ export class Viewer {
   }
 
   #waitForServer(): void {
-    this.#fail({ lost: this.#tries.failed(this.#shown.lost) });
+    const now = Date.now();
+    let { lost } = this.#shown;
+    // Failures before the next try count as one.
+    if (lost === null || now >= lost.retryAt) {
+      const wait = Math.min(MAX_WAIT_MS, 1_000 * 2 ** this.#failed);
+      this.#failed += 1;
+      lost = { since: lost?.since ?? now, retryAt: now + wait };
+      clearTimeout(this.#retryTimer);
+      this.#retryTimer = window.setTimeout(() => {
+        if (this.#shown.lost !== null) this.retry();
+      }, wait);
+    }
+    this.#fail({ lost });
   }
 
   #change(change: Partial<Shown>): void {
