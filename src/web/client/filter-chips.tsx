@@ -18,7 +18,7 @@ import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Maps, since the keys are typed text: every object has a property `constructor`. */
+/** A map, because the user types the keys and every object has a property `constructor`. */
 const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     in: 'In',
@@ -59,7 +59,7 @@ const STATES: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Returns the label of a term, with dates as in the rows; otherwise the term as typed. */
+/** Returns a label for a term, with dates as in the rows, or else the term as typed. */
 export function labelOf({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
   const state = STATES.get(`${operator}:${value.toLowerCase()}`);
@@ -77,14 +77,13 @@ function shown(operator: string, value: string): string {
   );
 }
 
-/** Returns an `asof:` moment in the browser's zone; undefined for any other text. */
 function momentText(value: string): string | undefined {
   if (!/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d/.test(value)) return undefined;
   const moment = Date.parse(value);
   return Number.isNaN(moment) ? undefined : dayText(moment) + clockText(moment);
 }
 
-/** Returns a range as `A – B`, or the number of days for an open range such as `7d..`; undefined for any other text. */
+/** Returns `A – B` for a range and a number of days for `7d..`; undefined if the value is not a range. */
 function rangeText(value: string): string | undefined {
   const dots = value.indexOf('..');
   if (dots < 0) return undefined;
@@ -95,7 +94,6 @@ function rangeText(value: string): string | undefined {
   return from === '' ? `until ${named(to)}` : `${named(from)} – ${named(to)}`;
 }
 
-/** Returns a day or a month as displayed; undefined for any other text. */
 function dateText(value: string): string | undefined {
   const [, year, month, day] = /^(\d{4})-(\d{1,2})(?:-(\d{1,2}))?$/.exec(value) ?? [];
   const named = shortMonth(Number(month));
@@ -124,10 +122,9 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
   hidden: '-is:deleted',
 };
 
-/** Returns the chips of a query. Words have no chips, since the box already shows them. */
+/** Finds the filters of a query. Words have no chips, since the box already shows them. */
 export function chipsOf(query: string) {
   const { terms, isEither } = termsOf(query);
-  // A query with a top-level OR becomes a single chip.
   const either = isEither ? query.trim() : null;
   const known = isEither ? [] : terms;
   const slot = (name: Slot): Term | undefined => known.find((term) => fits(term, name));
@@ -159,7 +156,7 @@ function fits({ operator, value, negated }: Term, slot: Slot): boolean {
   return !negated && value !== null && operator !== null && OPERATORS[slot].includes(operator);
 }
 
-/** Words are not filters; brackets, NEAR and saved searches are. */
+/** Returns whether a term is a filter, unlike a word: brackets, NEAR and saved searches are. */
 function hasChip({ operator, value, text }: Term): boolean {
   return operator !== null || value === null || /^-?@[\p{L}\p{N}][\p{L}\p{N}_-]*$/u.test(text);
 }
@@ -170,7 +167,7 @@ export function withSlot(query: string, slot: Slot, text: string | null): string
   return text === null ? withoutTerm(query, term) : withOther(query, term, text);
 }
 
-/** Returns a query for a folder or mailbox. @param entry the query of the sidebar's link; empty for everything */
+/** Limits a query to a folder or mailbox. @param entry the query of its link in the sidebar; empty for everything */
 export function withFolder(query: string, entry: string): string {
   const { slots } = chipsOf(entry);
   return (['mailbox', 'in'] as const).reduce(
@@ -179,7 +176,6 @@ export function withFolder(query: string, entry: string): string {
   );
 }
 
-/** Returns a query that includes deleted messages, only these, only recently deleted ones, or none. */
 export function withDeleted(query: string, deleted: Deleted): string {
   const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
   const [, other] = deletedIn(query) ?? [];
@@ -217,7 +213,7 @@ const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
   hidden: ['Deleted: hidden', 'Without deleted messages'],
 };
 
-/** The query as chips. Each changes its own term and leaves the rest as typed. */
+/** The filters of the query. Each changes its own term and leaves the rest as typed. */
 export function LiveChips({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
@@ -347,7 +343,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
   );
 }
 
-/** The chips in a row. One column has little room, so active chips come first, visually and for Tab. */
+/** A row of chips. In one column there is little room, so active chips come first, visually and for Tab. */
 function Strip({ children }: { children: ComponentChildren }) {
   const isNarrow = useOneColumn();
   const chips = toChildArray(children).filter((chip) => typeof chip === 'object');
@@ -404,9 +400,8 @@ interface ChipMenuProps {
   readonly id: string;
   readonly label: string;
   readonly isOn: boolean;
-  /** Removes the filter from the query; absent for a chip that always has a value. */
+  /** Absent if the chip always has a value. */
   readonly remove?: () => void;
-  /** Renders the content when the menu opens. */
   readonly children: (close: () => void) => ComponentChildren;
 }
 
@@ -424,7 +419,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
     const open = menu.current;
     if (!isOpen || open === null) return;
     enter(open);
-    // The code of some menus loads later, and their rows with it.
+    // Some menus load their code, and with it their rows, only now.
     const later = new MutationObserver(() => enter(open));
     later.observe(open, { childList: true, subtree: true });
     return () => later.disconnect();
@@ -464,7 +459,7 @@ function ChipMenu({ id, label, isOn, remove, children }: ChipMenuProps) {
   );
 }
 
-/** Focuses the chosen row, or the first one, so that the menu gets the arrows. A field in the menu keeps the focus. */
+/** Focuses the chosen or first row, so that the menu gets the arrow keys. A field in the menu keeps the focus. */
 function enter(menu: HTMLElement): void {
   if (menu.contains(document.activeElement)) return;
   const row =
@@ -472,7 +467,6 @@ function enter(menu: HTMLElement): void {
   row?.focus();
 }
 
-/** Moves between rows; from a field above, to the first one. */
 function moveByArrows(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;

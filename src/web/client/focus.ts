@@ -25,14 +25,14 @@ function closeOverlays(): void {
   for (const toggle of open) toggle.checked = false;
 }
 
-/** Closes the drawer after one of its links was followed, and focuses the page below it. */
+/** Closes the drawer after one of its links was followed, and focuses the page. */
 export function leaveDrawer(): void {
   if (document.querySelector('#drawer:checked') === null) return;
   closeOverlays();
   document.getElementById('results')?.focus({ preventScroll: true });
 }
 
-/** Moves the focus to the results, if any. It repeats until the answer has arrived, since results may be replaced. */
+/** Moves the focus to the results, repeatedly until the answer has arrived, which may replace them. */
 export function focusResults(): void {
   document.querySelector<HTMLElement>('.listcol [role=listbox], .tiles-of')?.focus();
   if (document.body.ariaBusy === 'true') requestAnimationFrame(focusResults);
@@ -52,7 +52,7 @@ function rowOf(id: string): HTMLElement | null {
   );
 }
 
-/** Parts of a page that F6 visits, with selectors for the focus in each: the first visible match. */
+/** Parts of a page that F6 visits. The first visible match in each gets the focus. */
 const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.searching', 'input'],
   ['.band', '[role=slider], a, button'],
@@ -67,17 +67,16 @@ const REGIONS: readonly (readonly [part: string, focus: string])[] = [
   ['.foot', 'a'],
 ];
 
-/** Moves the focus to the next part of the page, or to the previous one. */
 export function goToRegion(step: 1 | -1): boolean {
   const shown = REGIONS.flatMap(([part, focus]) => {
     const region = document.querySelector(part);
     if (region === null) return [];
-    // The timeline is a part and takes the focus itself.
+    // The timeline takes the focus itself.
     const within = region.matches(focus) ? [region] : [...region.querySelectorAll(focus)];
     const target = within.find(isShown);
     return target instanceof HTMLElement ? [{ region, target }] : [];
   });
-  // The timeline follows the list within the same column.
+  // The timeline is inside the column of the list, and comes after it.
   const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
   const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
   const to = shown.at(next);
@@ -89,7 +88,7 @@ function isShown(element: Element): boolean {
   return element.checkVisibility({ visibilityProperty: true });
 }
 
-/** Returns the results as text for a screen reader; empty if there is nothing to say. */
+/** Returns the text that a screen reader announces; empty for none. */
 export function spokenResults(page: Page): string {
   if (page.kind !== 'mail') return '';
   const { frame, list } = page;
@@ -109,7 +108,6 @@ export function spokenResults(page: Page): string {
 /** List and message share one column; narrow.css has the same width. */
 export const ONE_COLUMN = '(max-width: 900px)';
 
-/** Whether the window has one column. The calling component renders again when that changes. */
 export function useOneColumn(): boolean {
   const [is, set] = useState(() => matchMedia(ONE_COLUMN).matches);
   useEffect(() => {

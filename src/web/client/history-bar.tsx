@@ -8,18 +8,16 @@ import { useKeys } from './page-keys.tsx';
 import { clamp } from './timeline.tsx';
 import { useViewer } from './viewer.ts';
 
-/** Range of the history bar's track, from the first commit to now. Milliseconds since the epoch. */
+/** From the first commit to now. Milliseconds since the epoch. */
 interface TrackRange {
   readonly from: number;
   readonly to: number;
 }
 
-/** Arrivals and deletions that the archive saw. */
 interface Changes extends TrackRange {
   readonly columns: readonly { readonly came: number; readonly ended: number }[];
 }
 
-/** Returns the fraction of the track before a moment. */
 export function shareOf(moment: number, { from, to }: TrackRange): number {
   return to <= from ? 1 : clamp((moment - from) / (to - from));
 }
@@ -28,7 +26,7 @@ export function momentAt(share: number, { from, to }: TrackRange): number {
   return Math.round(from + clamp(share) * (to - from));
 }
 
-/** Returns the end of the column at a fraction of the track: by then, everything that its bar counts has happened. */
+/** Returns the end of the column at a fraction of the track, when everything that its bar counts has happened. */
 export function momentAfter(share: number, changes: Changes): number {
   const { length } = changes.columns;
   return momentAt(Math.ceil(share * length) / length, changes);
@@ -52,7 +50,7 @@ export function columnPath(
     .join('');
 }
 
-/** Returns the bound for a search of changes: an earlier second than a moment, or a later one. */
+/** Rounds a moment to the second that a search for the previous or next change starts from. */
 function changeThan(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
 }
@@ -60,7 +58,6 @@ function changeThan(moment: number, direction: 'previous' | 'next'): number {
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Effect of a key on the track: to the next change, by a time, or to an end. */
 type TrackMove =
   | { readonly kind: 'change'; readonly direction: 'previous' | 'next' }
   | { readonly kind: 'by'; readonly ms: number }
@@ -95,13 +92,12 @@ interface TrackProps {
   readonly onKeyDown: (event: KeyboardEvent) => void;
 }
 
-/** Heights of arrivals above the line, and of deletions below it. */
+/** Heights of the arrivals above the line and the deletions below it. */
 const ABOVE = 34;
 const BELOW = 12;
-/** Dates below the track: as many as fit on a narrow one. */
+/** As many dates as fit below a narrow track. */
 const DATES = 3;
 
-/** The track: linear from the first commit to now, with arrivals and deletions. */
 function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   const box = useRef<HTMLDivElement>(null);
   const { columns } = changes;
@@ -176,7 +172,7 @@ interface Change {
 }
 
 const COLUMNS = 240;
-/** Idle time before list and tree follow. Milliseconds. */
+/** Idle time before the list and the sidebar follow. Milliseconds. */
 const REST_MS = 120;
 
 export function OpenBand({ frame }: { frame: Frame }) {
@@ -190,7 +186,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
   useLayoutEffect(
     () => () => {
       clearTimeout(rest.current);
-      // An element of the bar that has the focus disappears with it.
+      // The focused element may disappear with the bar.
       if (document.activeElement?.closest('.band') != null)
         document.querySelector<HTMLElement>('.chips button')?.focus();
     },
@@ -206,7 +202,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     });
     return () => asking.abort();
   }, [viewer, closing.commit]);
-  // The requested moment is now shown; if it is an earlier one, the latest is still loading.
+  // The page shows a requested moment. If the user has since chosen another one, that one is still loading.
   useEffect(() => {
     const isNamed = (to: number): boolean =>
       asOfWord(viewer.address.searchParams.get('q') ?? '') === asOf('', to);
@@ -217,7 +213,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
   }, [past?.asOf, viewer]);
   const isNow = past === null && moving === null;
   const moment = moving ?? past?.asOf ?? opened.current;
-  // The latest moment chosen by keys, drawn or not.
+  // The moment last chosen by a key, which may not be drawn yet.
   const at = useRef(moment);
   at.current = moment;
   // Waits `atRest` milliseconds for another move before the request.
@@ -226,7 +222,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     clearTimeout(rest.current);
     at.current = to;
     setMoving(isPast ? to : null);
-    // Only the first step gets a history entry, not the moments on the way.
+    // Only the first step gets a history entry.
     const replace = past !== null;
     rest.current = window.setTimeout(() => {
       rest.current = undefined;
@@ -234,7 +230,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     }, atRest);
   };
   const steps = useRef(Promise.resolve());
-  // One at a time: each starts where the previous one has led.
+  // One at a time, since each step starts where the previous one ended.
   const step = (direction: 'previous' | 'next'): void => {
     steps.current = steps.current.then(async () => {
       const than = changeThan(at.current, direction);

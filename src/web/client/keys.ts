@@ -1,8 +1,6 @@
-/** Keys of the web interface: one table for their actions and for the map that lists them. */
-
 interface Binding<A> {
   readonly action: A;
-  /** As in `KeyboardEvent.key`, after its modifiers; keys of a sequence are separated by a space. */
+  /** `KeyboardEvent.key` after its modifiers. A space separates the keys of a sequence. */
   readonly keys: readonly string[];
   readonly label: string;
 }
@@ -69,11 +67,10 @@ export const KEY_MAP = keyMap([
 
 export type KeyAction = (typeof KEY_MAP)[number]['bindings'][number]['action'];
 
-/** The keys of a keyboard event; tests pass plain objects. */
 export type Pressed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export interface KeyContext {
-  /** Pending first key of a sequence, such as `g`; empty for none. */
+  /** First key of an unfinished sequence, such as `g`; empty if there is none. */
   readonly begun: string;
   readonly inField: boolean;
   /** Whether single letters and signs are shortcuts. */
@@ -93,7 +90,6 @@ const BINDINGS = new Map(
 const BEGINNINGS = new Set(
   [...BINDINGS.keys()].flatMap((key) => (key.includes(' ') ? [key.split(' ')[0] ?? ''] : [])),
 );
-/** Keys that a field handles itself. */
 const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
 export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyContext): KeyMeaning {

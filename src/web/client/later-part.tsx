@@ -9,25 +9,24 @@ type LaterCode = typeof import('./later.tsx');
 
 let loaded: LaterCode | undefined;
 
-/** Loads code for overlays. Rejects if the server is unreachable, or has been updated. */
+/** Loads code that is not in the first script. Rejects if the server is unreachable or has been updated. */
 async function loadCode(): Promise<void> {
   loaded ??= await import('./later.tsx');
 }
 
-/** Loads the code and styles for a message or the page of files. Rejects as `loadCode` does. */
+/** Loads code and styles for a message or the attachments page. Rejects as `loadCode` does. */
 export async function loadPane(): Promise<void> {
   await Promise.all([loadCode(), addLaterStyles()]);
 }
 
-/** Loads the code of a page that is not in the first script. Rejects as `loadCode` does. */
+/** Loads what a page needs. Rejects as `loadCode` does. */
 export async function loadLater(page: Page): Promise<void> {
   const { kind } = page;
   if (kind !== 'still' && (kind !== 'mail' || page.message !== null)) await loadPane();
-  // The script's history bar replaces the server's without a frame in between.
+  // Otherwise, the history bar would disappear for a frame when the script takes over.
   if (page.frame.past !== null) await loadCode();
 }
 
-/** Adds the styles that the document lists but does not have yet. */
 async function addLaterStyles(): Promise<void> {
   const named = document.querySelector<HTMLMetaElement>('meta[name=later-styles]');
   if (named === null) return;
@@ -55,7 +54,7 @@ export function laterPart<Props extends object>(
       if (loaded === undefined)
         loadCode().then(
           () => arrived(undefined),
-          // If the connection is lost, the next request reports it.
+          // The next request reports a lost connection.
           () => undefined,
         );
     }, []);
@@ -67,18 +66,18 @@ export function laterPart<Props extends object>(
 
 let content: Element | null = null;
 
-/** Keeps the content of a page that only the server renders, before the frame around it is rendered again. */
+/** Saves content that only the server renders, before the frame around it is rendered again. */
 export function keepContent(root: Element): void {
   content = root.querySelector('main > .page');
   for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
 }
 
-/** Shows a moment of `Moment`, `Clock` or `Ago` in the browser's zone. */
+/** Converts a `Moment`, `Clock` or `Ago` to the browser's zone. */
 function inOwnZone(time: HTMLTimeElement): void {
   const ms = Date.parse(time.dateTime);
   const clock = time.querySelector('.clock');
   if (Number.isNaN(ms) || time.firstChild === null) return;
-  // The elapsed time is the same in every zone; the title has the moment.
+  // An elapsed time is the same in every zone. Its title has the moment.
   if (time.title !== '') {
     time.title = new Date(ms).toLocaleString('en-GB');
     return;
@@ -106,7 +105,7 @@ export function LiveLater({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     default:
-      // The script never gets these pages: see `StillKind`.
+      // The script gets a `StillKind` instead.
       return null;
   }
 }

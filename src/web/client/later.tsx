@@ -21,18 +21,17 @@ import { lettersAct } from './preferences.ts';
 import { completionsOf } from './query-box.tsx';
 import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
 
-/** Code outside the first script: loaded with the first message, page of files, menu or dialog. */
+/** Code that loads with the first message, attachments page, menu or dialog. */
 export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
 export { OpenBand } from './history-bar.tsx';
 
-/** A conversation whose messages unfold in place, without moving the content above. */
+/** A conversation whose messages unfold in place. */
 export function LiveConversation({ message }: ConversationProps) {
   const viewer = useViewer();
   const [open, setOpen] = useState(() => unfoldedAtFirst(message));
   const asked = useRef(new Set<string>());
   const { place, conversation, id: own } = message;
-  // Scrolls to the opened message, past the earlier ones.
   useLayoutEffect(() => {
     const opened = document.getElementById(`m-${own.slice(0, 16)}`);
     if (opened?.previousElementSibling != null) opened.scrollIntoView({ block: 'start' });
@@ -50,14 +49,14 @@ export function LiveConversation({ message }: ConversationProps) {
       asked.current.delete(id);
     }
   };
-  // Unfolds other matching messages one by one, so that the opened message need not wait.
+  // Other matching messages follow one by one, so that the opened message does not wait for them.
   useEffect(() => {
     let isShown = true;
     const unfoldFound = async (): Promise<void> => {
       for (const id of conversation.found.slice(0, MAX_UNFOLDED))
         if (isShown && !open.has(id)) await unfold(id);
     };
-    // Messages that cannot be loaded stay folded; unfolding one by hand shows the reason.
+    // A message that cannot be loaded stays folded. Clicking it shows the reason.
     unfoldFound().catch(() => undefined);
     return () => {
       isShown = false;
@@ -67,7 +66,7 @@ export function LiveConversation({ message }: ConversationProps) {
     if (!open.has(id)) {
       unfold(id).then(
         (isOpen) => isOpen && focusSoon(() => document.getElementById(`m-${id.slice(0, 16)}`)),
-        // The message's own page shows the reason: no connection, no session, no such message.
+        // The page of the message shows why it cannot be loaded.
         () => viewer.go(messageAddress(place, id, 'thread')),
       );
       return;
@@ -78,12 +77,12 @@ export function LiveConversation({ message }: ConversationProps) {
   return <Thread message={message} open={open} toggle={toggle} />;
 }
 
-/** After drawing, since the element that had the focus is gone by then. */
+/** Waits for the next frame, when the element that had the focus is gone. */
 function focusSoon(find: () => HTMLElement | null): void {
   requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
 }
 
-/** From this many folders on, a field narrows the list. */
+/** With more folders, a field narrows the list. */
 const MANY = 12;
 
 export function FolderMenu({
@@ -93,7 +92,7 @@ export function FolderMenu({
 }: {
   tree: SideTree;
   chosen: Term | undefined;
-  /** Gets the query of the sidebar's link. */
+  /** Takes the query of the link in the sidebar. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');
@@ -134,7 +133,7 @@ export function PeopleMenu({ choose }: { choose: (text: string | null) => void }
   const [rows, setRows] = useState<readonly CompletionRow[]>([]);
   const asking = useRef(new Latest()).current;
   useEffect(() => {
-    // As it would be typed: quoted if it has spaces.
+    // Quoted if it has spaces, as if typed.
     const text = wanted === '' ? 'from:' : filterText('from', wanted);
     asking.run(async (signal) => {
       const found = await completionsOf({ text, caret: text.length }, signal);
@@ -175,7 +174,6 @@ export function PeopleMenu({ choose }: { choose: (text: string | null) => void }
   );
 }
 
-/** Years offered by default. */
 const YEARS = 4;
 
 export function SinceMenu({ choose }: { choose: (text: string | null) => void }) {
@@ -232,7 +230,6 @@ function Narrow({ label, value, write }: NarrowProps) {
   );
 }
 
-/** The map of keys, generated from their table. Esc closes it, and the focus returns. */
 export function KeyMap({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -293,10 +290,10 @@ export function SaveBox() {
   }, []);
   const end = (): void => {
     viewer.setSaving(false);
-    // The box is back in the next frame.
+    // The query box returns in the next frame.
     requestAnimationFrame(() => document.getElementById('query')?.focus());
   };
-  // Before the page itself goes back.
+  // Takes precedence over the page's own step back.
   useKeys({ back: end });
   const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
     try {
@@ -377,7 +374,7 @@ export function SaveBox() {
                 class="btn quiet"
                 onClick={() => {
                   void send('/api/saved/forget', { name: search.name });
-                  // The button disappears with its row.
+                  // The focused button disappears with its row.
                   field.current?.focus();
                 }}
               >

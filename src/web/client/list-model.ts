@@ -1,17 +1,17 @@
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { ListPage, Place, RowSource } from './row-source.ts';
 
-/** Maximum rows kept; those farther from the view are fetched again. */
+/** Maximum rows in memory. Rows farther from the view are fetched again. */
 export const MAX_KEPT = 1_200;
 
 export interface RowPage<T> {
   readonly rows: readonly T[];
-  /** Cursors for the previous and the next page; null if there is none. */
+  /** Cursors; null if there is no such page. */
   readonly previous: string | null;
   readonly next: string | null;
 }
 
-/** A range of rows without gaps, by row number. It grows at both ends, and drops rows at the far end. */
+/** A range of rows without gaps. It grows at both ends and drops the rows farthest from the view. */
 export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #rows: T[];
   #low = 0;
@@ -20,7 +20,7 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
   #start: number | null;
   #end: number | null;
 
-  /** @param page its first row gets the number 0 */
+  /** Numbers the first row 0. */
   constructor(page: RowPage<T>) {
     this.#rows = [...page.rows];
     this.#previous = page.previous;
@@ -41,7 +41,6 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     return { start: this.#start, end: this.#end };
   }
 
-  /** Cursor for the rows before the first one kept; null if there are none. */
   get previous(): string | null {
     return this.#previous;
   }
@@ -63,7 +62,7 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     this.#rows.push(...rows);
     this.#next = next;
     if (next === null) this.#end = this.high;
-    // There are more rows than counted: the count was of another moment.
+    // Rows have been added since they were counted.
     else if (this.#end !== null && this.#end <= this.high) this.#end = null;
   }
 
@@ -75,20 +74,19 @@ export class RowCache<T extends { readonly line: { readonly id: string } }> {
     else if (this.#start !== null && this.#start >= this.#low) this.#start = null;
   }
 
-  /** Applies the number of rows before one, unless the first row is already known. */
+  /** Sets the start of the list from the number of rows before `row`, unless the start is already known. */
   expectBefore(row: number, count: number): void {
     const start = Math.min(row - count, this.#low);
     if (this.#previous !== null) this.#start = start < this.#low ? start : null;
   }
 
-  /** Applies the total number of rows, unless the last row is already known. */
+  /** Sets the end of the list from the total number of rows, unless the end is already known. */
   expectAll(count: number): void {
     if (this.#next === null || this.#start === null) return;
     const end = this.#start + count;
     this.#end = end > this.high ? end : null;
   }
 
-  /** Drops the rows farthest from the view, until at most `MAX_KEPT` remain. */
   trim({ low, high }: RowRange): void {
     const spare = this.#rows.length - MAX_KEPT;
     if (spare <= 0) return;
@@ -121,13 +119,13 @@ interface Edges {
 
 /** Maximum rows in the document at a time. */
 export const MAX_ROWS = 60;
-/** Rows in the scroller on each side of its anchor. */
+/** Maximum rows in the scroller on each side of its anchor. */
 export const REACH = 2_000;
-/** Browsers cut elements at 17 to 33 million pixels. */
+/** Browsers limit elements to 17 to 33 million pixels. */
 export const MAX_PIXELS = 8_000_000;
-/** The scroller is centred at rest if fewer rows than this remain to its end, and the list continues there. */
+/** If fewer rows remain before an end that the list goes beyond, the scroller is centred once it rests. */
 const NEAR = REACH / 2;
-/** Rows in the document before and after the visible ones. */
+/** Rows rendered before and after the visible ones. */
 const SPARE = 6;
 
 export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: number): RowRange {
@@ -138,18 +136,17 @@ export function runwayAround(anchor: number, { start, end }: Edges, rowHeight: n
   return { low: Math.max(first, middle - reach), high: Math.min(behind, middle + reach) };
 }
 
-/** Whether the scroller should be centred on a row once it rests. */
 export function shouldCentre(shown: RowRange, runway: RowRange, { start, end }: Edges): boolean {
   const isNearTop = shown.low - runway.low < NEAR && runway.low !== start;
   const isNearEnd = runway.high - shown.high < NEAR && runway.high !== end;
-  // Ends that became known meanwhile.
+  // The ends of the list may have become known since the scroller was placed.
   const isBeyond =
     (start !== null && runway.low < start) ||
     (end !== null && runway.high > Math.max(end, start ?? end));
   return isNearTop || isNearEnd || isBeyond;
 }
 
-/** Returns the height of a row, at which at most `MAX_ROWS` rows fill a window of any height. */
+/** Increases the height of rows if a tall window would otherwise show more than `MAX_ROWS`. */
 export function rowHeightFor(wanted: number, viewport: number): number {
   // One row may be cut off at the top and one at the bottom.
   return Math.max(1, wanted, Math.ceil(viewport / (MAX_ROWS - 2)));
@@ -192,7 +189,7 @@ function within(range: RowRange, { low, high }: RowRange): RowRange {
   return { low: from, high: Math.min(Math.max(range.high, from), high) };
 }
 
-/** Rows to fetch before they are in view. */
+/** Rows are fetched when they are this close to the view. */
 const AHEAD = 100;
 
 interface Sought {
@@ -211,13 +208,13 @@ export class ListModel {
   readonly #growing = new Set<'after' | 'before'>();
   #wanted: Sought | undefined;
   #isSeeking = false;
-  /** The view is about to be replaced, so rows around it are not fetched. */
+  /** Another position is about to follow, so rows around the view are not fetched. */
   #isGlance = false;
   #listeners = new Set<() => void>();
-  /** While this timer runs, only rows in view are fetched: another query may follow. */
+  /** While this timer runs, another query may follow, so only rows in view are fetched. */
   #rest: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param restMs delay in milliseconds before rows out of view are fetched */
+  /** @param restMs milliseconds before rows out of view are fetched */
   constructor(
     private readonly source: Pick<RowSource, 'page' | 'position'>,
     seed: ListPage,
@@ -239,7 +236,7 @@ export class ListModel {
     return () => this.#listeners.delete(changed);
   }
 
-  /** Changes when rows get new numbers; `top` is then the first row to show. */
+  /** Changes when rows are renumbered. `top` is then the first row to show. */
   get epoch(): number {
     return this.#epoch;
   }
@@ -267,7 +264,7 @@ export class ListModel {
     return this.#cache.at(row);
   }
 
-  /** Returns the row number of a message; undefined if it is not among the rows kept. */
+  /** Returns the row number of a message; undefined if the row is not in memory. */
   find(id: string): number | undefined {
     return this.#cache.find(id);
   }
@@ -286,7 +283,6 @@ export class ListModel {
     this.#changed();
   }
 
-  /** Sets the row height, in pixels. */
   measure(rowHeight: number): void {
     if (rowHeight === this.rowHeight) return;
     this.rowHeight = rowHeight;
@@ -348,7 +344,7 @@ export class ListModel {
     const page = await this.source.page(place, signal, isGlance);
     if (page === undefined || signal.aborted) return undefined;
     if (page.rows.length > 0 || place.kind === 'last') return page;
-    // Nothing follows the last message, so the end of the list is shown.
+    // Nothing follows the place, so the end of the list is shown.
     return await this.#page({ place: { kind: 'last' }, isGlance });
   }
 
@@ -404,7 +400,6 @@ export class ListModel {
     this.look(this.#shown);
   }
 
-  /** Limits the scroller to the known ends of the list. */
   #clip(): void {
     const { start, end } = this.edges;
     const low = Math.max(this.#runway.low, start ?? -Infinity);
@@ -427,7 +422,7 @@ export interface Stretch {
   readonly bottom: number;
 }
 
-/** Reports the times in view on every frame of a scroll. It bypasses the components, which render only at rest. */
+/** Publishes the times in view on every frame of a scroll, while the components render only at rest. */
 export class ShownStretch {
   #now: Stretch | null = null;
   readonly #listeners = new Set<(stretch: Stretch) => void>();

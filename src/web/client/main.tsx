@@ -1,4 +1,4 @@
-/** Takes over the server's page: renders the same data, and follows links in place. */
+/** Takes over the page that the server rendered, and follows links without reloading. */
 import { render } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { Icon } from '../pages/icons.tsx';
@@ -23,7 +23,7 @@ import { addressInOwnZone, isUnfolded, noteFolding } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import { CurrentViewer, isOwnPage, type Shown, useShown, useViewer, Viewer } from './viewer.ts';
 
-/** Interval for refreshing the archive's state: a sync run without news makes no commit. Milliseconds. */
+/** How often the archive's state is refreshed, since a sync run without news makes no commit. Milliseconds. */
 const STATE_MS = 60_000;
 
 const OpenBand = laterPart((code) => code.OpenBand);
@@ -57,7 +57,7 @@ function App({ viewer }: { viewer: Viewer }) {
 
 function Window() {
   const { page, lost, failed, busy } = useShown();
-  // Together with the content, not a frame later.
+  // In the same frame as the content.
   useLayoutEffect(() => {
     document.title = `${pageTitle(page)} · mailkeep`;
     document.body.className = pageClasses(page);
@@ -74,7 +74,6 @@ function Window() {
   );
 }
 
-/** A strip over the page: the server cannot be reached, or could not answer. */
 function ProblemStrip({ lost }: Pick<Shown, 'lost'>) {
   const viewer = useViewer();
   return (
@@ -100,7 +99,7 @@ function ProblemStrip({ lost }: Pick<Shown, 'lost'>) {
   );
 }
 
-/** How long a button confirms the copy. Milliseconds. */
+/** How long a button confirms a copy. Milliseconds. */
 const SAID_MS = 2_000;
 
 function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
@@ -135,9 +134,9 @@ function takeOver(root: HTMLElement, page: Page): void {
   document.addEventListener('click', noteFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
-  // If the server does not show a picture, the text behind it takes its place.
+  // The text behind a picture replaces one that the server does not show.
   document.addEventListener('error', hidePicture, { capture: true });
-  // The server's page stays until the script can show the same.
+  // The server's page stays until the script can render the same.
   void loadLater(page).then(() => {
     if (page.kind === 'still') keepContent(root);
     root.replaceChildren();
@@ -154,7 +153,7 @@ function hidePicture({ target }: Event): void {
   if (target instanceof HTMLImageElement) target.hidden = true;
 }
 
-/** Follows a link to one of our pages in place, unless it opens elsewhere or the click was already handled. */
+/** Follows a link to one of our pages, unless the click opens another tab or is already handled. */
 function followInPlace(event: MouseEvent, viewer: Viewer): void {
   const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
   const link = event.target instanceof Element ? event.target.closest('a') : null;
@@ -179,7 +178,6 @@ function withFolderOf(to: URL, { address }: Viewer): string {
   return pageAddress('/mail', { q: withTerm(query ?? '', asOf(folder ?? '', null)) });
 }
 
-/** Submits a form for one of our pages in place, like a link. */
 function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   const form = event.target;
   if (event.defaultPrevented || !(form instanceof HTMLFormElement) || form.method !== 'get') return;
@@ -191,12 +189,12 @@ function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
   viewer.go(to.href);
 }
 
-/** Minimum time between reports of new commits: a first sync has one every few seconds. Milliseconds. */
+/** Minimum time between reports, since a first sync commits every few seconds. Milliseconds. */
 const PAUSE_MS = 2_000;
 /** Delay before a refused stream is reopened. Milliseconds. */
 const REFUSED_MS = 30_000;
 
-/** Follows new commits while the window is visible: browsers allow few connections per server. */
+/** Follows new commits, only while the window is visible, since browsers allow few connections per server. */
 class ArchiveEvents {
   #source: EventSource | undefined;
   #retry: number | undefined;

@@ -34,13 +34,13 @@ const DENSITIES = ['compact', 'standard', 'roomy'] as const;
 type Density = (typeof DENSITIES)[number];
 
 interface ListRowProps {
-  /** Undefined while the row is loading. */
+  /** Undefined while it is loading. */
   readonly hit: SearchHit | undefined;
   readonly href: string;
   /** Distance from the top of the scroller, in pixels. */
   readonly top: number;
   readonly selected: boolean;
-  /** Position in the list, from 1; undefined while unknown. */
+  /** From 1; undefined while unknown. */
   readonly place: number | undefined;
   /** Total rows; -1 while unknown. */
   readonly size: number;
@@ -50,7 +50,7 @@ function rowElement(id: string): string {
   return `row-${id.slice(0, 16)}`;
 }
 
-/** A row of the list, rendered again only if one of its properties changes. */
+/** Rendered again only if one of its properties changes. */
 class ListRow extends Component<ListRowProps> {
   override shouldComponentUpdate(next: ListRowProps): boolean {
     const names = Object.keys(next) as (keyof ListRowProps)[];
@@ -68,7 +68,7 @@ class ListRow extends Component<ListRowProps> {
         </div>
       );
     return (
-      // An option that is also a link, so that it can be opened in another tab. The listbox handles the keys.
+      // A link, so that it can be opened in another tab. The listbox handles the keys.
       <a
         class={rowClasses(hit)}
         role="option"
@@ -87,22 +87,21 @@ class ListRow extends Component<ListRowProps> {
 }
 
 interface RowsViewProps {
-  /** Set to the view while it exists. */
   readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
   readonly selected: string | null;
-  /** The rows are those of an earlier request. */
+  /** The rows belong to an earlier request. */
   readonly isOld: boolean;
   readonly hrefOf: (id: string) => string;
   readonly onOpen: (id: string) => void;
   readonly onKey: (event: KeyboardEvent) => void;
-  /** Called on every frame of a scroll with the rows in view. */
+  /** Called on every frame of a scroll. */
   readonly onShown: (visible: RowRange) => void;
   readonly onRest: (visible: RowRange) => void;
 }
 
-/** A scroll rests after this time without movement. Milliseconds. */
+/** A scroll is at rest after this time without movement. Milliseconds. */
 const ROWS_REST_MS = 300;
 const NONE: RowRange = { low: 0, high: 0 };
 
@@ -489,7 +488,7 @@ export function MessageList(props: ListProps) {
     event.stopPropagation();
   };
 
-  // There may be nothing after a place, but rows before it.
+  // A list that starts in the middle may still have rows before its start.
   const isNone = list.all?.complete === true && list.all.count === 0;
   const isNothing = hits.length === 0 && (listed.at === null || isNone);
 
@@ -552,7 +551,7 @@ export function MessageList(props: ListProps) {
   );
 }
 
-/** While a query is typed, another key may follow, so rows out of view are fetched after this delay. Milliseconds. */
+/** Delay before rows out of view are fetched, since another key of a query may follow. Milliseconds. */
 const REST_MS = 150;
 
 function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
@@ -560,7 +559,7 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
   const at = viewer.address.searchParams.get('at');
   const { hits, next } = list;
-  // A list that starts in the middle has no information about earlier rows.
+  // A list that starts in the middle does not know its earlier rows.
   const isFirst = at === null && after === undefined;
   const previous = isFirst ? null : (hits[0]?.line.id ?? null);
   const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
@@ -568,7 +567,7 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
   return { of, source, model, stretch: new ShownStretch(), at, newest };
 }
 
-/** Returns when a message was received. Milliseconds since the epoch. */
+/** When a message was received. Milliseconds since the epoch. */
 function timeOf({ docid }: { docid: number }): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }

@@ -9,13 +9,13 @@ import { laterPart } from './later-part.tsx';
 import { lettersAct } from './preferences.ts';
 import { ask, backStep, useViewer, type Viewer } from './viewer.ts';
 
-/** Key handlers of a part of a page. A handler that returns false passes the key to parts registered earlier. */
+/** A handler that returns false passes the key on to parts registered earlier. */
 type KeyHandlers = Partial<Record<KeyAction, () => unknown>>;
 
-/** Time after which the first key of a sequence is dropped. Milliseconds. */
+/** After this time the first key of a sequence is dropped. Milliseconds. */
 const SEQUENCE_MS = 1_500;
 
-/** Handlers of the shown parts, latest first. */
+/** Handlers of the shown parts, the latest first. */
 const taken: { current: KeyHandlers }[] = [];
 
 export function useKeys(handlers: KeyHandlers): void {
@@ -54,7 +54,7 @@ export function listenToKeys(): void {
         begun = '';
       }, SEQUENCE_MS);
     if (meaning.action === null) return;
-    // Buttons, links and details handle Enter themselves; scrolled elements handle arrows.
+    // Controls handle Enter themselves, and scrolled elements handle arrows.
     if (event.key === 'Enter' && isControl(event.target)) return;
     if (isArrow(event) && isScrolled(event.target)) return;
     if (act(meaning.action)) event.preventDefault();
@@ -89,7 +89,7 @@ function hasOpenDialog(): boolean {
 const KeyMap = laterPart((code) => code.KeyMap);
 const MAP = '#keys';
 
-/** Keys of every page, and their map. Parts shown later take precedence. */
+/** Keys that work on every page. Parts shown later take precedence. */
 export function PageKeys({ page }: { page: Page }) {
   const viewer = useViewer();
   const [isMap, setMap] = useState(location.hash === MAP);
@@ -142,7 +142,7 @@ function press(does: 'save' | 'export'): boolean {
   return button !== null;
 }
 
-/** Returns the message id in the address; the shown message may still be the previous one. */
+/** The id in the address. The page may still show the previous message. */
 function openId({ address: { pathname, searchParams } }: Viewer): string | null {
   return /^\/m\/([0-9a-f]+)$/.exec(pathname)?.[1] ?? searchParams.get('m');
 }
@@ -193,10 +193,9 @@ function goBack(viewer: Viewer): boolean {
   return to !== null;
 }
 
-/** Queue of steps through a list: each starts where the previous one has led. */
+/** Queues steps through a list, since each starts where the previous one ended. */
 let stepping: Promise<unknown> = Promise.resolve();
 
-/** Opens the next or previous message in list order. */
 function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
   if (openId(viewer) === null) return false;
   const follow = async (): Promise<void> => {
@@ -209,7 +208,7 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
     const parameters = new URLSearchParams({ q, sort, after: id, limit: '1' });
     const rows = await ask<Partial<MailRows>>(`/api/rows?${parameters}`);
     const next = rows.hits?.[0]?.line.id;
-    // The user may have gone elsewhere meanwhile.
+    // The user may have opened something else since.
     if (next === undefined || openId(viewer) !== id) return;
     const place = { q, sort: isNewestFirst ? undefined : 'oldest' };
     const to =
@@ -218,12 +217,12 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
         : pageAddress(`/m/${next}`, { q });
     viewer.go(to, { replace: true });
   };
-  // If the connection is lost, the next request reports it.
+  // The next request reports a lost connection.
   stepping = stepping.then(follow).catch(() => undefined);
   return true;
 }
 
-/** Goes to the next match in the open message, or to its next part if nothing is marked. */
+/** Goes to the next match, or to the next part of a message without matches. */
 function stepThrough(step: 1 | -1): boolean {
   const body = document.querySelector('.rbody, .gallery');
   if (body === null) return false;

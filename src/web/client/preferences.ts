@@ -34,7 +34,7 @@ export function choose<N extends keyof Choices>(name: N, value: Choices[N]): voi
   dispatchEvent(new Event('mailkeep-preference'));
 }
 
-/** Returns whether single letters act as keys (WCAG 2.1.4). */
+/** Whether single letters are shortcuts, which users must be able to turn off (WCAG 2.1.4). */
 export function lettersAct(): boolean {
   return read(LETTERS) !== 'off';
 }
@@ -43,7 +43,7 @@ export function setLetters(on: boolean): void {
   write(LETTERS, on ? null : 'off');
 }
 
-/** Returns whether a mailbox of the sidebar was unfolded in this browser; null if never changed. */
+/** Null if the user has never changed it. */
 export function isUnfolded(mailbox: string): boolean | null {
   const stored = read(`mailbox-${mailbox}`);
   return stored === null ? null : stored === 'open';
@@ -56,7 +56,7 @@ export function noteFolding({ target }: Event): void {
   write(`mailbox-${details.dataset.fold}`, details.open ? 'closed' : 'open');
 }
 
-/** Storage may be disabled: then a choice lasts as long as the page. */
+/** If storage is disabled, a choice lasts as long as the page. */
 const kept = new Map<string, string | null>();
 
 function read(name: string): string | null {
@@ -85,7 +85,7 @@ function write(name: string, value: string | null): void {
   }
 }
 
-/** Returns the page's address with the browser's time zone; null if the zone is already correct. */
+/** Returns the address with the browser's time zone; null if the page already has it. */
 export function addressInOwnZone(page: Page, address: string): URL | null {
   const to = new URL(address);
   const zone = page.kind === 'still' ? page.zone : null;

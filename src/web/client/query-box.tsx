@@ -17,22 +17,21 @@ interface Typed {
   readonly caret: number;
 }
 
-/** Returns the text of the box after taking a completion, with a blank after a complete term. */
+/** Inserts a completion, with a blank after a complete term. */
 export function taken({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
   const behind = text.slice(to);
   if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
-  // Skips a blank that is already there.
   const blank = /^\s/.test(behind) ? '' : ' ';
   return { text: before + blank + behind, caret: before.length + 1 };
 }
 
-/** Returns the rest of a completion to show after the caret; empty if it does not continue the typed text. */
+/** Returns the rest of a completion, to show after the caret; empty if it does not continue the typed text. */
 export function ghostOf({ text, caret }: Typed, row: CompletionRow | undefined): string {
-  // There is no room before other text.
+  // There is no room for it before other text.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
   const typed = text.slice(row.from);
-  // Quotes around a value, and brackets around an exact address, are added when the completion is taken.
+  // Quotes and the brackets of an exact address are added when the completion is taken.
   const insert = /^["<]/.test(typed) ? row.insert : row.insert.replace(/^["<](.*)[">]$/s, '$1');
   const isContinued = insert.toLowerCase().startsWith(typed.toLowerCase());
   return isContinued && typed !== '' ? insert.slice(typed.length) : '';
@@ -69,10 +68,10 @@ function useCompletions({ text, caret }: Typed) {
   };
 }
 
-/** Returns the completions at the caret; none if that fails, which is not an error. */
+/** Returns the completions at the caret, or none if the request fails. */
 export async function completionsOf({ text, caret }: Typed, signal?: AbortSignal): Promise<Rows> {
   const { operator, typed, from, to } = typedWord(text, caret);
-  // Operators are offered locally: most keys type words, and the server is busy finding their rows.
+  // Operators are completed locally: most keys type words, while the server is busy finding rows.
   if (operator === null && !typed.startsWith('@'))
     return operatorRows(typed)
       .slice(0, MAX_ROWS)
@@ -81,7 +80,7 @@ export async function completionsOf({ text, caret }: Typed, signal?: AbortSignal
   try {
     return await ask<Rows>(`/api/complete?${parameters}`, signal);
   } catch {
-    // The rows that are fetched as well show whether the server is reachable and the session valid.
+    // The request for rows reports a lost connection or session.
     return [];
   }
 }
@@ -133,13 +132,12 @@ function CompletionList({ rows, active, take }: ListProps) {
 
 type Tint = 'text' | 'op' | 'neg' | 'past';
 
-/** A part of the query in one colour. */
 interface Ink extends Span {
   readonly tint: Tint;
   readonly wrong: boolean;
 }
 
-/** Cuts a query into parts of one colour: operators are tinted, text is not. */
+/** Cuts a query into parts of one colour each. */
 export function inkOf(query: string, wrong: Span | null): Ink[] {
   const edges = new Set([0, query.length]);
   const tinted = tokenize(query).tokens.filter((token) => tintOf(token) !== 'text');
@@ -172,21 +170,21 @@ function tintOf(token: Token): Tint {
 interface QueryInkProps {
   readonly text: string;
   readonly wrong: Span | null;
-  /** Text after the caret if the best completion is taken. */
+  /** The rest of the best completion. */
   readonly ghost: string;
   readonly field: RefObject<HTMLInputElement | null>;
 }
 
-/** Draws the styled text behind the field, which stays a plain one. */
+/** The query in colour, behind a plain field with transparent text. */
 function QueryInk({ text, wrong, ghost, field }: QueryInkProps) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
-    // An empty field has no offset: reading it would force a layout of the page just rendered.
+    // An empty field has no offset, and reading it would force a layout of the page.
     const shift = input?.value ? -input.scrollLeft : 0;
     if (paper.current !== null) paper.current.style.transform = `translateX(${shift}px)`;
   };
-  // Only when this text changes: each call forces a layout of the page, including the rows that a key has found.
+  // Only when the text changes, since each call forces a layout of the page.
   useLayoutEffect(follow, [text, wrong, ghost]);
   useEffect(() => {
     const input = field.current;
@@ -226,7 +224,7 @@ export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here
   );
 }
 
-/** Position of the caret in a box that was replaced by a page of another kind. */
+/** Caret in a query box that the page of another kind has just replaced. */
 let left: number | null = null;
 
 function Box({ frame, here }: { frame: Frame; here: Here }) {
@@ -237,7 +235,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   const field = useRef<HTMLInputElement>(null);
   const { rows, isCurrent, active, choose, isOpen, open, close } = useCompletions(typed);
   const path = here === 'files' ? '/files' : '/mail';
-  // Folders, filters and the browser's history also change the query: show it at once, before the answer.
+  // Links, filters and the browser's history also change the query, which shows before the answer arrives.
   useLayoutEffect(() => {
     const text = viewer.address.searchParams.get('q') ?? '';
     setTyped((now) => (now.text === text ? now : { text, caret: text.length }));
@@ -304,7 +302,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
           event.preventDefault();
           close();
           viewer.type(typed.text, path);
-          // From here on, letters are shortcuts, and an on-screen keyboard closes.
+          // Letters become shortcuts, and an on-screen keyboard closes.
           if (!isWrong) focusResults();
         }}
       >
@@ -384,7 +382,7 @@ interface ProblemBelowProps {
 function ProblemBelow({ problem, field, replace }: ProblemBelowProps) {
   const { stretch, suggestion } = problem;
   const mark = useRef<HTMLSpanElement>(null);
-  // Characters differ in width.
+  // Puts the mark below the wavy line.
   useLayoutEffect(() => {
     const form = field.current?.form;
     const wave = form?.querySelector('.wave');

@@ -6,16 +6,16 @@ import type { RowPage } from './list-model.ts';
 import type { RowsAnswer, Viewer } from './viewer.ts';
 
 const PAGE_ROWS = 100;
-/** Rows of a page that is about to be replaced: as many as are in view. */
+/** Rows that are enough to fill the view. */
 const GLANCE_ROWS = 40;
-/** Maximum answers without a row, because time ran out, for one page. */
+/** Maximum requests for a page that find no row before time runs out. */
 const TRIES = 20;
 
 export type Place =
   | { readonly kind: 'first' | 'last' }
-  /** The rows after a place, before it, or starting with it: an id, or a cursor from an answer. */
+  /** `from` is an id or a cursor from an answer. */
   | { readonly kind: 'after' | 'before' | 'at'; readonly from: string }
-  /** The rows starting at this moment. Milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   | { readonly kind: 'time'; readonly time: number };
 
 export type ListPage = RowPage<SearchHit>;
@@ -25,7 +25,7 @@ export interface ListQuery {
   readonly sort: ListSort;
 }
 
-/** Messages that arrived after a list was made; with `isMore`, at least that many. */
+/** Messages that have arrived since a list was loaded; with `isMore`, at least that many. */
 interface NewMail {
   readonly count: number;
   readonly isMore: boolean;
@@ -38,7 +38,7 @@ interface RowPosition {
 
 type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
 
-/** Fetches data; undefined if there is no answer, which the window reports. */
+/** Resolves to undefined if there is no answer, which the viewer reports. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
 
 export class RowSource {
@@ -47,19 +47,18 @@ export class RowSource {
     private readonly ask: Ask,
   ) {}
 
-  /** Returns the page at a place; undefined without an answer. @param isGlance whether a few rows are enough */
+  /** @param isGlance whether a few rows are enough @returns undefined without an answer */
   async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
     const { sort } = this.of;
     const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
     if (place.kind === 'last') {
-      // The last page is the first one of the reverse order.
+      // The last page is the first in reverse order.
       const page = await this.#page(otherSort(sort), { kind: 'first' }, limit, signal);
       return page && { rows: page.rows.toReversed(), previous: page.next, next: null };
     }
     return this.#page(sort, place, limit, signal);
   }
 
-  /** Returns the position of a message in the list; undefined if there is no answer. */
   async position(id: string, signal: AbortSignal): Promise<RowPosition | undefined> {
     const { query: q, sort } = this.of;
     const parameters = new URLSearchParams({ q, sort, at: id });
@@ -67,13 +66,13 @@ export class RowSource {
     return found ?? undefined;
   }
 
-  /** Returns the id of the newest message; null if there is none, undefined if there is no answer. */
+  /** @returns null if the list is empty, undefined without an answer */
   async newest(signal: AbortSignal): Promise<string | null | undefined> {
     const answer = await this.#rows('newest', { kind: 'first' }, 1, signal);
     return answer && (answer.hits[0]?.line.id ?? null);
   }
 
-  /** Returns how many messages are newer than one, counting at most one page. @param id null if the list was empty */
+  /** Counts newer messages, up to one page. @param id null if the list was empty */
   async newerThan(id: string | null, signal: AbortSignal): Promise<NewMail | undefined> {
     const place: Place = id === null ? { kind: 'first' } : { kind: 'before', from: id };
     const answer = await this.#rows('newest', place, PAGE_ROWS, signal);
@@ -82,7 +81,6 @@ export class RowSource {
     return { count: answer.hits.length, isMore };
   }
 
-  /** Returns the timeline of the list; undefined if unknown. */
   async spine(signal: AbortSignal): Promise<ListSpine | undefined> {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
@@ -124,10 +122,10 @@ function otherSort(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
 
-/** While a key is held down, messages are opened only once it rests. Milliseconds. */
+/** While a key is held down, a message opens only after this pause. Milliseconds. */
 const REST_MS = 120;
 
-/** Opens messages of the list, and makes the reading pane follow the selection by keys. */
+/** Opens the messages of a list. The reading pane follows a selection by keys. */
 export class FollowingPane {
   #opened: string | undefined;
   #moved = -Infinity;
@@ -135,21 +133,20 @@ export class FollowingPane {
 
   constructor(private readonly viewer: Viewer) {}
 
-  /** Whether a message is the last one opened here, rather than by a link or the browser's history. */
+  /** Whether a message was opened here, rather than by a link or the browser's history. */
   hasOpened(id: string): boolean {
     return this.#opened === id;
   }
 
-  /** @param replaces whether it replaces the previous message in the history */
   open(id: string, address: string, replaces: boolean): void {
     clearTimeout(this.#timer);
     this.#opened = id;
     this.viewer.go(address, { replace: replaces });
   }
 
-  /** @param isOpen whether a message is open already, which the next one replaces in the history */
+  /** @param isOpen whether another message is open, which this one replaces in the history */
   follow(id: string, address: string, isOpen: boolean): void {
-    // If list and message share one column, only an explicit key opens a message.
+    // In one column, only an explicit key opens a message.
     if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
     const now = performance.now();
     const isFast = now - this.#moved < REST_MS;
@@ -161,12 +158,12 @@ export class FollowingPane {
     }
     const here = this.#place();
     this.#timer = window.setTimeout(() => {
-      // Meanwhile the user may have gone back to the list, or to another one.
+      // The user may have gone elsewhere since.
       if (this.#place() === here) this.open(id, address, isOpen);
     }, REST_MS);
   }
 
-  /** Returns the address without the row at the top of the list, which scrolling changes. */
+  /** The address without the top row of the list, which changes while scrolling. */
   #place(): string {
     const place = new URL(this.viewer.address);
     place.searchParams.delete('at');
@@ -198,7 +195,7 @@ export function useNewMail(
       if (!asking.signal.aborted) known.current = found;
     });
     return () => asking.abort();
-    // Once per list, regardless of later updates.
+    // Not again for later updates.
   }, [source]);
   useEffect(() => {
     const { current } = known;

@@ -5,13 +5,13 @@ import type { ListBar, ListSort, ListSpine } from '../mail-list.ts';
 import type { ShownStretch, Stretch } from './list-model.ts';
 import type { RowSource } from './row-source.ts';
 
-/** A slot of the timeline: a month, week or day with messages, or the gap between two of them, however long. */
+/** A month, week or day with messages, or a gap of any length between two of them. */
 interface SpineSlot {
   /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
   readonly from: number;
   readonly to: number;
   readonly bar: ListBar | null;
-  /** Messages received since the moment of the list. */
+  /** Messages received since the moment that the list shows. */
   readonly later: number;
   readonly before: number;
 }
@@ -33,7 +33,6 @@ export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort) 
     slots.push({ from, to, bar: bar.messages > 0 ? bar : null, later, before });
     before += bar.messages;
   }
-  /** Messages of the fullest slot. */
   const most = bars.reduce((found, { messages: m, later = 0 }) => Math.max(found, m + later), 0);
   return { sort, unit, slots, messages, most };
 }
@@ -49,13 +48,11 @@ export function timeAt(scale: SpineScale, position: number): number {
   return Math.round(sort === 'newest' ? last - part * (last - from) : from + part * (last - from));
 }
 
-/** Returns the slot at a position; undefined for an empty timeline. */
 export function slotAt({ slots }: SpineScale, position: number): SpineSlot | undefined {
   return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
 }
 
 export function positionOf({ slots, sort }: SpineScale, time: number): number {
-  // The first slot that is not completely above the moment.
   const at = slots.findIndex(({ from, to }) => (sort === 'newest' ? from <= time : time < to));
   const slot = slots[at];
   if (slot === undefined) return slots.length === 0 ? 0 : 1;
@@ -65,7 +62,7 @@ export function positionOf({ slots, sort }: SpineScale, time: number): number {
   return (at + part) / slots.length;
 }
 
-/** Returns the approximate number of messages before a moment, in list order. */
+/** Estimates the number of messages before a moment, in list order. */
 export function messagesBefore(scale: SpineScale, time: number): number {
   const { slots } = scale;
   const position = positionOf(scale, time);
@@ -78,7 +75,7 @@ export function messagesBefore(scale: SpineScale, time: number): number {
   );
 }
 
-/** Returns the start of the bar that is `bars` bars away from a moment, in list order; null beyond the ends. */
+/** Returns the start of the bar `bars` bars away from a moment, in list order; null beyond the ends. */
 export function stepFrom(scale: SpineScale, time: number, bars: number): number | null {
   const filled = scale.slots.filter(({ bar }) => bar !== null);
   const isNewest = scale.sort === 'newest';
@@ -88,7 +85,7 @@ export function stepFrom(scale: SpineScale, time: number, bars: number): number 
   return isNewest ? slot.to - 1 : slot.from;
 }
 
-/** Returns the labels that fit: years, then months, then days. @param room minimum slots per label */
+/** Chooses the labels that fit: years, then months, then days. @param room minimum slots per label */
 export function spineLabels({ slots, unit }: SpineScale, room: number) {
   const labels: { readonly text: string; readonly slot: number; readonly isYear: boolean }[] = [];
   const isFree = (slot: number) => labels.every((label) => Math.abs(label.slot - slot) >= room);
@@ -115,7 +112,6 @@ export function clamp(part: number): number {
   return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
 }
 
-/** Returns the name of a slot: `March 2024`, `Week of 4 Mar 2024`, `4 Mar 2024`. */
 function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
   switch (unit) {
     case 'month': {
@@ -139,27 +135,26 @@ export function slotText(unit: SpineUnit, slot: SpineSlot): string {
 interface SpineProps {
   readonly scale: SpineScale;
   readonly stretch: ShownStretch;
-  /** Rows before the first one in view, and total rows, if known. */
+  /** Number of rows before the first one in view; null if unknown. */
   readonly position: number | null;
   readonly size: number | null;
-  /** @param isGlance whether another moment is about to follow */
+  /** `isGlance`: another moment is about to follow. */
   readonly onSeek: (time: number, isGlance: boolean) => void;
   readonly onStep: (bars: number) => void;
   readonly onEnd: (end: 'first' | 'last') => void;
 }
 
-/** Delay before rows follow a drag. Milliseconds. */
+/** Delay before the rows follow a drag. Milliseconds. */
 const FOLLOW_MS = 60;
 /** Height of one label, in pixels. */
 const WORD_PX = 15;
 /** Height of the smallest bracket, in pixels. */
 const BRACKET_PX = 8;
-/** Wheel movement for one bar, in pixels. */
+/** Pixels of wheel movement per bar. */
 const WHEEL_PX = 60;
-/** Bars per PageUp or PageDown. */
 const PAGE_BARS = 12;
 
-/** The scrollbar of the list: it shows how many messages were received when, and which are in view. */
+/** The scrollbar of the list. It shows when messages were received, and which are in view. */
 export function Spine(props: SpineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
@@ -344,10 +339,10 @@ function Bars({ scale, height }: { scale: SpineScale; height: number }) {
   }, [scale, height]);
 }
 
-/** Delay before the timeline of a new list is requested, since the server may need long for it. Milliseconds. */
+/** Delay before a timeline is requested, which can take the server long. Milliseconds. */
 const REST_MS = 150;
 
-/** Returns the timeline of a list; the previous one until it has loaded, and null if there is none. */
+/** Returns the timeline of a list, or the previous one while it loads; null if there is none. */
 export function useSpine(source: RowSource, sort: ListSort): SpineScale | null {
   const [spine, setSpine] = useState<ListSpine | null>(null);
   const isFirst = useRef(true);

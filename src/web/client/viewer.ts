@@ -37,7 +37,7 @@ export class Latest {
     try {
       for (let task = this.#take(); task !== undefined; task = this.#take()) {
         await task(current.signal);
-        // A waiting task now belongs to a later worker.
+        // A later call of `run` works on the waiting task.
         if (current.signal.aborted) return;
       }
     } finally {
@@ -52,17 +52,17 @@ export class Latest {
   }
 }
 
-/** What to load for an address: the page, the list, another message, or nothing (`close` leaves the list alone). */
+/** What an address makes it load. `close` loads nothing. */
 type Step = 'page' | 'list' | 'message' | 'close';
 
-/** Paths that the script shows in place; all others are loaded. */
+/** Paths that the script shows without loading a document. */
 const OWN = /^\/(?:mail|files|m\/[0-9a-f]{4,64})$/;
 
 export function isOwnPage({ pathname }: Pick<URL, 'pathname'>): boolean {
   return OWN.test(pathname);
 }
 
-/** Parameters of `/mail` that choose the message, not the list. */
+/** Parameters of `/mail` that do not change the list. */
 const OF_MESSAGE = ['m', 'view', 'from', 'find', 'hit'];
 
 export function stepTo(to: URL, from: URL, shown: Page): Step {
@@ -78,11 +78,11 @@ function listParameters(address: URL): string {
   return parameters.toString();
 }
 
-/** The server answered with an error, or cannot be reached: the machine sleeps or the program has exited. */
+/** The server answered with an error, or cannot be reached. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 
-  /** @param status of the answer; null without one */
+  /** @param status HTTP status; null without an answer */
   constructor(
     readonly status: number | null,
     options?: ErrorOptions,
@@ -104,7 +104,7 @@ export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
   return dataOf(address, { signal: signal ?? null });
 }
 
-/** Posts a form that changes data. The server requires this header. */
+/** Posts a form that changes data. */
 export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
@@ -138,11 +138,11 @@ export interface Shown {
   readonly busy: boolean;
   readonly lost: Lost | null;
   readonly failed: boolean;
-  /** The history bar is open although the page shows the present. */
+  /** The history bar is open while the page shows the present. */
   readonly isTimeOpen: boolean;
-  /** The query box shows the name field of a saved search. */
+  /** The query box asks for the name of a saved search. */
   readonly isSaving: boolean;
-  /** Number of updates reported by the server. */
+  /** Number of updates that the server has reported. */
   readonly news: number;
 }
 
@@ -150,29 +150,27 @@ export type RowsAnswer =
   | (MailRows & { readonly problem: null })
   | { readonly problem: QueryProblem };
 
-/** Loads code that is not in the first script. Both reject if the server is unreachable or has been updated. */
+/** Both reject if the server is unreachable or has been updated. */
 interface LaterCode {
   ofPage(page: Page): Promise<void>;
   ofMessage(): Promise<void>;
 }
 
-/** Rows to fetch while a query is typed. */
 const TYPED_ROWS = 20;
-/** Idle time after which a typed query gets its own history entry. Milliseconds. */
+/** A typed query gets its own history entry after this pause. Milliseconds. */
 const PAUSE_MS = 1_000;
-/** Idle time before results are counted: counting delays the next rows. Milliseconds. */
+/** Results are counted after this pause, since counting delays the next rows. Milliseconds. */
 const REST_MS = 150;
-/** Parameters that a new query keeps. */
 const KEPT = ['sort', 'type'];
 
-/** Holds the state shown, and navigates between addresses. Only the address decides what is shown. */
+/** Shows the page of the current address, and navigates. Only the address decides what is shown. */
 export class Viewer {
   #shown: Shown;
   #address: URL;
   readonly #listeners = new Set<() => void>();
-  /** Requests for the current address; a later address aborts them. */
+  /** Aborts requests for an address that is no longer current. */
   #asking = new AbortController();
-  /** Requests for the message of the address, which may change while the list loads. */
+  /** Aborts requests for the message, which may change while the list loads. */
   #opening = new AbortController();
   readonly #waiting = { list: false, message: false };
   readonly #typing = new Latest();
@@ -190,12 +188,11 @@ export class Viewer {
     const still = { busy: false, lost: null, failed: false, isTimeOpen: false, isSaving: false };
     this.#shown = { page, ...still, news: 0 };
     this.#address = new URL(location.href);
-    // The hash shows the key map over any page.
     this.#address.hash = '';
     addEventListener('popstate', () => {
       this.#endPause();
       const to = new URL(location.href);
-      // The hash only controls what lies over the page.
+      // The hash only opens the map of keys over the page.
       if (withoutHash(to) !== withoutHash(this.#address)) this.#show(to);
     });
   }
@@ -227,7 +224,6 @@ export class Viewer {
     this.#show(to);
   }
 
-  /** Sets a parameter of the address without changing the page. */
   note(name: string, value: string | null): void {
     const to = new URL(this.#address);
     if (value === null) to.searchParams.delete(name);
@@ -236,7 +232,7 @@ export class Viewer {
     history.replaceState(null, '', to);
   }
 
-  /** Shows results while a query is typed: one request at a time, then the latest. @param path page for the query */
+  /** Shows results while a query is typed, with one request at a time. */
   type(query: string, path: '/mail' | '/files' = '/mail'): void {
     const to = new URL(path, this.#address);
     if (query !== '') to.searchParams.set('q', query);
@@ -249,7 +245,6 @@ export class Viewer {
     clearTimeout(this.#pause);
     this.#pause = window.setTimeout(() => this.#endPause(), PAUSE_MS);
     const isStep = isNew && to.href !== this.#address.href;
-    // Also aborts requests from before the first key.
     this.#leaveMessage();
     this.#asking.abort();
     this.#asking = new AbortController();
@@ -264,7 +259,7 @@ export class Viewer {
       this.#rest = window.setTimeout(() => void this.#counts(query, current), REST_MS);
     });
     if (isList) this.#message(null);
-    // After the request, so that history updates do not delay it.
+    // Only now, so that it does not delay the request.
     if (isStep) history.pushState(null, '', to);
     else history.replaceState(null, '', to);
   }
@@ -284,7 +279,6 @@ export class Viewer {
     this.go(to.href, options);
   }
 
-  /** Switches the query box between naming a saved search and a query. */
   setSaving(isSaving: boolean): void {
     this.#change({ isSaving });
   }
@@ -304,7 +298,7 @@ export class Viewer {
     await this.#list(this.#address.searchParams.get('q') ?? '', this.#asking.signal);
   }
 
-  /** Records a new commit and refreshes the frame. The same commit comes again once its messages are indexed. */
+  /** Called for a new commit, and again for the same one once its messages are indexed. */
   reached(commit: number): void {
     const isFirst = !this.#hasHeard;
     this.#hasHeard = true;
@@ -312,7 +306,7 @@ export class Viewer {
     if (isFirst && !isNew) return;
     this.#change({ news: this.#shown.news + 1 });
     if (isNew) void this.refreshFrame();
-    // Refreshing an empty list cannot shift any rows.
+    // An empty list has no rows that would move.
     const { page } = this.#shown;
     if (page.kind === 'mail' && page.list?.hits.length === 0) void this.refreshList();
   }
@@ -326,11 +320,11 @@ export class Viewer {
 
   #show(to: URL, { whole = false } = {}): void {
     const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page);
-    // Leaving the past closes the history bar, even if the page of the past has not loaded yet.
+    // The page of the past may not even have loaded.
     if (isOfThePast(this.#address) && !isOfThePast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
     this.#leaveMessage();
-    // Requests for the list continue: it is the same list.
+    // The list is the same, so its requests continue.
     if (step === 'close') {
       this.#message(null);
       return;
@@ -350,7 +344,7 @@ export class Viewer {
     }
     if (!to.searchParams.has('m')) this.#message(null);
     void this.#list(to.searchParams.get('q') ?? '', signal, () => {
-      // Meanwhile another message may have been opened, or the message closed.
+      // The user may have opened another message or closed this one.
       if (!signal.aborted && this.#address === to && to.searchParams.has('m'))
         void this.#open(to, this.#opening.signal);
     });
@@ -378,12 +372,12 @@ export class Viewer {
     if (isOther && !isTyped) document.getElementById('results')?.focus({ preventScroll: true });
   }
 
-  /** Loads code for an address; returns false if the address is no longer current or the page reloads. */
+  /** Loads code. @returns false if the address is no longer current or the page reloads */
   async #has(to: URL, signal: AbortSignal, load: () => Promise<void>): Promise<boolean> {
     try {
       await load();
     } catch {
-      // The server may have been updated, so that its scripts have other names.
+      // After an update of the server, its scripts have other names.
       if (!signal.aborted) location.assign(to);
       return false;
     }
@@ -394,7 +388,7 @@ export class Viewer {
     this.#wait('message', true);
     const parameters = new URLSearchParams(to.search);
     const code = this.code.ofMessage();
-    // The outcome is checked below.
+    // `#has` checks the result.
     code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
       `/api/message?${parameters}`,
@@ -405,20 +399,19 @@ export class Viewer {
     this.#wait('message', false);
     if (found.kind === 'message') this.#message(found);
     else if (found.kind === 'not-then') {
-      // The list shows a moment before the message existed.
+      // The list shows a moment when the message did not exist yet.
       for (const name of ['m', 'view', 'from']) this.note(name, null);
       this.#message(null);
     } else this.go(`/m/${parameters.get('m')}`, { replace: true });
   }
 
-  /** @param shown called when the rows are shown, before they are counted */
   async #list(query: string, signal: AbortSignal, shown = (): void => {}): Promise<void> {
     const isGood = await this.#rows(query, undefined, signal);
     shown();
     if (isGood) await this.#counts(query, signal);
   }
 
-  /** Shows the rows of a query; returns false if there is nothing to count. */
+  /** @returns false if there is nothing to count */
   async #rows(query: string, limit: number | undefined, signal: AbortSignal): Promise<boolean> {
     const { page } = this.#shown;
     if (page.kind !== 'mail') return false;
@@ -435,7 +428,6 @@ export class Viewer {
       sort,
       after,
       frame: { ...mail.frame, query, problem: rows.problem },
-      // Keeps the last good results.
       list: rows.problem === null ? { ...rows, all: null, ended: null } : mail.list,
     }));
     this.#wait('list', false);
@@ -465,7 +457,7 @@ export class Viewer {
     if (page.kind === 'mail') this.#change({ page: change(page) });
   }
 
-  /** Fetches data, and shows a lost connection or session. @returns undefined if the request was aborted or failed */
+  /** Fetches data, and reports a lost connection or session. @returns undefined if aborted or failed */
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const data = await ask<T>(address, signal);
@@ -507,7 +499,7 @@ export class Viewer {
 
   #change(change: Partial<Shown>): void {
     const shown = { ...this.#shown, ...change };
-    // If the moment was chosen in a history bar opened in the present, the bar closes when that moment is left.
+    // A history bar that was opened in the present closes when the user leaves the past.
     this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
     for (const changed of this.#listeners) changed();
   }
@@ -536,7 +528,7 @@ export function useShown(): Shown {
   return viewer.shown;
 }
 
-/** Returns the address one step back: from a message to its list, from a query to all mail, from the past to now. */
+/** Steps back from a message to its list, from a query to all mail, or from the past to now. */
 export function backStep(address: URL): string | null {
   const query = address.searchParams.get('q') ?? '';
   if (address.pathname.startsWith('/m/')) return mailAddress(address, query);

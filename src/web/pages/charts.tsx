@@ -3,7 +3,7 @@ import { count } from '../../core/text.ts';
 
 const STEPS = [1, 2, 2.5, 5, 10];
 
-/** Returns the marks of an axis from 0 to a round number that is at least `most`. @param parts maximum marks above 0 */
+/** Returns an axis from 0 to a round number that is at least `most`. @param parts maximum marks above 0 */
 export function axisTo(most: number, parts = 4, areWhole = true) {
   if (!(most > 0)) return { top: 1, marks: [0, 1] };
   const rough = most / parts;
@@ -17,7 +17,7 @@ export function axisTo(most: number, parts = 4, areWhole = true) {
 
 const UNITS = ['', 'k', 'M', 'G', 'T'];
 
-/** Returns a number in at most four characters: `950`, `25k`, `1.2M`. */
+/** Shortens a number to at most four characters: `950`, `25k`, `1.2M`. */
 export function shortNumber(value: number): string {
   let [amount, unit] = [Math.abs(value), 0];
   while (amount >= 999.5 && unit < UNITS.length - 1) {
@@ -33,12 +33,11 @@ function tenths(amount: number): string {
   return amount.toFixed(amount < 0.1 ? 2 : 1).replace(/\.0$/, '');
 }
 
-/** Returns a share of the whole as an SVG percentage, such as `12.5%`. */
 export function percent(share: number): string {
   return `${Number((Math.min(1, Math.max(0, share)) * 100).toFixed(3))}%`;
 }
 
-/** Returns which of `count` bars get a label: at most `most`, evenly spaced, including the last. */
+/** Chooses the bars that get a label: at most `most` of `count`, evenly spaced, including the last. */
 export function labelled(count: number, most: number): number[] {
   if (count <= 0) return [];
   const step = Math.max(1, Math.ceil(count / most));
@@ -47,7 +46,7 @@ export function labelled(count: number, most: number): number[] {
   return found;
 }
 
-/** Pixels above and below a plot: half of the topmost mark, and the labels of the horizontal axis. */
+/** Pixels above the plot for the topmost mark, and below it for the labels of the horizontal axis. */
 const [ABOVE, BELOW] = [12, 22];
 
 export interface Mark {
@@ -57,7 +56,7 @@ export interface Mark {
 }
 
 interface Framed {
-  /** Height of the plot alone, in pixels. */
+  /** Height of the plot without its labels, in pixels. */
   readonly height: number;
   readonly labels: readonly Mark[];
   readonly class?: string | undefined;
@@ -109,10 +108,9 @@ function Plot({
   );
 }
 
-/** Width of the coordinates of `Stretched`. */
 const WIDE = 1000;
 
-/** Draws paths in coordinates of `WIDE` by the plot's height, stretched to its width. */
+/** Stretches paths, drawn `WIDE` units wide, to the width of the plot. */
 function Stretched({ height, children }: { height: number; children: ComponentChildren }) {
   return (
     <svg
@@ -133,7 +131,7 @@ interface Linked {
   readonly href: string | null;
 }
 
-/** A shape with its link. The table has the same links, so that the keyboard can skip the shapes. */
+/** A shape with a link. The keyboard skips it, since the table has the same links. */
 function BarLink({ href, title, children }: Linked & { children: ComponentChildren }) {
   const content = (
     <>
@@ -195,7 +193,6 @@ interface FigureProps {
   readonly wide: 4 | 5 | 6 | 7 | 8 | 12;
   readonly keys?: readonly {
     readonly name: string;
-    /** Total, shown after the name. */
     readonly count?: number;
     readonly fill: string;
     readonly href?: string | null;
@@ -207,7 +204,7 @@ interface FigureProps {
   readonly children: ComponentChildren;
 }
 
-/** A chart with its name, its key, a sentence that sums it up, and the same numbers as a table. */
+/** A chart with its name, key, summary, and the same numbers as a table. */
 export function Figure({ name, wide, keys = [], note, remark, table, id, children }: FigureProps) {
   return (
     <section class={`panel c${wide}`} aria-label={name} id={id}>
@@ -268,7 +265,7 @@ interface TableProps {
   readonly rows: readonly (readonly Cell[])[];
 }
 
-/** Numbers in rows. The first cell of a row is its name, which comes from outside. */
+/** A table of numbers. The first cell of a row is its name, which is untrusted text. */
 function NumberTable({ head, rows }: TableProps) {
   const shown = (cell: Cell, isName: boolean) => {
     const [text, href] = typeof cell === 'string' ? [cell] : cell;
@@ -309,13 +306,12 @@ function marksOf({ top, marks }: ReturnType<typeof axisTo>, text = shortNumber):
   return marks.map((mark) => ({ at: mark / top, text: text(mark) }));
 }
 
-/** Returns the place of one of `count` bars. @param margin fraction of its width to leave free on each side */
+/** Places one of `count` bars. @param margin fraction of its width to leave free on each side */
 function column(at: number, count: number, margin = 0) {
   const width = 1 / Math.max(1, count);
   return { x: percent((at + margin) * width), width: percent((1 - 2 * margin) * width) };
 }
 
-/** Returns a height that is visible unless it is 0. */
 function thick(height: number): number {
   return height > 0 ? Math.max(1, round(height)) : 0;
 }
@@ -333,14 +329,13 @@ interface Pair {
   readonly downHref: string | null;
 }
 
-/** Minimum fraction of the height above the line, and below it. */
 const LEAST = 0.25;
 
 export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly Pair[] }) {
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
   const up = axisTo(most('up'), 3);
   const down = axisTo(most('down'), 2);
-  // A few deletions must be visible next to many arrivals, so the smaller side gets at least a quarter of the height.
+  // The smaller side gets at least a quarter of the height, so that a few deletions show next to many arrivals.
   const share = up.top / (up.top + down.top);
   const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
   const scale = Math.min(line / up.top, (height - line) / down.top);
@@ -479,7 +474,7 @@ interface LinesProps extends Framed {
   readonly lines: readonly Line[];
 }
 
-/** Lines, each with its name at its end. A line may start late if earlier values are unknown. */
+/** Lines with their names at the end. A line starts late if earlier values are unknown. */
 export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
   const axis = axisTo(most, 4, false);
@@ -520,11 +515,11 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   );
 }
 
-/** Distance in pixels between names, and between two lines with a name in between. */
+/** Pixels between two names, and between two lines with a name between them. */
 const NAME = 14;
 const BETWEEN = 18;
 
-/** Puts names above their lines, or below if another line is close above, without overlap. */
+/** Puts each name above its line, or below it if another line is close above, without overlap. */
 function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines
@@ -542,7 +537,7 @@ interface Wall {
   readonly bricks: readonly { readonly title: string; readonly class: string }[];
 }
 
-/** A wall of bricks. The browser lays out the rows: each brick is an image in a line of text. */
+/** A wall of bricks. Each brick is an image in a line of text, so the browser lays out the rows. */
 export function Bricks({ bricks }: Wall) {
   return (
     <p class="wall" aria-hidden="true">
@@ -566,7 +561,6 @@ interface HeatProps {
   readonly titleOf: (row: number, column: number) => string;
 }
 
-/** Rows of squares, darker for larger numbers. The title of each has its number. */
 export function Heat({ rows, columns, counts, titleOf }: HeatProps) {
   const most = Math.max(1, ...counts.flat());
   const height = rows.length * HEAT_HIGH;
@@ -608,7 +602,7 @@ export function Heat({ rows, columns, counts, titleOf }: HeatProps) {
   );
 }
 
-/** Returns a shade in visible steps; small values stay distinguishable from none. */
+/** Returns an opacity at which even small values differ visibly from none. */
 function shade(share: number): number {
   return share === 0 ? 0.05 : Math.round((0.16 + 0.84 * share ** 0.8) * 100) / 100;
 }
@@ -672,23 +666,23 @@ const AGES: readonly (readonly [age: number, text: string])[] = [
 ];
 const PLACES = 64;
 const RADIUS = 4;
-/** Distance between two dots of a pile, in pixels. */
+/** Pixels between two dots of a pile. */
 const STEP = 2 * RADIUS + 3;
 
 interface AgeDotsProps {
   readonly height: number;
   readonly dots: readonly (Linked & {
-    /** Milliseconds; null is shown at the right edge. */
+    /** Milliseconds; null puts the dot at the right edge. */
     readonly age: number | null;
     readonly late: boolean;
   })[];
   readonly limit: { readonly age: number; readonly text: string };
 }
 
-/** Dots by age on a logarithmic scale, piled up if they share an age, with a line at the limit. */
+/** Dots by age on a logarithmic scale, piled up where they share an age, with a line at the limit. */
 export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   const oldest = Math.max(limit.age, ...dots.map(({ age }) => age ?? 0));
-  // Leaves room at the right for folders that were never compared.
+  // Leaves room on the right for folders that were never compared.
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
   const shareOf = (age: number): number =>
     Math.min(1, Math.max(0, Math.log(Math.max(1, age / MINUTE)) / top));
@@ -735,7 +729,7 @@ export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   );
 }
 
-/** Piles dots up at their places; dots that do not fit go to the nearest pile with room. */
+/** Piles dots up at their places. A dot that does not fit goes to the nearest pile with room. */
 function placed(
   wanted: readonly number[],
   most: number,

@@ -41,47 +41,44 @@ export const NO_TEXT: Readonly<Record<NoText, string>> = {
   damaged: 'damaged in the archive',
 };
 
-/** Types whose subtype is the usual file extension. */
+/** Types whose subtype is also the usual file extension. */
 const CALLED_SO = /\/(pdf|zip|jpeg|png|gif|webp|bmp|csv|html)$/;
 
-/** Returns a short label for the kind of an attachment; empty if neither type nor name reveals it. */
+/** Returns a short label for a type of attachment; empty if neither type nor name reveals it. */
 export function typeLabel(type: string, filename: string | null): string {
   if (type === 'message/rfc822') return 'EML';
   if (type === 'text/calendar') return 'ICS';
   return CALLED_SO.exec(type)?.[1]?.toUpperCase() ?? extension(filename);
 }
 
-/** Returns a file name in its stored order of letters: see `plainLine`. */
 export function shownName(filename: string | null): string {
   return plainLine(filename ?? '') || '(no name)';
 }
 
-/** Returns the extension of a file name in capitals; empty if it has none that is short and plain. */
+/** Returns a file extension in capitals; empty without a short, plain one. */
 export function extension(filename: string | null): string {
   const [, end = ''] = /\.([A-Za-z0-9]{1,5})$/.exec(plainLine(filename ?? '')) ?? [];
   return end.toUpperCase();
 }
 
-/** Returns the name of a month, such as `November 2026` for `2026-11`. */
+/** Returns `November 2026` for `2026-11`. */
 export function monthText(key: string): string {
   return `${monthName(Number(key.slice(5)))} ${key.slice(0, 4)}`;
 }
 
-/** Returns the short label of a month: `Nov`, and `’26` for the first of a year. */
+/** Returns `Nov`, or `’26` for the first month of a year. */
 export function monthLabel(key: string, isFirstOfYear: boolean): string {
   return isFirstOfYear ? `’${key.slice(2, 4)}` : shortMonth(Number(key.slice(5)));
 }
 
 interface FileLinkProps {
   readonly class: 'att' | 'file';
-  /** Id of the message. */
   readonly id: string;
   readonly file: Pick<AttachmentLine, 'number' | 'filename'>;
   readonly meta: ComponentChildren;
   readonly children?: ComponentChildren;
 }
 
-/** An attachment to save, with its extension, name and size. */
 export function FileLink({
   id,
   file: { number, filename },
@@ -151,7 +148,6 @@ function Attachments({ open, place }: { open: OpenMessage; place: MessagePlace }
   );
 }
 
-/** The SHA-256 that bytes were compared with. */
 export function ShortHash({ hash }: { hash: string }) {
   return (
     <span class="mono" title={hash}>
@@ -165,7 +161,7 @@ interface ProofProps {
   readonly hit: SearchHit;
 }
 
-/** Shown only if the bytes were read for this page and matched their hash. Unfolds to the message's places. */
+/** Shown only if the bytes were read for this page and match their hash. Unfolds to the folders of the message. */
 export function Proof({ open: { id, commit }, hit }: ProofProps) {
   const { firstSeen, places } = hit.line;
   return (
@@ -230,7 +226,6 @@ export function folderQuery({ mailbox, folder }: Pick<Places[number], 'mailbox' 
   return `${filterText('mailbox', mailbox)} ${filterText('in', folder)}`;
 }
 
-/** Damaged bytes: the finding, and the command that repairs them. */
 export function DamageStrip({ message, data }: { message: string | undefined; data?: string }) {
   return (
     <div class="strip bad" role="alert">
@@ -253,7 +248,7 @@ interface DamagedProps {
   readonly dataDir: string;
 }
 
-/** Shown for a message whose bytes differ from the stored ones: the finding, what to do, and the catalog's data. */
+/** Shows what the catalog knows about a message whose bytes are damaged. */
 export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
   const attachments = line.attachments ?? [];
   return (
@@ -282,7 +277,7 @@ export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
   );
 }
 
-/** Maximum lines of a quote that is not folded. */
+/** Longer quotes are folded. */
 const SHORT_QUOTE = 3;
 
 interface TextProps {
@@ -316,9 +311,9 @@ export function Text({ pieces, folded }: TextProps) {
   );
 }
 
-/** Returns a summary of a conversation: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
+/** Summarises a conversation: `6 messages of 4 people, 30 Sep 2026 – 20 Nov 2026, in 2 mailboxes`. */
 export function conversationText(hits: readonly SearchHit[], isCut: boolean): string {
-  // A mailing list sends the mail of all its members from one address, under their names.
+  // A mailing list sends mail from one address under the names of its members.
   const people = new Set(
     hits.flatMap(({ line: { from } }) =>
       from === null ? [] : [`${from.name} ${from.address}`.toLowerCase()],
@@ -350,7 +345,7 @@ const UNITS = [
   [MINUTE, 'minute'],
 ] as const;
 
-/** Returns a duration in its largest unit: `17 hours`, `3 months`. Milliseconds, at least 0. */
+/** Returns a duration in its largest unit, such as `17 hours`. @param ms not negative */
 export function roughSpan(ms: number): string {
   const found = UNITS.find(([length]) => ms >= length);
   if (found === undefined) return 'less than a minute';
@@ -364,7 +359,7 @@ export interface ConversationProps {
 
 interface ThreadProps extends ConversationProps {
   readonly open: ReadonlyMap<string, OpenMessage>;
-  /** Unfolds a message in place, or folds it; null without a script. */
+  /** Folds or unfolds a message in place; null without a script. */
   readonly toggle: ((id: string) => void) | null;
 }
 
@@ -377,7 +372,7 @@ export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, Op
   return new Map([message, ...others].map((open) => [open.id, open]));
 }
 
-/** Number of adjacent folded messages above which the inner ones become one line. */
+/** In a longer run of folded messages, one line replaces the inner ones. */
 const FOLDED = 3;
 
 export function Thread({ message, open, toggle }: ThreadProps) {
@@ -405,7 +400,6 @@ export function Thread({ message, open, toggle }: ThreadProps) {
 
 type RunProps = Omit<ThreadProps, 'open'> & { readonly hits: readonly SearchHit[] };
 
-/** Adjacent folded messages. If there are many, one line replaces the inner ones and shows whether any was deleted. */
 function Run({ hits, message, toggle }: RunProps) {
   const fold = (hit: SearchHit) => <Fold key={hit.line.id} {...{ hit, message, toggle }} />;
   if (hits.length <= FOLDED) return <>{hits.map(fold)}</>;
@@ -543,7 +537,7 @@ interface EndedProps {
   readonly open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
 }
 
-/** Shows between which two checks the service deleted a message, and how long after its arrival. */
+/** Says between which two checks the service deleted a message, and how long after it arrived. */
 export function Ended({ line: { endedAt, date }, open: { damage, lastSeen } }: EndedProps) {
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
@@ -560,7 +554,7 @@ export function Ended({ line: { endedAt, date }, open: { damage, lastSeen } }: E
   );
 }
 
-/** When a message was deleted, as precisely as the archive's checks allow. Milliseconds since the epoch. */
+/** @param seen when the last check still found the message; null if unknown. Milliseconds since the epoch, both */
 export function DeletedWhen({ found, seen }: { found: number; seen: number | null }) {
   return seen === null ? (
     <>
@@ -592,7 +586,6 @@ function Recipients({ name, value }: { name: string; value: string }) {
   );
 }
 
-/** The initials of a sender. */
 function Face({ hit, big = false }: { hit: Line; big?: boolean }) {
   const words = senderText(hit.from)
     .split(/[\s@]+/)

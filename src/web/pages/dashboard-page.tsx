@@ -58,10 +58,9 @@ function sum(values: readonly (number | null)[]): number {
   return values.reduce<number>((total, value) => total + (value ?? 0), 0);
 }
 
-/** Maximum labels of a time axis on a narrow window: of long ones, with a year or an hour, and of short ones. */
+/** As many labels as fit below a narrow chart: long ones have a year or an hour. */
 const [MAX_LONG_LABELS, MAX_LABELS] = [3, 4];
 
-/** Returns the labels below bars of time: years for many months, else days or hours. */
 function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[] {
   const { length } = periods;
   if (unit === 'month' && length > 24) {
@@ -74,7 +73,7 @@ function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[
     hour: ({ from }: Period) => timeText(from, zone).replace(/ \d{4} /, ' '),
     day: ({ from }: Period) => dayText(from, zone).replace(/ \d{4}$/, ''),
     week: ({ from }: Period) => dayText(from, zone).replace(/ \d{4}$/, ''),
-    // `Mar ’26` for `Mar 2026`: three of them fit below the narrowest chart.
+    // Three labels such as `Mar ’26` fit below the narrowest chart.
     month: ({ label }: Period) => label.replace(/ \d\d(\d\d)$/, ' ’$1'),
   }[unit];
   const isLong = unit === 'hour' || unit === 'month';
@@ -99,7 +98,7 @@ function KeptPanel({ data, zone }: Of<'kept'>) {
     href: found(series.query),
   }));
   const columns = [...all, total];
-  // Periods without mail would fill the table of an old archive.
+  // The table of an old archive would be mostly empty periods.
   const rows = periods.flatMap(({ label, term }, at) => {
     const cells = columns.map(
       ({ counts, query }) => [count(counts[at] ?? 0), found(joined(query, term))] as const,
@@ -194,12 +193,10 @@ function GigabytesPanel({ data, unit, zone }: Of<'gigabytes'> & { unit: Unit }) 
   );
 }
 
-/** Arrivals and deletions, so that an unexpected deletion stands out. */
 function ChangesPanel({ data, zone }: Of<'changes'>) {
   const { unit, periods, stored, ended, asOf, since, cut, all } = data;
   const known = stored.findIndex((value) => value !== null);
   const text = (value: number | null): string => (value === null ? 'not known' : count(value));
-  // A zero has no link, since there is nothing to show.
   const linked = (value: number | null, query: string | undefined): string | null =>
     value === null || value === 0 || query === undefined ? null : found(query);
   const pairs = periods.map(({ label }, at) => {
@@ -500,7 +497,7 @@ function RequestsPanel({ data, zone }: Of<'requests'>) {
   ) as [number, number, number];
   const budget = perMinute === null ? null : perMinute * 60 * UNIT_HOURS[unit];
   const most = Math.max(0, ...periods.map((period) => period.requests ?? 0));
-  // A budget far above the usage would flatten the bars, so a sentence states it instead.
+  // A budget far above the usage would flatten the bars, so a sentence gives it instead.
   const isNear = budget !== null && budget <= most * 12;
   const used =
     budget === null
@@ -571,7 +568,6 @@ function shareText(share: number): string {
   return per < 1 ? 'less than 1 %' : `${Math.round(per)} %`;
 }
 
-/** Name of each kind of brick, in the order of the key. */
 const BRICKS: Readonly<Record<BrickState, string>> = {
   recent: 'read back within 26 h',
   earlier: 'longer ago',
@@ -580,7 +576,7 @@ const BRICKS: Readonly<Record<BrickState, string>> = {
   open: 'still written to',
   damaged: 'damaged',
 };
-/** Maximum bricks of a wall: more could not be told apart. */
+/** More bricks could not be told apart. */
 const MAX_BRICKS = 600;
 
 function VerificationPanel({ data, zone }: Of<'verification'>) {

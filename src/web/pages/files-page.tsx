@@ -23,7 +23,6 @@ import { Moment } from './time-band.tsx';
 
 type FilesPageData = PageOf<'files'>;
 
-/** An attachment as a small page of its text, or its picture, with its name, sender, date and size. */
 function Tile({ tile, page }: { tile: FileTile; page: FilesPageData }) {
   const { filename, type, size, from, date, endedAt, messages } = tile;
   return (
@@ -86,7 +85,7 @@ function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }) {
   }
 }
 
-/** A picture on top of its substitute text: with an empty `alt`, browsers draw nothing for a missing picture. */
+/** A picture over its substitute text. With an empty `alt`, browsers draw nothing for a missing picture. */
 function Picture({ hash, q }: { hash: string; q: string }) {
   const search = q === '' ? '' : `?${new URLSearchParams({ q })}`;
   return (
@@ -238,7 +237,6 @@ function Messages({ file: { holders, messages }, query }: OfFile) {
   );
 }
 
-/** Shows whether the bytes were read for this page and matched their hash. */
 function Proof({ hash, read, isCutOff }: FileDetail) {
   const sha256 = (
     <>
@@ -325,7 +323,7 @@ export function FilesPage({ page }: { page: FilesPageData }) {
 
 type AddressParts = Partial<Pick<FilesPageData, 'group' | 'inlinePictures' | 'after'>>;
 
-/** Returns the address of this page with changed parameters; the others stay, except the chosen attachment. */
+/** Returns the address of this page with changed parameters, and without the chosen attachment. */
 function addressOf(
   { frame, ...page }: FilesPageData,
   change: AddressParts & { readonly a?: string },
@@ -341,7 +339,6 @@ function addressOf(
   });
 }
 
-/** The number of listed attachments. A chosen attachment is the page's heading. */
 function Head({ list, group, chosen }: FilesPageData) {
   const number = list === null ? 0 : listed(list, group);
   const text =
@@ -435,7 +432,7 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
   const { after, frame } = page;
   const { tiles, next, months, sums } = list;
   const numbers = new Map(months.map(({ key, count: number }) => [key, number]));
-  // If counting was given up, the number of the last month is incomplete.
+  // The last month is incomplete if counting hit its time limit.
   if (!sums.complete) numbers.delete(months.at(-1)?.key ?? '');
   if (tiles.length === 0 && next === null && after === undefined)
     return (
@@ -486,7 +483,6 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
   );
 }
 
-/** The months with attachments, each with a bar in proportion to its number. */
 function Months({ page, months }: { page: FilesPageData } & Pick<FilesList, 'months'>) {
   const most = Math.max(1, ...months.map(({ count: number }) => number));
   return (

@@ -43,7 +43,6 @@ function Messages({ count: number, query }: Linked) {
   return query === null ? <span>{count(number)}</span> : <Link q={query}>{count(number)}</Link>;
 }
 
-/** The elapsed time, with the moment as its title. */
 function Ago({ at, now }: { at: string | number; now: number }) {
   const time = new Date(at);
   return (
@@ -57,7 +56,7 @@ function Maybe({ at, never }: { at: string | number | null; never: string }) {
   return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
 }
 
-/** The sum of a folder or a run, worded as in `sync`. */
+/** The sum of a folder or a run, worded as on the command line. */
 function SumText({ originTotal, ...sums }: ClosingSums & { originTotal: number }) {
   return <span>{closingText(sums, originTotal)}</span>;
 }
@@ -67,7 +66,7 @@ function Subject({ id = null, subject }: { id?: string | null; subject: string |
   return id === null ? text : <Link to={`/m/${id}`}>{text}</Link>;
 }
 
-/** A column of a table. `head` has the names of the rows, `r` has numbers; other kinds are classes of the cells. */
+/** `head` is the column with the names of the rows; other kinds are classes of the cells. */
 type Column<T> = readonly [
   name: string,
   cell: (row: T) => ComponentChildren,
@@ -79,11 +78,11 @@ interface TableProps<T> {
   readonly note?: ComponentChildren;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
-  /** Shows the column's name in each cell on a narrow window. */
+  /** On a narrow window, each cell shows the name of its column. */
   readonly labelled?: boolean;
 }
 
-/** A panel with a table. On a narrow window, the cells of a row are stacked. */
+/** A table whose cells are stacked on a narrow window. */
 function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
   return (
     <section class="panel">
@@ -404,7 +403,7 @@ function VerificationTab({ shown, now }: { shown: Verifications; now: number }) 
 
 function Damage({ last }: { last: NonNullable<Verifications['last']> }) {
   const { found, damagedSince } = last;
-  // Findings of one kind have the same text, since it contains no names.
+  // Findings of one kind have the same text, which contains no names.
   const findings = [...new Map(last.findings.map((one) => [one.text, one])).values()];
   return (
     <div class="strip bad">
@@ -447,7 +446,6 @@ const WHY: Readonly<Record<string, string>> = {
   missing: 'listed, but not there when it was requested',
 };
 
-/** Returns whether the detail of a refusal is an error code. */
 function isCode(detail: string): boolean {
   return /^[a-z]+([.-][a-z0-9]+)+$/.test(detail);
 }
@@ -763,9 +761,9 @@ const LANE_NAMES: Readonly<Record<Lane, string>> = {
   chores: 'Upkeep',
 };
 
-/** Size of the drawing; a lane and its marks are stretched to the width of the page. */
+/** Size of a lane before it is stretched to the width of the page. */
 const [WIDTH, HEIGHT] = [1_440, 24];
-/** Minimum width of a mark, so that a run of a second is visible. */
+/** Even a run of one second is visible. */
 const NARROWEST = 2;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21, 24];
 
@@ -824,7 +822,7 @@ function RunLanes({ lanes, until, recent, isCut }: RunPages) {
 }
 
 function Bar({ mark: { from, to, isChanged, isFailed }, lane }: { mark: Mark; lane: Lane }) {
-  // Only the lanes of mail have a mark every few minutes, with or without a change.
+  // Only these lanes have a mark every few minutes, with or without a change.
   const isOften = lane === 'new' || lane === 'hint';
   const isHigh = isChanged || !isOften;
   const narrowest = isOften ? NARROWEST : 2 * NARROWEST;
@@ -862,7 +860,7 @@ const KINDS: Readonly<Record<string, string>> = {
   index: 'text, sealing',
 };
 
-/** Results of runs that count nothing. */
+/** Results of the kinds of run that count no messages. */
 const CLOSINGS: Readonly<Record<string, string>> = {
   index: 'attachments read, log sealed',
   copy: 'brought up to date',
@@ -874,7 +872,7 @@ function tookOf({ startedAt, endedAt }: KeptRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
-/** Shows a number of a run; a 0 is blank unless the run is a sync run. */
+/** A 0 is blank unless the run is a sync run. */
 function number({ messages, kind }: KeptRun, of: number) {
   const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
@@ -1074,7 +1072,6 @@ export function HealthPage({ page }: { page: PageOf<'health'> }) {
   );
 }
 
-/** A verdict on the archive, its last comparison with the service, and whether a daemon repeats it. */
 function Verdict({ page }: { page: PageOf<'health'> }) {
   const { frame, lastPassAt, now, shown } = page;
   const { level, provenAt } = frame.state;
@@ -1117,7 +1114,6 @@ function isUnattended({ hasDaemon, frame }: PageOf<'health'>): boolean {
   return hasDaemon === false && frame.state.isMirror;
 }
 
-/** Makes the daemon start a sync run. */
 function LookNow({ token }: { token: string }) {
   return (
     <form class="look" method="post" action="/look">

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { pageAddress } from '../query-text.ts';
 
-/** Strokes of 1.4 in a square of 16. */
+/** Drawn with a stroke of 1.4 units in a square of 16. */
 const PATHS = {
   mail: 'M2 4.7c0-.7.5-1.2 1.2-1.2h9.6c.7 0 1.2.5 1.2 1.2v6.6c0 .7-.5 1.2-1.2 1.2H3.2c-.7 0-1.2-.5-1.2-1.2zM2.5 4.5 8 8.8l5.5-4.3',
   clip: 'M13 7.2 8 12.2a3 3 0 0 1-4.3-4.3l5.4-5.3a2 2 0 0 1 2.8 2.8L6.7 10.6a1 1 0 0 1-1.4-1.4L10 4.7',
@@ -37,7 +37,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** An icon next to a word with the same meaning, so screen readers skip it. */
+/** Screen readers skip icons, since a word with the same meaning is next to each. */
 export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   return (
     <svg class={`i ${more.class ?? ''}`.trim()} viewBox="0 0 16 16" aria-hidden="true">
@@ -52,7 +52,7 @@ interface LinkProps {
   readonly children: ComponentChildren;
 }
 
-/** A link in a text: to an address, or to the results of a query. */
+/** A link to an address, or to the results of a query. */
 export function Link({ to, q, children }: LinkProps) {
   return (
     <a class="link" href={to ?? pageAddress('/mail', { q })}>
@@ -86,7 +86,6 @@ export function Mark() {
   );
 }
 
-/** The program's name and mark, linked to the mail if there is any. */
 export function Brand({ home }: { home: boolean }) {
   const link = home ? { href: '/mail', 'aria-label': 'mailkeep: all mail' } : null;
   const Tag = home ? 'a' : 'span';

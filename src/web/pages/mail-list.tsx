@@ -8,7 +8,7 @@ import { Command, Icon, Link, Strip } from './icons.tsx';
 import type { MailContent } from './page.ts';
 import { Moment, Received } from './time-band.tsx';
 
-/** Returns a text with its matches marked. @param current start of the match that is shown as the current one */
+/** Marks the matches in a text. @param current start of the match that a search in the text has reached */
 export function markedParts(text: string, matches: readonly Match[], current?: number | null) {
   const parts: (string | VNode)[] = [];
   let at = 0;
@@ -24,23 +24,21 @@ export function markedParts(text: string, matches: readonly Match[], current?: n
   return [...parts, text.slice(at)];
 }
 
-/** A text with marked matches, rendered as text and never as HTML. */
 export function Marked({ text, matches }: { text: string; matches: readonly Match[] }) {
   return <bdi>{markedParts(text, matches)}</bdi>;
 }
 
-/** A match in a text: UTF-16 code units from `start` (included) to `end` (excluded). */
+/** UTF-16 code units from `start` (included) to `end` (excluded). */
 interface Match {
   readonly start: number;
   readonly end: number;
 }
 
-/** Maximum code units before the first match: a narrow row shows about forty. */
+/** Maximum code units before the first match, since a narrow row shows about forty. */
 const LEAD = 20;
-/** Only longer words are cut. */
 const WORD = 16;
 
-/** Returns a snippet that starts shortly before the first match, so that the row's end does not hide it. */
+/** Starts a snippet shortly before the first match, so that the end of the row does not cut it off. */
 export function rowSnippet(text: string, matches: readonly Match[]) {
   const first = matches[0]?.start ?? 0;
   if (first <= LEAD + 2) return { text, matches };
@@ -55,17 +53,16 @@ export function rowSnippet(text: string, matches: readonly Match[]) {
   };
 }
 
-/** Returns a position that does not split a surrogate pair. */
+/** Moves a position that would split a surrogate pair. */
 function wholeAt(text: string, at: number): number {
   return /[\uDC00-\uDFFF]/.test(text.charAt(at)) ? at + 1 : at;
 }
 
-/** Returns the classes of a row. A message that the service deleted has a hatched edge and a label. */
 export function rowClasses(hit: ListHit): string {
   return `row${isUnread(hit.line) ? ' unread' : ''}${endOf(hit) === null ? '' : ' ended'}`;
 }
 
-/** Returns when the service deleted a message, even after the moment shown; milliseconds since the epoch. */
+/** Returns when the service deleted a message, even if after the moment shown. Milliseconds since the epoch. */
 function endOf({ line, since }: ListHit): number | null {
   if (line.endedAt !== null) return Date.parse(line.endedAt);
   return since?.kind === 'deleted' ? since.at : null;
@@ -209,13 +206,12 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
 
 interface ListHeadProps extends Pick<ListProps, 'query' | 'sort'> {
   readonly list: Pick<MailList, 'all' | 'ended'>;
-  /** What a script adds: new messages, and buttons. */
   readonly live?: { readonly fresh: ComponentChild; readonly density: ComponentChild };
 }
 
 export function ListHead({ list, query, sort, live }: ListHeadProps) {
   const other = sort === 'newest' ? 'oldest' : undefined;
-  // A script shows the link next to the filters, where a narrow window has no room for it.
+  // With a script, the same link is next to the filters, except on a narrow window.
   const exported = live
     ? { class: 'btn quiet narrow-only' }
     : { class: 'btn quiet', 'data-act': 'export' };

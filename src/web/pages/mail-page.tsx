@@ -45,7 +45,6 @@ export function PageView({ page }: { page: Page }) {
   return page.kind === 'mail' ? <MailPage page={page} /> : <Later page={page} />;
 }
 
-/** Warns that the daemon makes no sync runs, and since when. Archived mail can still be read. */
 function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState }) {
   if (silentSince === null) return null;
   return (
@@ -64,7 +63,7 @@ function SilentStrip({ state: { silentSince, provenAt } }: { state: ArchiveState
   );
 }
 
-/** Progress of the first sync: above the list, or in its place while it is empty. */
+/** Progress of the first sync, above the list or, while the list is empty, in its place. */
 export function FirstSyncNote({ first }: { first: FirstSync }) {
   const { mailboxes, folders, done, messages } = first;
   const far = (

@@ -104,7 +104,6 @@ export function MessagePane(props: MessageContent) {
   );
 }
 
-/** People and time span of the conversation; for a single message, its sender and time. */
 function Who(conversation: MessageContent['conversation']) {
   const { all } = conversation;
   if (all.length > 1) return <span>{conversationText(all, all.length === MAX_OF_THREAD)}</span>;
@@ -186,7 +185,7 @@ function Content(props: MessageContent): VNode {
 
 type ContentOf<V extends View> = Extract<ViewContent, { readonly view: V }>;
 
-/** The number of blocked remote pictures. There is no button to load them. */
+/** Counts blocked remote pictures. There is deliberately no button to load them. */
 function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
   const hosts = Object.entries(remote ?? {});
   const all = hosts.reduce((sum, [, pictures]) => sum + pictures, 0);
@@ -211,7 +210,7 @@ function Remote({ remote }: Pick<ContentOf<'html'>, 'remote'>) {
   );
 }
 
-/** Maximum header fields on one page: a header of a mebibyte can have a hundred thousand. */
+/** A header of one MiB can have a hundred thousand fields. */
 const MAX_FIELDS = 1_000;
 
 function Headers({ fields, hops }: ContentOf<'headers'>) {
@@ -281,7 +280,7 @@ function Hops({ hops }: Pick<ContentOf<'headers'>, 'hops'>) {
   );
 }
 
-/** Clocks of two servers differ, so a hop can appear to precede the previous one. */
+/** Returns the delay of a hop, which is negative if the clocks of two servers disagree. */
 function delayText(ms: number): string {
   if (ms < 0) return `clock ${span(-ms)} behind`;
   return ms < 1_000 ? 'at once' : `after ${span(ms)}`;
@@ -293,11 +292,11 @@ interface HistoryStep {
   readonly ms: number | null;
   readonly kind: 'fact' | 'ended' | 'here';
   readonly title: string;
-  /** Further details, each a sentence without a full stop. */
+  /** Sentences without a full stop. */
   readonly details: readonly string[];
   readonly place: Pick<HistoryLine, 'mailbox' | 'folder' | 'uid'> | null;
   readonly commit: number | null;
-  /** For a deletion: when the message was last seen, in milliseconds since the epoch; null if unknown. */
+  /** When a deleted message was last seen, in milliseconds since the epoch; null if unknown. */
   readonly seen: number | null;
   /** Whether it happened after the moment that the page shows. */
   readonly isLater: boolean;
@@ -394,7 +393,7 @@ const SET: Readonly<Record<string, readonly [set: string, unset: string]>> = {
   '\\Deleted': ['marked for deletion', 'no longer marked for deletion'],
 };
 
-/** Describes a change of flags: `Read, and starred`; empty if only unknown flags changed. */
+/** Describes a change of flags, such as `Read, and starred`; empty if only unknown flags changed. */
 function flagsText(before: readonly string[], after: readonly string[]): string {
   const words = Object.entries(SET).flatMap(([flag, [set, unset]]) => {
     const [had, has] = [before.includes(flag), after.includes(flag)];
@@ -425,7 +424,7 @@ function Step({ step, message }: { step: HistoryStep; message: MessageContent })
       <span class="at">
         {ms === null && 'unknown'}
         {ms !== null &&
-          // The archive did not know the message before its commit.
+          // Before its commit, the archive did not know the message.
           (commit === null ? (
             <Moment ms={ms} />
           ) : (
@@ -472,7 +471,6 @@ interface SourceProps {
   readonly window: SourceText | null;
 }
 
-/** A part of the raw source, with links to the adjacent parts, and a search. */
 function Source({ message, window }: SourceProps) {
   if (window === null) return <p class="empty">The source cannot be shown.</p>;
   const { from, length, size } = window;
@@ -562,7 +560,7 @@ function Find({ message: { place, id }, find }: FindProps) {
 
 const MAX_FILES = 50;
 
-/** The rail next to a full-width message: its conversation, attachments, places, and related queries. */
+/** The column next to a full-width message: its conversation, attachments, folders and related queries. */
 function Rail({ message }: { message: MessageContent }) {
   const { Copy } = useParts();
   const { id, conversation, commit, near, place } = message;

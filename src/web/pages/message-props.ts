@@ -14,21 +14,19 @@ export type View = (typeof VIEWS)[number];
 
 export const MAX_OF_THREAD = 200;
 
-/** Maximum messages of a conversation to unfold because the query finds them, besides the opened one. */
+/** Maximum messages to unfold, in addition to the opened one, because the query finds them. */
 export const MAX_UNFOLDED = 3;
 
 export interface OpenMessage {
   readonly id: string;
-  /** Null if the bytes differ from the stored ones. */
+  /** Null if the stored bytes are damaged. */
   readonly facts: MessageFacts | null;
   readonly damage: Damage | null;
   readonly text: readonly TextPiece[];
   readonly texts: readonly Pick<AttachmentTextState, 'number' | 'status' | 'reason'>[];
-  /** How many messages have each attachment, and its matches for the query. */
   readonly notes: readonly AttachmentNote[];
-  /** The commit that stored the message; null if unknown. */
   readonly commit: number | null;
-  /** When it was last seen in each place where it was later found gone. */
+  /** For each folder where the message was later missing: when it was last seen there. */
   readonly lastSeen: readonly LastSeen[];
 }
 
@@ -38,9 +36,8 @@ export interface Near {
   readonly found: HitCount;
 }
 
-/** Content of the chosen view, besides the message's head. */
 export type ViewContent =
-  /** `others` are unfolded with the opened message, since the query finds them. */
+  /** The query also finds `others`, so they are unfolded as well. */
   | { readonly view: 'thread'; readonly others: readonly OpenMessage[] }
   | { readonly view: 'plain' }
   | { readonly view: 'html'; readonly remote: RemotePictures | null; readonly isReadable: boolean }
@@ -57,7 +54,7 @@ export type ViewContent =
       readonly asOf: number | null;
     };
 
-/** Where a message is read: next to a list, or over the full width. It decides where its links lead. */
+/** Whether a message is shown next to a list or over the full width, which decides where its links lead. */
 export interface MessagePlace {
   readonly page: 'mail' | 'message';
   readonly query: string;
@@ -65,7 +62,7 @@ export interface MessagePlace {
   readonly after?: string | undefined;
 }
 
-/** Why a message cannot be shown, in the same sentence as on the command line. */
+/** Why a message cannot be shown, worded as on the command line. */
 export interface Damage {
   readonly message: string;
   readonly hint: string | null;
@@ -76,12 +73,11 @@ export interface MessageContent extends OpenMessage {
   readonly place: MessagePlace;
   readonly conversation: Conversation;
   readonly content: ViewContent;
-  /** Only if it is shown over the full width. */
+  /** Empty unless the message is shown over the full width. */
   readonly near: readonly Near[];
   readonly dataDir: string;
 }
 
-/** Shown instead of a message: none has the id, several have it, or it was removed from the archive. */
 export type NoMessage =
   | { readonly kind: 'none' }
   | { readonly kind: 'not-then' }
@@ -115,10 +111,9 @@ export function listAddress({ query, sort, after }: MessagePlace): string {
   return pageAddress('/mail', { q: query, sort, after });
 }
 
-/** Permissions of a frame with a message's HTML: it may only open links, in unconfined windows. */
+/** The HTML of a message may only open links, in windows without these restrictions. */
 export const FRAME_SANDBOX = 'allow-popups allow-popups-to-escape-sandbox';
 
-/** An attachment to save with others. */
 export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 'size'> {
   readonly id: string;
   readonly date: string | null;
@@ -126,11 +121,11 @@ export interface SavedFile extends Pick<AttachmentLine, 'number' | 'filename' | 
 
 interface AttachedFile extends AttachmentLine, SavedFile {}
 
-/** Maximum attachments, and maximum bytes, to save as one file. */
+/** Limits for attachments that are saved as one file: their number and bytes. */
 export const MAX_FILES = 500;
 export const MAX_TOGETHER = 500_000_000;
 
-/** Returns the attachments of messages that are not inline, in the order of the messages. */
+/** Returns the attachments that are not inline, in the order of the messages. */
 export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): AttachedFile[] {
   return hits.flatMap(({ line: { attachments, id, date } }) =>
     (attachments ?? []).flatMap((file) => (file.inline ? [] : { ...file, id, date })),
@@ -145,35 +140,34 @@ export function bytesOf(files: readonly Pick<SavedFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** A message as search lists it, with its conversation, oldest first, which includes the message. */
+/** A conversation, oldest message first. The opened one is at index `at`. */
 export interface Conversation {
   readonly all: readonly SearchHit[];
   readonly at: number;
-  /** Ids of the other messages with a match in their text or attachments. */
+  /** Ids of other messages with a match in their text or attachments. */
   readonly found: readonly string[];
 }
 
 /** Bytes of a source on one page. */
 export const WINDOW_BYTES = 256 * 1024;
 
-/** Part of a source, and its total size. Sizes are bytes; the text is decoded as UTF-8. */
+/** Part of a source, decoded as UTF-8. `from`, `length` and the total `size` are bytes. */
 export interface SourceText {
   readonly from: number;
   readonly length: number;
   readonly size: number;
   readonly text: string;
-  /** The matches of a search in the whole source, and in `text`; null without a search. */
+  /** Results of a search in the whole source, with the matches in `text`; null without a search. */
   readonly find:
     | (FoundInSource & { readonly text: string; readonly matches: readonly Range[] })
     | null;
-  /** Start of the shown match in `text`. */
+  /** Start of the current match in `text`. */
   readonly current: number | null;
 }
 
-/** A piece of a message's text: written, quoted, or the signature. */
 export interface TextPiece {
   readonly kind: 'text' | 'quote' | 'signature';
   readonly lines: readonly string[];
-  /** Matches of the query in the lines, joined by line feeds. */
+  /** Positions in the lines as joined by line feeds. */
   readonly matches: readonly Range[];
 }

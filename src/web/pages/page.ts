@@ -17,12 +17,12 @@ import { type MessageContent, type NoMessage, ownHit } from './message-props.ts'
 import type { ProblemProps } from './query-box.tsx';
 
 export interface Frame {
-  /** The text of the query box, byte for byte. */
+  /** The query exactly as typed. */
   readonly query: string;
   readonly problem: QueryProblem | null;
   readonly tree: SideTree;
   readonly closing: ClosingSum;
-  /** The moment of `asof:`; null for now. */
+  /** Sums as of the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
   readonly matters: number;
   readonly state: ArchiveState;
@@ -32,7 +32,7 @@ export interface MailContent {
   /** Null for an invalid query. */
   readonly list: MailList | null;
   readonly sort: ListSort;
-  /** `after` as in the address: the last message of the previous page. */
+  /** Last message of the previous page, as in the address. */
   readonly after: string | undefined;
   readonly message: MessageContent | null;
   readonly pending: number;
@@ -42,24 +42,22 @@ interface ExportContent {
   /** Null for an invalid query. */
   readonly offer: ExportOffer | null;
   readonly format: DownloadFormat;
-  /** Code of the reason why the last attempt was refused. */
+  /** Code of the reason for which the last attempt was refused. */
   readonly refused: string | null;
 }
 
 interface FilesContent {
   /** Null for an invalid query. */
   readonly list: FilesList | null;
-  /** The listed group; null for all. */
+  /** Null for all. */
   readonly group: FileGroup | null;
-  /** Whether inline pictures are listed as well. */
   readonly inlinePictures: boolean;
-  /** The query for the messages with the listed attachments, and its count; null without a list. */
+  /** The query that finds the messages with these attachments; null without a list. */
   readonly messages: FilesMessages | null;
-  /** Start of the page, as in the address. */
   readonly after: string | undefined;
-  /** SHA-256 in the address, in hexadecimal. */
+  /** SHA-256 of the chosen attachment, in hexadecimal. */
   readonly chosen: string | null;
-  /** Details of the chosen attachment; null if none is chosen, or no message has it. */
+  /** Null if no attachment is chosen, or no message has it. */
   readonly detail: FileDetail | null;
   readonly pending: number;
 }
@@ -69,21 +67,20 @@ export interface DashboardContent {
   readonly now: number;
   /** IANA name of the zone in which days start. */
   readonly zone: string;
-  /** The zone in the address; null if there is none, or an unknown one. */
+  /** Zone in the address; null if missing or unknown. */
   readonly typedZone: string | null;
-  /** An unknown zone in the address. */
   readonly wrongZone: string | null;
-  /** Null: each chart shows a suitable range. */
+  /** Null lets each chart choose a suitable range. */
   readonly range: Range | null;
-  /** Start of every query of the page. */
+  /** Prefix of every query on the page. */
   readonly base: string;
   readonly commit: { readonly number: number; readonly time: number | null };
   readonly mailboxes: readonly { readonly name: string; readonly query: string }[];
-  /** Null if the query asks for more than mailboxes. */
+  /** Null for a query that filters by anything but mailboxes. */
   readonly data: DashboardData | null;
 }
 
-/** Pages whose content only the server renders: the script takes over the frame around it. */
+/** Pages whose content only the server renders. The script takes over the frame around it. */
 export type StillKind = 'health' | 'dashboard' | 'export';
 
 interface StillContent {
@@ -93,7 +90,7 @@ interface StillContent {
   readonly zone: string | null;
 }
 
-/** A page of the archive as plain data, from which server and browser render the same page. */
+/** A page of the archive as plain data, which both the server and the browser render. */
 export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'mail' } & MailContent)
   | { readonly kind: 'message'; readonly message: MessageContent }
@@ -105,10 +102,10 @@ export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'still' } & StillContent)
 );
 
-/** Which link of the sidebar a page belongs to. */
+/** The link of the sidebar that a page belongs to. */
 export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
 
-/** All pages except the list of mail: their code loads when the first of them is opened. */
+/** Pages other than the list of mail. Their code loads when the first of them is opened. */
 export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
 
 export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;
@@ -117,28 +114,28 @@ export interface CopyProps {
   readonly text: string;
   readonly label: string;
   readonly icon: IconName;
-  /** The text is a path on this server. */
+  /** The text is a path on this server, which is copied as a full address. */
   readonly isAddress?: boolean;
-  /** Only the icon is visible; the label is for screen readers. */
+  /** Shows only the icon. */
   readonly isBrief?: boolean;
 }
 
-/** Parts of a page that do more with a script. */
+/** Components that do more with a script. */
 export interface PageParts {
   readonly QueryBox: ComponentType<{ readonly frame: Frame; readonly here: Here }>;
   readonly Chips: ComponentType<{ readonly frame: Frame }>;
-  /** The error in the query; a script shows it below the query box. */
+  /** A script shows the problem below the query box instead. */
   readonly Problem?: ComponentType<ProblemProps>;
-  /** Makes the parser wait after the bar; a script does not need it. */
+  /** Makes the parser wait after the bar; not needed with a script. */
   readonly AfterBar?: ComponentType;
   readonly List: ComponentType<ListProps>;
   readonly Conversation: ComponentType<ConversationProps>;
   /** Renders nothing without a script. */
   readonly Copy: ComponentType<CopyProps>;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
-  /** Whether this browser has unfolded a mailbox of the sidebar; null if never changed. */
+  /** Whether the user has unfolded a mailbox of the sidebar; null if the user has never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
-  /** The server has all of these parts; a browser loads them. */
+  /** A browser loads the code of these pages when they are opened. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   readonly Message: ComponentType<MessageContent>;
 }
@@ -172,7 +169,6 @@ export function pageTitle(page: Page): string {
   }
 }
 
-/** Returns the classes of the body, on which styles depend. */
 export function pageClasses(page: Page): string {
   const isRead =
     page.kind === 'message' ||

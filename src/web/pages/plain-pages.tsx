@@ -27,16 +27,15 @@ import { Moment, TimeBand } from './time-band.tsx';
 interface DocumentProps {
   readonly assets: Assets;
   readonly title: string;
-  /** Scripts of the page from the build; none without JavaScript. */
   readonly scripts?: readonly string[];
   readonly styles: readonly string[];
-  /** Styles that the script adds before it shows a page that needs them. */
+  /** Styles that the script adds when it first shows a page that needs them. */
   readonly laterStyles?: string | undefined;
   readonly class: string;
   readonly children: ComponentChildren;
 }
 
-/** The document of every page, without inline styles or scripts. */
+/** A document without inline styles or scripts, which the security headers forbid. */
 function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }: DocumentProps) {
   return (
     <html lang="en" data-theme={useContext(ChosenTheme)}>
@@ -53,7 +52,7 @@ function Document({ assets, title, scripts = [], styles, laterStyles, ...rest }:
         {laterStyles !== undefined && (
           <meta name="later-styles" content={assets.address(laterStyles)} />
         )}
-        {/* All at once: otherwise, the browser requests them only after the first script has loaded. */}
+        {/* Otherwise, the browser would request imported scripts only after the first script has loaded. */}
         {scripts.flatMap((name) =>
           assets.imports(name).map((href) => <link key={href} rel="modulepreload" href={href} />),
         )}
@@ -134,7 +133,7 @@ interface EnterProps extends Plain {
   readonly problem: EnterProblem;
 }
 
-/** The sign-in page. With JavaScript, the code of a link fills the field and is submitted. */
+/** The sign-in page. With JavaScript, the code in a link is entered and submitted automatically. */
 export function EnterPage({ assets, token, problem }: EnterProps) {
   return (
     <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
@@ -209,7 +208,7 @@ export function AwayPage({ assets, to }: Plain & { to: string | null }) {
   );
 }
 
-/** The order matters: most browsers also list others. */
+/** In this order, since most browsers also claim to be others. */
 const BROWSERS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Edge', /\bEdg\/(\d{1,4})/],
   ['Opera', /\bOPR\/(\d{1,4})/],
@@ -226,7 +225,7 @@ const SYSTEMS: readonly (readonly [name: string, mark: RegExp])[] = [
   ['Linux', /\bLinux\b/],
 ];
 
-/** Returns a readable name for a user agent, such as `Firefox 145 on Linux`, or the user agent itself. */
+/** Returns a name such as `Firefox 145 on Linux`, or else the user agent itself. */
 function browserName(agent: string): string {
   const system = SYSTEMS.find(([, mark]) => mark.test(agent))?.[0];
   for (const [name, mark] of BROWSERS) {
@@ -238,10 +237,9 @@ function browserName(agent: string): string {
 }
 
 interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'> {
-  /** Identifies the session in a form. */
   readonly id: string;
   readonly isThis: boolean;
-  /** Addresses of the mailboxes that it is limited to; null for no limit. */
+  /** Addresses of the mailboxes that the session is limited to; null if it is not limited. */
   readonly mailboxes: readonly string[] | null;
 }
 
@@ -307,7 +305,7 @@ const PREFERENCES = [
   ],
 ] as const;
 
-/** Preferences stored in this browser; hidden without a script, which they need. */
+/** Preferences stored in this browser. A script shows the form, since it needs one. */
 function Preferences() {
   return (
     <form id="preferences" class="preferences" hidden>
@@ -352,12 +350,11 @@ function LaterPages({ page }: { page: LaterPage }) {
     case 'files':
       return <FilesPage page={page} />;
     case 'still':
-      // The server never renders this: it is what a script shows of a page rendered here.
+      // Only a script shows this page, around content that the server has rendered.
       return null;
   }
 }
 
-/** A page of the archive without a script; the parts of a page with a script come from src/web/client/. */
 export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
   const styles = stylesOf(page);
   const parts: PageParts = {
@@ -387,7 +384,7 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
           <PageView page={page} />
         </Parts.Provider>
       </div>
-      {/* Data that the browser does not run. The escape keeps it from closing the element. */}
+      {/* Data for the script. The escape keeps it from closing the element. */}
       <script
         type="application/json"
         id="page"
@@ -423,7 +420,7 @@ function stylesOf(page: Page): readonly string[] {
   }
 }
 
-/** Returns the data that the script needs: the page, or only its frame if the script keeps the server's content. */
+/** Returns the data for the script: the page, or only its frame if the script keeps the server's content. */
 function takenOver(page: Page): Page {
   const { frame, kind } = page;
   if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;

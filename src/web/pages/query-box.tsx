@@ -4,7 +4,6 @@ import type { QueryProblem } from '../understood-query.ts';
 import { Icon, Link } from './icons.tsx';
 import type { Frame, Here } from './page.ts';
 
-/** Attributes of a field whose text is not prose. */
 export const PLAIN_FIELD = {
   autocomplete: 'off',
   autocapitalize: 'none',
@@ -19,7 +18,6 @@ export const QUERY_FIELD = {
   enterkeyhint: 'search',
 } as const;
 
-/** The query as a form; without JavaScript, Enter submits it. */
 export function QueryBox({ frame: { query, problem }, here }: { frame: Frame; here: Here }) {
   const path = here === 'files' ? '/files' : '/mail';
   return (
@@ -54,7 +52,7 @@ const CHIPS = [
   ['is:deleted', 'Kept only here'],
 ] as const;
 
-/** Filters as links that add or remove a term. Active ones come first: on a phone, others may be out of view. */
+/** Filters as links. Active ones come first, since others may be out of view on a phone. */
 export function Chips({ frame: { query } }: { frame: Frame }) {
   const chips = CHIPS.map(([word, label]) => ({
     word,
@@ -98,11 +96,10 @@ export function BackToNow({ query, path }: { query: string; path: string }) {
 
 interface ProblemTextProps {
   readonly problem: Pick<QueryProblem, 'message' | 'hint'>;
-  /** A link or a button that replaces the query with the suggested one; null if there is none. */
+  /** A link or a button with the suggested query; null if there is none. */
   readonly suggestion?: ComponentChild;
 }
 
-/** What is wrong with a query, and a suggestion or a hint. */
 export function ProblemText({ problem: { message, hint }, suggestion = null }: ProblemTextProps) {
   return (
     <>

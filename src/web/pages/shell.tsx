@@ -19,7 +19,7 @@ interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
   readonly here: Here;
 }
 
-/** Maximum mailboxes that are unfolded by default; if there are more, only the first is. */
+/** If there are more mailboxes, only the first is unfolded by default. */
 const MAX_UNFOLDED = 3;
 
 function Side({ tree, query, here, matters }: SideProps) {
@@ -100,7 +100,6 @@ interface MailboxProps {
   readonly isUnfolded: boolean;
 }
 
-/** A mailbox, which can be folded if it has folders. */
 function Mailbox({ mailbox, current, at, isUnfolded }: MailboxProps) {
   const { isUnfolded: chosen } = useParts();
   const { folders, earlier, imported } = mailbox;
@@ -118,7 +117,7 @@ function Mailbox({ mailbox, current, at, isUnfolded }: MailboxProps) {
   );
   return (
     <div class="mailbox">
-      {/* Next to the summary, not in it: screen readers do not expose a link inside a button. */}
+      {/* Not inside the summary: screen readers do not expose a link inside a button. */}
       {own}
       <details data-fold={at} open={chosen(String(at)) ?? (isUnfolded || isCurrent)}>
         <summary aria-label={`Folders of ${mailbox.name}`}>
@@ -142,12 +141,11 @@ interface EntryProps {
   readonly entry: SideEntry;
   readonly icon: IconName;
   readonly level: 'strong' | 'l2' | '';
-  /** The query of the shown list; null on other pages. */
+  /** Query of the shown list; null on other pages. */
   readonly current: string | null;
   readonly life?: Pick<EarlierFolder, 'from' | 'to'> | undefined;
 }
 
-/** A link to a query with its number of messages, and one to the unread ones. */
 function Entry({ entry, icon, level, current, life }: EntryProps) {
   const { name, path, query, tag, unread } = entry;
   const shown = (
@@ -191,7 +189,7 @@ function Entry({ entry, icon, level, current, life }: EntryProps) {
   );
 }
 
-/** The four main links of a narrow window, within reach of a thumb. */
+/** The main links at the bottom of a narrow window, within reach of a thumb. */
 function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
   const current = here === 'message' ? 'mail' : here;
   return (
@@ -216,7 +214,6 @@ function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
   );
 }
 
-/** The archive's worst state in words and shape, linked to its details. */
 function StateLink({ state, matters }: Pick<Frame, 'state' | 'matters'>) {
   const { level, provenAt, now } = state;
   const title =
@@ -253,7 +250,7 @@ function ago(ms: number): string {
 interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
-  /** A page of mail without a pane for a message. */
+  /** The page has no pane for a message. */
   readonly isList?: boolean;
   readonly children: ComponentChildren;
 }
@@ -261,7 +258,7 @@ interface ShellProps {
 export function Shell({ frame, here, isList = false, children }: ShellProps) {
   const { query, tree, past, closing, matters } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
-  // The sidebar has most of the elements, and few keys change it.
+  // Most elements are in the sidebar, and few keys change it.
   const side = useMemo(
     () => <Side tree={tree} query={query} here={here} matters={matters} />,
     [tree, query, here, matters],
@@ -316,7 +313,7 @@ function Foot({
   past,
   deleted,
 }: Pick<Frame, 'closing' | 'past'> & {
-  /** Messages, as the link counts them: a moved message has left a place, but is not deleted. */
+  /** Counts messages, as the link does: a moved message has left a folder but is not deleted. */
   deleted: number | null;
 }) {
   if (past !== null)

@@ -9,10 +9,10 @@ export const THEME_COOKIE = 'mailkeep-theme';
 const THEMES = ['light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 
-/** The longest lifetime that browsers allow for a cookie, in seconds: 400 days. */
+/** 400 days, the longest lifetime that browsers allow for a cookie. */
 const SECONDS = 34_560_000;
 
-/** Returns the cookie of a theme, for a script or a response; without a theme, the one that deletes it. */
+/** Returns the cookie as text for a script or a response. Null deletes it. */
 export function themeCookie(theme: string | null, secure: boolean): string {
   const seconds = theme === null ? 0 : SECONDS;
   return `${THEME_COOKIE}=${theme ?? ''}; Path=/; SameSite=Lax; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
@@ -22,5 +22,5 @@ export function themeOf(text: string | undefined): Theme | undefined {
   return THEMES.find((theme) => theme === text);
 }
 
-/** The theme chosen in the browser; undefined for the system's. */
+/** Undefined for the system's theme. */
 export const ChosenTheme = createContext<Theme | undefined>(undefined);

@@ -4,7 +4,6 @@ import { asOf, asOfWord, pageAddress } from '../query-text.ts';
 import { Icon, Link } from './icons.tsx';
 import type { Frame } from './page.ts';
 
-/** The time of day alone, in this machine's zone. */
 export function Clock({ ms }: { ms: number }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
@@ -13,7 +12,7 @@ export function Clock({ ms }: { ms: number }) {
   );
 }
 
-/** When a message was received; ISO 8601, or null for one without a date. */
+/** When a message was received. @param date ISO 8601; null if the message has none */
 export function Received({ date, day = false }: { date: string | null; day?: boolean }) {
   return date === null ? (
     <span class="when">no date</span>
@@ -22,7 +21,7 @@ export function Received({ date, day = false }: { date: string | null; day?: boo
   );
 }
 
-/** A moment such as `20 Nov 2026 14:05` in this machine's zone; `day` omits the time. */
+/** A moment such as `20 Nov 2026 14:05` in the machine's zone; `day` omits the time. */
 export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
   return (
     <time dateTime={new Date(ms).toISOString()}>
@@ -41,11 +40,11 @@ const AGO = [
   [365, 'a year ago'],
 ] as const;
 
-/** The history bar, if the pages show the past. Without a script it has steps of a day. */
+/** The history bar. Without a script it moves by days. */
 export function TimeBand({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
   const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
-  // Opened by the link in the query bar.
+  // The link next to the query box opens it.
   if (past === null)
     return (
       <section class="band at-now" id="then" aria-label="As it was">
@@ -76,7 +75,6 @@ export function TimeBand({ frame }: { frame: Frame }) {
   );
 }
 
-/** Changes of the day, messages known at the moment, and later arrivals, each linked to what it counts. */
 export function Since({ frame: { past, query } }: { frame: Frame }) {
   if (past === null) return null;
   const { messages, ended, later, day } = past;
