@@ -9,7 +9,6 @@ export interface CookieNames {
   readonly secure: boolean;
 }
 
-/** @param secure true if browsers reach the server over HTTPS */
 export function cookieNames(port: number, secure: boolean): CookieNames {
   return secure
     ? { session: '__Host-mailkeep', form: '__Host-mailkeep-form', secure }
@@ -114,7 +113,6 @@ const PATHS: readonly RegExp[] = [
   /^\/api\/changes(?:\/next|\/previous)?$/,
 ];
 
-/** @param path without its query */
 export function mayBeAskedWithLimit(path: string): boolean {
   return PATHS.some((allowed) => allowed.test(path));
 }

@@ -5,7 +5,6 @@ import type { ApiToken, StateFile } from '../core/state.ts';
 const SCOPE = 'api-token';
 const KEY_SCOPE = 'api-token-key';
 const KEY = 'hmac-sha256';
-/** Minimum time between two records of a token's use, in milliseconds. */
 const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
 
@@ -16,7 +15,6 @@ const PREFIX = 'mk_';
 export class ApiTokens {
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 
-  /** The secret has 256 random bits. */
   create(
     { name, mailboxes, expiresAt }: Pick<ApiToken, 'name' | 'mailboxes' | 'expiresAt'>,
     now: number,
@@ -36,7 +34,6 @@ export class ApiTokens {
       .toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
-  /** Revokes every token with this id or name, and returns them. */
   revoke(idOrName: string): ApiToken[] {
     const found = this.state
       .entries(SCOPE)

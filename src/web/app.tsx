@@ -33,7 +33,6 @@ import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
-/** The handler never throws. */
 export function webApp(
   parts: DoorParts,
 ): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {

@@ -40,7 +40,6 @@ export function builtAssets() {
       if (served === undefined) throw new TypeError(`the build has no asset ${name}`);
       return `/assets/${served}`;
     },
-    /** Returns the addresses of the scripts that a script imports before it runs. */
     imports: (name: string): readonly string[] =>
       (imports[name] ?? []).map((served) => `/assets/${served}`),
     file: (served: string): Asset | undefined => files.get(served),

@@ -17,7 +17,6 @@ import {
   typedWord,
 } from './typed-word.ts';
 
-/** A year, or the start of one of its months. */
 const MONTHS_OF = /^(\d{4})-?\d{0,2}$/;
 const MOMENTS = [
   ['yesterday', 'the end of yesterday'],
@@ -30,18 +29,15 @@ function row(kind: Row['kind'], insert: string, more: Partial<Row> = {}): Row {
   return { insert, label: insert, detail: '', count: null, kind, ...more };
 }
 
-/** Time limit for finding people, in milliseconds: their addresses are read in order. */
 const PEOPLE_MS = 6;
 /** Time limit for counting the messages of people without sums, in milliseconds. */
 const COUNTING_MS = 12;
-/** Messages of one person beyond which they are not counted individually. */
 const MAX_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
 const SPAN = { start: 0, end: 0 };
 
 export class Completion {
-  /** Years and months that have messages, in the zone of queries. */
   readonly #periods = new VersionCache<'year' | 'month', readonly StatsRow[]>(2);
 
   /** Returns up to eight completions, most likely first. */
@@ -81,7 +77,6 @@ export class Completion {
     }
   }
 
-  /** Returns today, this month, last month and each year, or the months of the typed year. */
   #dates({ catalog }: ServedReader, operator: string, wanted: string, now: number): Row[] {
     if (operator === AS_OF)
       return MOMENTS.filter(([text]) => text.startsWith(wanted)).map(([text, detail]) =>

@@ -48,7 +48,6 @@ export class ContentThreads {
     return result as ResultOf<Job>;
   }
 
-  /** Stops all threads, including busy ones, and rejects waiting jobs. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#all.map((lane) => lane.end()));
@@ -91,7 +90,6 @@ export type ContentJob = {
       readonly kind: 'match';
       readonly criteria: Criteria;
       readonly ids: readonly MessageId[];
-      /** Time limit, in milliseconds. */
       readonly withinMs: number;
     }
   | { readonly kind: 'text'; readonly id: MessageId }
@@ -116,11 +114,9 @@ export type ContentResult =
   /** Null if the part cannot be identified. */
   | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };
 
-/** Requests of one token that run at the same time; others wait. */
 const AT_ONCE = 8;
 /** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */
 const MAX_WAITING = 120;
-/** Maximum searches of one token that run or wait. */
 const MAX_SEARCHES = 60;
 
 /** Limits each token to a few requests and one costly search at a time. */

@@ -11,7 +11,6 @@ import { needsBody, sourceTest } from '../service/surface.ts';
 import type { ContentJob, ContentResult } from './content-threads.ts';
 import { listedAttachment, matchingSources } from './source-jobs.ts';
 
-/** Maximum bytes of headers to search. */
 const HEADER_BYTES = 262_144;
 
 async function answer(job: ContentJob, sources: LogReader): Promise<ContentResult> {

@@ -69,7 +69,6 @@ export function lastHours(count: number, now: number, zone: string | undefined):
   return { unit: 'hour', list };
 }
 
-/** Returns the start of each period, and the end of the last. */
 export function boundsOf({ list }: Periods): number[] {
   const last = list.at(-1);
   return last === undefined ? [] : [...list.map(({ from }) => from), last.to];
@@ -109,7 +108,6 @@ export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
   return days === undefined ? `after:${momentText(from)} before:${momentText(to)}` : `date:${days}`;
 }
 
-/** Returns a term for messages first stored, or deleted, in a period of whole seconds. */
 export function observedTerm(
   operator: 'added' | 'deleted',
   { from, to }: Pick<Period, 'from' | 'to'>,
@@ -133,7 +131,6 @@ function daysText(from: number, to: number): string | undefined {
   return isMonth ? dayName(from).slice(0, 7) : `${dayName(from)}..${dayName(to - 1)}`;
 }
 
-/** Returns a term that shows the archive just before a time. */
 export function asOfTerm(end: number): string {
   const { year, month, day } = wallTime(end - 1);
   const isMidnight = localMoment({ year, month, day: day + 1 }) === end;

@@ -36,13 +36,10 @@ import type { ArchiveParts, Parameter } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
-/** Maximum mailboxes with their own colour; the others are combined. */
 const MAX_SERIES = 4;
-/** Maximum rows of a bar list; the others are combined. */
 const MAX_ROWS = 7;
 const MAX_PEOPLE = 8;
 const MAX_ENTRIES = 8;
-/** Hours of requests to show if no range was chosen. */
 const HOURS = 48;
 /** Maximum folders whose proofs are shown: the least recently compared. */
 const MAX_PROOFS = 2_000;
@@ -59,7 +56,6 @@ interface DashboardView {
   readonly filter: ChartFilter;
   /** Returns a query for the shown part of the archive, limited by more terms. */
   readonly narrow: (...terms: readonly string[]) => string;
-  /** The closing sum of everything that the reader may see. */
   readonly whole: FolderSums;
 }
 
@@ -214,7 +210,6 @@ function oneSeries(
     name,
     query,
     count: received.all(fits).messages,
-    /** Messages before the first period. */
     before: received.before(fits).messages,
     counts: received.of(fits).map(({ messages }) => messages),
   };
@@ -430,7 +425,6 @@ const GROUPS: readonly (readonly [name: string, types: readonly string[], term?:
   ['Messages', ['message'], 'mime:message has:attachment'],
 ];
 
-/** Returns the bytes of attachments by group of types, largest first. The term of other types is null. */
 function typeGroups(counted: readonly TypeBytes[]) {
   const bytes = new Map<string, number>();
   for (const { type, bytes: size } of counted) {
@@ -471,7 +465,6 @@ function closing(
     endedQuery: ended.query,
     mailboxes: keys.size,
     folders: folders.length,
-    /** Folders that were incomplete when last compared. */
     incomplete: watched.filter(({ complete }) => complete === false).length,
     /** When the least recently compared folder was compared; null if one never was, or there is none. */
     comparedAt: watched.length === 0 || oldest === 0 ? null : oldest,

@@ -54,11 +54,9 @@ function readable(text: string): string {
 }
 
 export interface Download {
-  /** Unsafe name; null if there is none. */
   readonly name: string | null;
   /** File name if nothing of `name` is usable. */
   readonly fallback: string;
-  /** Size in bytes, if known in advance. */
   readonly size: number | null;
   readonly bytes: AsyncIterator<Uint8Array>;
   /** Stops the source of the bytes, even before the first one was requested. */
@@ -82,7 +80,6 @@ export function sourceDownload(
   };
 }
 
-/** Returns undefined if the message does not have the attachment. */
 export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -143,7 +140,6 @@ export interface DownloadHooks {
   readonly release: () => void;
   /** Checked before each piece; if false, the response breaks off. */
   readonly mayContinue: () => boolean;
-  /** Breaks the connection, since the response has already started. */
   readonly breakOff: () => void;
   readonly failed: (error: unknown) => void;
 }

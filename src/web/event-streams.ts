@@ -1,7 +1,6 @@
 import type { ServedArchive } from './served-archive.ts';
 import type { Session, Sessions } from './sessions.ts';
 
-/** The archive's progress, as far as one browser may see it. */
 interface Reached {
   /** For a browser limited to mailboxes, the number of the last commit with a fact about them. */
   readonly commit: number;
@@ -26,13 +25,10 @@ interface EventStreamsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Interval between checks of the archive's commit, in milliseconds. */
 const POLL_MS = 1_000;
 /** Interval of heartbeats on an idle stream, in milliseconds. Proxies close silent streams. */
 const HEARTBEAT_MS = 20_000;
-/** Delay before a browser reopens a broken stream, in milliseconds. */
 const RETRY_MS = 5_000;
-/** Maximum open streams, per session and in total. */
 const MAX_OF_SESSION = 8;
 const MOST = 64;
 /** Maximum events that a browser has not read. Beyond it, the browser is gone or asleep. */
@@ -77,7 +73,6 @@ export class EventStreams {
     return new Response(body, { headers: { 'content-type': 'text/event-stream' } });
   }
 
-  /** Checks for a new commit, for newly indexed messages, and for sessions that have ended. */
   tick(): void {
     if (this.#streams.size === 0) return;
     try {

@@ -9,7 +9,6 @@ import { type ExportSink, streamExport } from '../transfer/run-export.ts';
 import type { ExportFailed, ExportJob, FromExport, ToExport } from './exporting.ts';
 import { readerWithin } from './served-archive.ts';
 
-/** Bytes per message to the host. */
 const PIECE = 256 * 1024;
 
 const job: ExportJob = workerData;

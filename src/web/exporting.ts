@@ -62,7 +62,6 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
   if (first.kind !== 'begun') throw new Error(`an export began with ${first.kind}`);
   return {
     commit: first.commit,
-    /** Makes a piece only on request. */
     bytes: {
       async next(): Promise<IteratorResult<Uint8Array, undefined>> {
         if (failure !== undefined) throw failure;
@@ -107,7 +106,6 @@ export function downloadFormat(text: string | undefined): DownloadFormat | undef
 
 const MAX_RUNNING = 2;
 
-/** HTTP status by reason. */
 const REFUSED = {
   'unknown-format': 400,
   'bad-query': 400,
@@ -128,7 +126,6 @@ type Chosen =
       readonly text: string;
     };
 
-/** Adds streamed downloads of what a query finds, limited to the session's mailboxes. */
 export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
   const enter = admitAtMost(MAX_RUNNING);
   const run = async (
@@ -204,7 +201,6 @@ export interface ExportJob {
   readonly request: CountRequest;
 }
 
-/** Sent to the thread to request the next piece. */
 export type ToExport = 'more';
 
 /** Sent by the thread: `begun` once, a piece per request, then `end`. */

@@ -113,7 +113,6 @@ function notSaved({ filename, number, id }: SavedFile, why: string): string {
 
 /** The pieces are unusable if the message is damaged or cannot be parsed. */
 async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how: ReadingFor) {
-  /** By attachment number. */
   const pieces = new Map<number, Uint8Array[]>();
   let held = 0;
   try {
@@ -141,7 +140,6 @@ const TILES = 60;
 /** Time limits for the tiles of a page and for their texts, in milliseconds; the rest is left out. */
 const WALKING_MS = 400;
 const TEXTS_MS = 150;
-/** Time limit for all counts of a page, in milliseconds. */
 const COUNTING_MS = 150;
 const MAX_HOLDERS = 50;
 const MAX_SUMS = 200;
@@ -151,7 +149,6 @@ type Sheet =
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
   | { readonly kind: 'none'; readonly why: NoText };
 
-/** Lists attachments, and caches their sums until the next commit. */
 class FilesLists {
   readonly #sums = new VersionCache<string, FilesSums>(MAX_SUMS);
 
@@ -192,7 +189,6 @@ class FilesLists {
 
 export type FilesList = ReturnType<FilesLists['of']>;
 
-/** Returns null if no message visible to the request has the attachment. */
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
@@ -206,7 +202,6 @@ async function fileDetail(
   const read = await readContent(reader, { ...found, message: message.id }, how);
   return {
     ...factsOf(found),
-    /** The newest matching message that has it. */
     message: message.id,
     number,
     isCutOff,
@@ -234,7 +229,6 @@ function positionText({ docid, number }: FilePosition): string {
   return `${docid}-${number}`;
 }
 
-/** Returns undefined for an invalid text. */
 export function positionOf(
   { positions }: Pick<Catalog, 'positions'>,
   text: string,
@@ -308,7 +302,6 @@ const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
 const ANY = `(has:attachment OR (has:inline (-mime:image/* OR ${OTHER_THAN_PICTURES})))`;
 const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 
-/** Counts the messages that have the listed attachments, and caches the counts until the next commit. */
 export class FilesMessagesCounts {
   readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
 
@@ -378,7 +371,6 @@ function listedFiles(
 /** Maximum attachments read at a time, each in its own thread. Messages that users open have their own limit. */
 const READINGS = 2;
 const readings = new Semaphore(READINGS);
-/** Time limit for finding the message of a picture, in milliseconds. */
 const FINDING_MS = 400;
 
 export class FilesPages {
@@ -421,7 +413,6 @@ export class FilesPages {
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
-  /** Returns the attachments of all pages as one zip; undefined if there are none, or too many for one file. */
   together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
     const { query, request } = this.#asked(reader, parameter);
     const files = request === null ? [] : (listedFiles(reader, request) ?? []);

@@ -55,10 +55,8 @@ function mailboxFilter(
   return filterText('mailbox', others.length > 1 ? resourceId : address);
 }
 
-/** Folders per page. */
 const FOLDERS = 200;
 
-/** Returns a page of folders by mailbox, or with `age`, the least recently proven first. */
 function folderPages(
   mailboxes: readonly MailboxStatus[],
   numbers: Numbers,
@@ -95,7 +93,6 @@ function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
   return {
     ...{ folder, unwatched, assumed, held, quarantined, forgotten },
     ...{ provenAt, complete, flagsAt, certifiedAt },
-    /** Places at the service with a verified message of their own. */
     stored: messages - assumed - held,
     kept: numbers.number(`${within} -is:deleted`, messages),
     unread: numbers.number(`${within} is:unread -is:deleted`, unread),
@@ -105,7 +102,6 @@ function rowOf(status: FolderStatus, within: string, numbers: Numbers) {
 
 export type FolderRow = ReturnType<typeof rowOf>;
 
-/** Maximum deleted messages to judge for a page: about 50 µs each. */
 const MAX_JUDGED = 5_000;
 const MAX_LISTED = 100;
 const MAX_HOLDS = 100;
@@ -171,7 +167,6 @@ function previewOf(
   };
 }
 
-/** Rows of the chart of runs, with the kinds of runs that each one shows. */
 const LANES = [
   ['new', ['sync', 'hand', 'backlog']],
   ['hint', ['hint']],
@@ -200,7 +195,6 @@ function runPages(
   const found = state?.runs.list({ limit: ROWS + 1, before, kinds }) ?? [];
   const runs = found.slice(0, ROWS);
   return {
-    /** End of the 24 hours, in milliseconds since the epoch. */
     until: now,
     lanes: LANES.map(([name, own]: readonly [Lane, readonly string[]]) => ({
       lane: name,
@@ -217,7 +211,6 @@ function runPages(
     isCut: recent.length === MAX_RECENT,
     lane,
     runs,
-    /** The run to continue before; null on the last page. */
     next: found.length > ROWS ? (runs.at(-1)?.id ?? null) : null,
     isLater: before !== undefined,
   };
@@ -257,7 +250,6 @@ function verificationsOf(
 
 export type Verifications = ReturnType<typeof verificationsOf>;
 
-/** Messages per page. */
 const WAITING = 100;
 
 function quarantinePages(
@@ -347,7 +339,6 @@ export function healthTab(
     return {
       now,
       whole: reader.mailboxes === null,
-      /** When the last sync run ended; null if unknown. */
       lastPassAt: lastRuns.find(({ sum: compared }) => compared !== null)?.endedAt ?? null,
       quarantined: sum('quarantined'),
       held,
@@ -407,7 +398,6 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
 
 /** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
 export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
-  /** The button that makes the daemon look for mail; null in a limited view. */
   readonly look: Look | null;
   /** Whether a daemon runs for the archive; null in a limited view. */
   readonly hasDaemon: boolean | null;
@@ -438,14 +428,12 @@ export const HEALTH_TABS = [
 ] as const;
 export type HealthTab = (typeof HEALTH_TABS)[number];
 
-/** A number of messages, with the query that finds exactly these. */
 export interface Linked {
   readonly count: number;
   /** Null if no query can describe them, or there was no time to count them. */
   readonly query: string | null;
 }
 
-/** Time limit for all numbers of a page, including its holds, in milliseconds. */
 const COUNTING_MS = 400;
 
 /** Counts the results of queries, so that each number matches what its link shows. */

@@ -8,7 +8,6 @@ import { errnoOf } from '../core/errors.ts';
 import { isOwnSocket, privateFolder } from '../core/files.ts';
 import { bytesAtMost } from '../core/listener.ts';
 
-/** A request for a sign-in link, with the keys of the mailboxes that its browser may read, or null for all. */
 export const linkMessage = z.object({
   mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),
 });
@@ -76,7 +75,6 @@ export async function openLinkChannel(options: {
   };
 }
 
-/** @throws Error for a body that is too long or not such a request */
 async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
   const bytes = await bytesAtMost(request, MAX_BYTES);
   if (bytes === null) throw new Error('the message is too long');

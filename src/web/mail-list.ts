@@ -8,14 +8,12 @@ import { namedMessage } from './message-view.ts';
 export type ListSort = 'newest' | 'oldest';
 
 export interface ListPlace {
-  /** The page after a message, before it, or starting with it. */
   readonly side: 'after' | 'before' | 'at';
   readonly docid: number;
 }
 
 /** A position between messages, where a list ran out of time. It is not an id, which would name a message. */
 const POSITION = /^@(\d{1,15})$/;
-/** A moment, for example `2026-03-01T00:00:00Z`. */
 const TIME = /^\d{4}-\d\d-\d\dT/;
 
 /**
@@ -58,7 +56,6 @@ function other(sort: ListSort): ListSort {
 
 /** Rows per page: they fill a tall window. More would delay the first paint; a script fetches the rest. */
 const ROWS = 30;
-/** Time limit for counting all rows, in milliseconds. */
 const COUNTING_MS = 150;
 /** Time limit for listing rows, in milliseconds. A short page that can be continued is better than a long wait. */
 const LISTING_MS = 500;
@@ -80,7 +77,6 @@ export interface OtherQuery {
 }
 
 export interface ListHit extends SearchHit {
-  /** Number of messages in its conversation, if there are others. */
   readonly conversation?: number;
   /** What has happened to it since the moment of the query. */
   readonly since?: Afterwards;
@@ -190,13 +186,11 @@ function described(
   });
 }
 
-/** Returns the docid that an empty list has passed: everything else lies after it in the other direction. */
 function endOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
   if (place?.side !== 'after') return place?.docid;
   return sort === 'newest' ? place.docid - 1 : place.docid + 1;
 }
 
-/** Returns the docid after which a search continues. */
 function startOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
   if (place?.side !== 'at') return place?.docid;
   return sort === 'newest' ? place.docid + 1 : place.docid - 1;
@@ -231,7 +225,6 @@ function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): M
   return gone.complete ? gone.count : null;
 }
 
-/** Returns a function that is true until `ms` milliseconds have passed. */
 export function within(ms: number): () => boolean {
   const end = performance.now() + ms;
   return () => performance.now() < end;
@@ -258,7 +251,6 @@ export function receivedAfterText(moment: number): string {
 
 /** A bar of the list's timeline. In the past, it may have only messages that arrived since. */
 export interface ListBar extends SpineBar {
-  /** Messages received since the moment of the query, as the query finds them today. */
   readonly later?: number;
 }
 

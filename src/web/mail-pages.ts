@@ -72,7 +72,6 @@ import {
 
 /** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
 const MAX_TEXTS = 16;
-/** Time limit for counting all attachments, in milliseconds. */
 const COUNTING_MS = 150;
 
 /**
@@ -107,7 +106,6 @@ function attachmentNotes(
 
 export type AttachmentNote = ReturnType<typeof attachmentNotes>[number];
 
-/** Time limit of each count, in milliseconds. */
 const NEAR_COUNTING_MS = 25;
 
 /** Maximum length of an address, in characters (RFC 5321, sections 4.5.3.1.1 and 4.5.3.1.2). */
@@ -142,7 +140,6 @@ function nearTo(
   });
 }
 
-/** Time limit for all attempts together, in milliseconds. */
 const TRYING_MS = 100;
 const MAX_TERMS = 12;
 /** Maximum letters to cut off a word: a plural or tense ending. */
@@ -152,7 +149,6 @@ const MIN_BEGINNING = 4;
 /** Operators that search for words; null is a word without one. */
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
-/** Counts the results of another query; null for an invalid one. */
 type Attempt = (query: string) => HitCount | null;
 
 /**
@@ -219,13 +215,11 @@ function beginningOf({ negated, operator, value, text }: Term, cut: number): str
   return `${text.slice(0, -value.length)}${letters.slice(0, letters.length - cut).join('')}*`;
 }
 
-/** Bytes shown before the match. */
 const LEAD_BYTES = 4 * 1024;
 
 interface SourceRequest {
   readonly from: number;
   readonly find: string;
-  /** The match at or after this byte is shown. */
   readonly hit: number;
 }
 
@@ -270,7 +264,6 @@ async function stretch(
   return { bytes: Buffer.concat(pieces), size: at };
 }
 
-/** Maximum messages parsed at a time, each in its own thread. */
 const READINGS = 4;
 const readings = new Semaphore(READINGS);
 /** Links of framed mail go through this page. */
@@ -391,7 +384,6 @@ export async function framedOrNull(reader: ServedReader, id: MessageId, how: Rea
   }
 }
 
-/** How long pages cache the archive's state, in milliseconds. */
 const STATE_MS = 5_000;
 
 export interface Answered {
@@ -445,7 +437,6 @@ export class MailPages {
     return { ...mailRows(reader, request, sort, place, limit), problem: null };
   }
 
-  /** Returns the position in the list of the row at `at`, or where it would be. */
   position(reader: ServedReader, parameter: Parameter): ReturnType<typeof positionIn> | null {
     const { request } = this.understand(reader, parameter('q') ?? '');
     const sort = sortOf(parameter);
@@ -471,7 +462,6 @@ export class MailPages {
     return this.#sums.past(reader, asOf, this.parts.now());
   }
 
-  /** Returns the count of a query if the sidebar has already counted it. */
   knownCount(reader: ServedReader, query: string): number | null {
     return this.#trees.known(reader, query);
   }
@@ -613,7 +603,6 @@ function sortOf(parameter: Parameter): ListSort {
   return parameter('sort') === 'oldest' ? 'oldest' : 'newest';
 }
 
-/** Returns `after` as it appears in addresses. */
 function afterOf(place: ListPlace | undefined, parameter: Parameter): string | undefined {
   return place?.side === 'after' ? parameter('after')?.slice(0, 16) : undefined;
 }

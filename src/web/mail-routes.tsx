@@ -144,7 +144,6 @@ export function mailRoutes(
   );
 }
 
-/** Serves a page as a document at its address, and as data below `/api/page`. */
 function pageRoute(
   app: WebApp,
   parts: ArchiveParts,
@@ -171,7 +170,6 @@ function inParts(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }
 
-/** Returns null if no message, or several, match the address. */
 function idIn(context: RequestContext, reader: ServedReader): MessageId | null {
   const named = namedMessage(reader, context.req.param('id') ?? '');
   return named.kind === 'one' ? named.id : null;

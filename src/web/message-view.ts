@@ -16,7 +16,6 @@ import { attachmentDownload, piecesOf } from './downloads.ts';
 import type { Conversation } from './pages/message-props.ts';
 import { inTurns, type ReadingFor } from './served-archive.ts';
 
-/** Looks up a message by its id or a prefix of at least four digits. */
 export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
   const none = { kind: 'none' } as const;
   if (!/^[0-9a-f]{4,64}$/i.test(typed)) return none;
@@ -147,7 +146,6 @@ const MAX_HOPS = 100;
 /** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
 const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
-/** Maximum characters shown of a name. */
 const NAME_CHARS = 200;
 
 /** Returns the first hop first: each server adds its line above the others. */
@@ -282,7 +280,6 @@ export async function readContent(
   }
 }
 
-/** Returns undefined if the bytes exist only in a message's source. */
 function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Buffer | undefined {
   try {
     return sources.readBlob(hash);
@@ -342,7 +339,6 @@ function byFailure(reason: string | null): NoText {
   return FAILURES.find((known) => known === reason) ?? 'unreadable';
 }
 
-/** Maximum bytes of a search text in a source; a longer text is cut. */
 const MAX_SEARCHED_BYTES = 200;
 
 /**
@@ -362,12 +358,10 @@ export async function findInSource(
   return finder.found();
 }
 
-/** Finds a text in bytes that arrive in pieces. */
 export class SourceFinder {
   readonly #sought: Buffer;
   /** The end of the searched bytes, in which a match may have started. */
   #rest: Buffer = Buffer.alloc(0);
-  /** Bytes before `#rest`. */
   #passed = 0;
   #count = 0;
   #first: number | null = null;
@@ -417,9 +411,7 @@ export class SourceFinder {
     const previous = number <= 1 ? this.#last : this.#previous;
     return {
       count: this.#count,
-      /** The match at or after the requested position, else the first. */
       at,
-      /** Number of that match, from 1. */
       number,
       next: only ? null : next,
       previous: only ? null : previous,
@@ -452,7 +444,6 @@ function lower(bytes: Buffer): Buffer {
   return out;
 }
 
-/** Maximum matches marked in one part of a source. */
 const MAX_MARKED = 2_000;
 
 /** Returns the matches in the shown part of a source, compared as in `SourceFinder`. */

@@ -57,7 +57,6 @@ import { type ServedArchive, VersionCache } from './served-archive.ts';
 
 interface MirrorEntry {
   readonly uid: number;
-  /** See `OriginUids`. */
   readonly row: number;
   readonly flagSet: number;
   readonly at: number;
@@ -127,7 +126,6 @@ class FolderUids implements UidOrder<MirrorEntry> {
   }
 }
 
-/** The parts of a listing that do not depend on uid or flags. */
 type Unchanging = Omit<Listing, 'uid' | 'flags'>;
 
 function fromCatalog(place: OriginPlace): Unchanging {
@@ -157,7 +155,6 @@ function isoAt({ docid }: OriginPlace): string | null {
 const MAX_MESSAGES = 1_000_000;
 /** Cost of an empty folder, in messages: each folder is cached once per requested moment. */
 const FOLDER_COST = 20;
-/** Cached folder lists: one per mailbox and requested moment. */
 const MAX_LISTS = 200;
 /** Characters of cached records: about 20,000 records. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
@@ -368,7 +365,6 @@ function messageOf(call: MirrorCall): InFolder & { readonly entry: MirrorEntry }
   return { ...at, entry };
 }
 
-/** Returns a message whose source is stored. @throws Refusal 502 for an incomplete message */
 function storedOf(
   call: MirrorCall,
 ): ReturnType<typeof messageOf> & { readonly id: MessageId; readonly place: OriginPlace } {
@@ -506,7 +502,6 @@ function listed(
   );
 }
 
-/** Sources above this size in bytes are streamed as they are read. */
 const STREAM_FROM_BYTES = 1 << 20;
 
 type MirrorReply = ReadyReply | StreamReply;
@@ -576,7 +571,6 @@ const READING: Readonly<Record<string, Handler>> = {
   },
 };
 
-/** Answers above this size in bytes are sent in pieces. */
 const LARGE = 1 << 20;
 const PIECE = 1 << 16;
 const JSON_TYPE = 'application/json; charset=utf-8';
@@ -621,7 +615,6 @@ export function responseOf(reply: ReadyReply): Response {
   }
 }
 
-/** Returns a large successful reply in pieces, and any other unchanged. */
 function inPieces(reply: ReadyReply): MirrorReply {
   if (reply.kind === 'empty' || (reply.kind === 'text' && reply.status !== 200)) return reply;
   const isText = reply.kind === 'text';
@@ -687,13 +680,11 @@ export function refuseForeign(request: Request, ownOrigin: string): void {
     throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
 }
 
-/** Maximum bytes of a request body: the criteria of a search. */
 const MAX_BODY_BYTES = 1 << 20;
 /** Order id to report: the archive has no orders. */
 const ORDER = 'mirror';
 /** Timeout of a search thread, in milliseconds. A search stops earlier by itself unless one message takes too long. */
 const SEARCHING_MS = 65_000;
-/** Timeout for rendering or parsing one message, in milliseconds. */
 const RENDERING_MS = 20_000;
 const SEARCHES = 2;
 
@@ -708,7 +699,6 @@ const ROUTES = new RouteTable(
 interface MirrorOptions {
   readonly archive: Pick<ServedArchive, 'dataDir' | 'segments' | 'hold'>;
   readonly authorize: (secret: string) => ApiToken | undefined;
-  /** The archive's state with the quotas; null if it cannot be read. */
   readonly state: Pick<StateFile, 'get'> | null;
   readonly onError: (error: unknown) => void;
   /** Returns milliseconds of a monotonic clock. */

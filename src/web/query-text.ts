@@ -1,7 +1,6 @@
 import type { Span } from '../catalog/query-ast.ts';
 import { type Token, tokenize } from '../catalog/query-lexer.ts';
 
-/** A term at the top level of a query; a message must match all of them. */
 export interface Term extends Span {
   readonly text: string;
   /** Excluded by `-` or NOT. */
@@ -80,7 +79,6 @@ class Scan {
     return { operator, value: isPlain ? said.text + (said.prefix ? '*' : '') : null };
   }
 
-  /** Skips a word, a phrase, brackets, or an operator with its value. */
   #primary(): void {
     const token = this.#peek();
     if (token === undefined) return;
@@ -137,7 +135,6 @@ function canonical(name: string): string {
   return Object.hasOwn(ALIASES, lower) ? (ALIASES[lower] ?? lower) : lower;
 }
 
-/** Returns whether two terms mean the same: `is:unseen` is `is:unread`. */
 function isSame(a: Term, b: Term): boolean {
   if (a.negated !== b.negated || a.operator !== b.operator) return false;
   return a.value === null || b.value === null ? a.text === b.text : meantBy(a) === meantBy(b);
@@ -150,7 +147,6 @@ function meantBy({ operator, value }: Term): string {
   return Object.hasOwn(VALUES, key) ? (VALUES[key] ?? lower) : lower;
 }
 
-/** Finds a term with the meaning of `text`, such as `has:attachment`. */
 export function findTerm(query: string, text: string): Term | undefined {
   const { terms, isEither } = termsOf(query);
   const [wanted] = termsOf(text).terms;
@@ -158,7 +154,6 @@ export function findTerm(query: string, text: string): Term | undefined {
   return terms.find((term) => isSame(term, wanted));
 }
 
-/** Adds a term; the rest stays byte for byte as typed. */
 export function withTerm(query: string, text: string): string {
   if (query.trim() === '') return text;
   const { isEither, isComplete } = termsOf(query);
@@ -168,7 +163,6 @@ export function withTerm(query: string, text: string): string {
   return `${query}${/\s$/.test(query) ? '' : ' '}${text}`;
 }
 
-/** Removes a term, and the blank and the AND that joined it. */
 export function withoutTerm(query: string, { start, end }: Span): string {
   const { tokens } = tokenize(query);
   const before = tokens.findLast((token) => token.end <= start);
@@ -188,7 +182,6 @@ export function withOther(query: string, { start, end }: Span, text: string): st
   return query.slice(0, start) + text + (/^[^\s)}]/.test(right) ? ' ' : '') + right;
 }
 
-/** Returns a filter, such as `in:"INBOX.Old mail"`. */
 export function filterText(operator: string, value: string): string {
   const isPlain = /^[\p{L}\p{N}@._+/-]+$/u.test(value);
   return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;

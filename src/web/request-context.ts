@@ -26,19 +26,14 @@ export interface ArchiveParts {
   readonly look: () => Promise<boolean>;
   /** Returns whether a daemon runs for the archive; null if there cannot be one. */
   readonly hasDaemon: () => Promise<boolean | null>;
-  /** Returns the configured policy; null if this archive has none. */
   readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;
   readonly onError: (error: unknown) => void;
 }
 
-/** The part behind the sign-in: the archive, local or remote. */
 export interface Behind {
-  /** Every request that reaches the routes has a session. */
   readonly routes: (app: WebApp) => void;
-  /** Serves the Mailbox API, with tokens instead of sessions. */
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
-  /** Serves assistants, with the same tokens. */
   readonly mcp: Pick<McpSurface, 'fetch'>;
   /** Returns the addresses of mailboxes by key; null for all mailboxes. */
   readonly names: (
@@ -58,21 +53,17 @@ export interface RequestFacts {
     reached: Reached;
     /** Breaks the connection, for a response that fails after its start was sent. */
     breakOff: () => void;
-    /** Session of a browser that another server has authenticated. */
     session?: Session;
   };
   Variables: {
     reached: Reached;
     cookies: CookieNames;
-    /** Set only on routes behind the sign-in. */
     session: Session;
   };
 }
 
-/** Returns a parameter of the requested address. */
 export type Parameter = (name: string) => string | undefined;
 
-/** Returns undefined for anything but a whole number from 0 on. */
 export function wholeNumber(typed: string | undefined): number | undefined {
   const number = Number(typed ?? 'none');
   return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
@@ -213,7 +204,6 @@ export async function sendDownload(
   return missing === undefined ? context.notFound() : context.text(missing, 404);
 }
 
-/** The hooks stop a download when its session ends. */
 export function downloadHooks(
   context: RequestContext,
   { sessions, now, onError }: Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>,
@@ -235,7 +225,6 @@ export function downloadHooks(
 /** Maximum bytes of a form with two short fields. */
 const MAX_BYTES = 4_096;
 
-/** Returns the fields of a form; null for a body of another type, or one that is too long. */
 export async function formBody(
   request: Request,
   most = MAX_BYTES,
@@ -246,7 +235,6 @@ export async function formBody(
   return bytes === null ? null : new URLSearchParams(bytes.toString('utf8'));
 }
 
-/** Returns the fields of a form sent by a page of this session; null for any other. */
 export async function ownForm(
   { forms }: Pick<ArchiveParts, 'forms'>,
   context: RequestContext,

@@ -18,7 +18,6 @@ export interface Saving {
   readonly problem: {
     readonly message: string;
     readonly hint: string | null;
-    /** The existing search with that name, which may be replaced. */
     readonly taken: SavedSearch | null;
   } | null;
 }
@@ -26,7 +25,6 @@ export interface Saving {
 interface ToSave {
   readonly name: string;
   readonly query: string;
-  /** Replaces another search with the same name. */
   readonly replace: boolean;
 }
 
@@ -75,7 +73,6 @@ function changed(dataDir: string, change: (state: StateFile) => void): Saving {
   }
 }
 
-/** Finds the file or directory at fault when the state cannot be opened for writing. */
 function unwritable(dataDir: string): MailkeepError {
   const file = stateFile(dataDir);
   for (const needed of [dataDir, file]) {

@@ -11,10 +11,8 @@ import {
 } from './request-context.ts';
 import { knownZone, type ServedReader } from './served-archive.ts';
 
-/** Maximum columns of a track per request. */
 const MAX_COLUMNS = 1_000;
 const COLUMNS = 600;
-/** Time limit for all columns of a track, in milliseconds. */
 const CHANGES_MS = 150;
 
 function changesRoutes(
@@ -58,7 +56,6 @@ function changesRoutes(
 
 type PagesOf = (reader: ServedReader) => MailPages;
 
-/** Parses a moment in ISO 8601 or milliseconds since the epoch; undefined for any other text. */
 function momentOf(typed: ReturnType<Parameter>): number | undefined {
   if (typed === undefined) return undefined;
   const time = /^\d{1,14}$/.test(typed) ? Number(typed) : Date.parse(typed);
@@ -67,10 +64,8 @@ function momentOf(typed: ReturnType<Parameter>): number | undefined {
 
 const MAX_ROWS = 200;
 const DEFAULT_ROWS = 100;
-/** Time limit for the bars of a timeline, in milliseconds. */
 const SPINE_MS = 250;
 
-/** Serves data for a page that is already open, all of it from the catalog. */
 export function searchRoutes(
   app: WebApp,
   parts: ArchiveParts,

@@ -41,7 +41,6 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-/** A response keeps the headers that it has. */
 export function secured(response: Response): Response {
   for (const [name, value] of Object.entries(EVERYWHERE))
     if (!response.headers.has(name)) response.headers.set(name, value);

@@ -26,9 +26,7 @@ export interface ServedReader extends Reader {
 
 interface Opened {
   readonly reader: Reader;
-  /** Identity of the catalog file: a rebuild replaces it. */
   readonly file: string;
-  /** When a log file was last known to be created, replaced or removed. */
   logChangedAt: bigint;
   users: number;
   retired: boolean;
@@ -67,7 +65,6 @@ export class ServedArchive {
     }
   }
 
-  /** Returns a reader that stays open until it is released: for responses sent after the handler has returned. */
   hold(mailboxes: readonly string[] | null): {
     readonly reader: ServedReader;
     readonly release: () => void;
@@ -162,7 +159,6 @@ export class VersionCache<K, V> {
     private readonly sizeOf: (value: V) => number = () => 1,
   ) {}
 
-  /** A version other than the last one empties the cache. */
   find(version: number, key: K): V | undefined {
     if (version !== this.#version) {
       this.#values.clear();

@@ -11,10 +11,8 @@ import {
 
 /** How long a browser stays signed in, in milliseconds. */
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** Minimum time between two records of a session's use, in milliseconds. */
 const USE_RECORD_MS = 60_000;
 const SCOPE = 'web-session';
-/** Maximum characters stored of a user agent. */
 const AGENT_LENGTH = 400;
 
 export interface Session extends WebSession {
@@ -27,7 +25,6 @@ export interface Session extends WebSession {
  * later change succeeds: browsers can still sign in, and ended sessions stay ended while the server runs.
  */
 export class SessionStore {
-  /** Undefined for a removed session. */
   readonly #unwritten = new Map<string, WebSession | undefined>();
 
   /** @param state null keeps all sessions in memory, for an archive on a read-only medium */
@@ -93,13 +90,11 @@ export class Sessions {
     return { key, ...session };
   }
 
-  /** Does not record a use. */
   isOpen(key: string, now: number): boolean {
     const session = this.store.get(key);
     return session !== undefined && !hasExpired(session.createdAt, now);
   }
 
-  /** Returns the session used last first. */
   list(now: number): readonly Session[] {
     return this.store
       .list()
@@ -126,7 +121,6 @@ const ALPHABET = '23456789ABCDEFGHJKLMNPQRSTUVWXYZ';
 const LENGTH = 12;
 const CODE = /^[2-9A-HJ-NP-Z]{12}$/;
 
-/** Lifetime of a code, in milliseconds. */
 export const CODE_MS = 10 * 60_000;
 const MAX_WRONG = 5;
 /** Maximum valid codes; a new one invalidates the oldest. */
@@ -183,14 +177,12 @@ function hashOf(letters: string): Buffer {
   return createHash('sha256').update(letters).digest();
 }
 
-/** Opens the sessions of an archive: in its state, or in memory if the state is not writable. */
 export function openSessions(dataDir: string) {
   const writable = writableState(dataDir) ?? null;
   // Tokens made before the archive became read-only still work.
   const state = writable ?? readState(dataDir) ?? null;
   return {
     store: new SessionStore(writable),
-    /** API tokens, and the origin's reports on mailboxes. */
     state,
     /** False if the state is not writable: then a restart signs everyone out. */
     areKept: writable !== null,

@@ -38,7 +38,6 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
 
 export interface SideEntry {
   readonly name: string;
-  /** Full path of a folder; null for anything else. */
   readonly path: string | null;
   /** Null for a folder whose path is too long for a query; the entry is then not a link. */
   readonly query: string | null;
@@ -85,7 +84,6 @@ interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
   readonly to: number;
 }
 
-/** Builds trees, and caches their counts until the next commit. */
 export class SideTrees {
   readonly #counts = new VersionCache<string, number>(MAX_COUNTS);
 
@@ -183,7 +181,6 @@ export class SideTrees {
     });
   }
 
-  /** Returns null if no tree of this version has counted the query. */
   known({ catalog }: Pick<Reader, 'catalog'>, query: string): number | null {
     return this.#counts.find(catalog.version(), keyOf(query, undefined)) ?? null;
   }
@@ -232,7 +229,6 @@ function foldersThen(
 
 const USES = ['\\Inbox', '\\Sent', '\\Drafts', '\\Archive', '\\Flagged', '', '\\Junk', '\\Trash'];
 
-/** INBOX first, Junk and Trash last; the others by path. */
 function byUse(a: FolderThen, b: FolderThen): number {
   return rank(a) - rank(b) || a.path.localeCompare(b.path, 'en');
 }

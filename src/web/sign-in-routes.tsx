@@ -18,7 +18,6 @@ import {
 } from './request-context.ts';
 import { SESSION_MS, type Session } from './sessions.ts';
 
-/** Digits of a session's key that identify it in a form. */
 const ID_LENGTH = 24;
 /** An asset's name changes with its content, so a year is safe. */
 const FOR_EVER = 'public, max-age=31536000, immutable';
@@ -74,7 +73,6 @@ export function sessionIn(
   return token === undefined ? undefined : sessions.find(token, now());
 }
 
-/** @param mayAskOthers whether a later route may have a file that this build lacks */
 export function assetRoute(
   app: WebApp,
   assets: DoorParts['assets'],

@@ -3,7 +3,6 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 export const MAX_ROWS = 8;
 
 export interface CompletionRow {
-  /** Replacement for the query from `from` to `to`, in UTF-16 code units. */
   readonly insert: string;
   readonly from: number;
   readonly to: number;
@@ -26,7 +25,6 @@ export interface CompletionRow {
 
 export interface CompletionRequest {
   readonly query: string;
-  /** UTF-16 code units before the caret. */
   readonly caret: number;
   readonly now: number;
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
@@ -35,7 +33,6 @@ export interface CompletionRequest {
 
 export type OfferedRow = Omit<CompletionRow, 'from' | 'to'>;
 
-/** Operators to offer, most useful first, with a description of their values. */
 const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   from: 'sender',
   to: 'recipient in To',
@@ -88,9 +85,7 @@ export function operatorRows(typed: string): OfferedRow[] {
 export interface TypedWord {
   /** `from` of `from:anna`, in lower case; null without an operator. */
   readonly operator: string | null;
-  /** Text from the start of the word, or of the operator's value, to the caret, without its quote. */
   readonly typed: string;
-  /** The range that a completion replaces: the whole word, or the operator's value. */
   readonly from: number;
   readonly to: number;
   /** Whether a minus or NOT precedes it. */
@@ -103,7 +98,6 @@ const OPENING = /["“„”]/u;
 const CLOSING: Readonly<Record<string, RegExp>> = { '"': /"/u, '“': /["”]/u, '„': /["“”]/u };
 const OPERATOR = /^([A-Za-z][A-Za-z_]*):/;
 
-/** Returns an empty word between words. */
 export function typedWord(query: string, caret: number): TypedWord {
   const at = Math.max(0, Math.min(query.length, caret));
   let start = 0;

@@ -14,7 +14,6 @@ export interface QueryProblem {
   readonly hint: string | null;
   /** UTF-16 code units from `start` (included) to `end` (excluded); null for the whole text. */
   readonly stretch: { readonly start: number; readonly end: number } | null;
-  /** The likely intended text, and the whole query with it. */
   readonly suggestion: { readonly text: string; readonly query: string } | null;
 }
 
@@ -24,7 +23,6 @@ export type Understood =
 
 const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 
-/** Parses the text of the query box; an empty text finds everything. */
 export function understandQuery(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
@@ -98,7 +96,6 @@ const MAX_MATCHES = 1_000;
 /** Characters of a message to search for matches: folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
-/** Returns the text of a message in pieces: quotes are folded, and a signature is dimmed. */
 export function textPieces(text: string, sought: readonly Sought[] = []): TextPiece[] {
   const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
   let signature = false;

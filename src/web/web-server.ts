@@ -13,7 +13,6 @@ import type { ArchiveParts, Behind } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
 
-/** Where the server listens, and its sign-in state. */
 export interface DoorOptions {
   readonly listen: ListenAddress;
   /** The https address at a reverse proxy; null if browsers connect directly. */
@@ -21,7 +20,6 @@ export interface DoorOptions {
   readonly sessions: SessionStore;
   /** The archive's state, with API tokens and quotas. If it is null, no token is valid. */
   readonly state: StateFile | null;
-  /** Returns milliseconds since the epoch. */
   readonly now: () => number;
   /** Called for requests that failed, and for connections that the system did not accept. */
   readonly onError: (error: unknown) => void;
@@ -109,7 +107,6 @@ export function refuseOpenAddress({ listen, publicUrl }: DoorOptions): void {
     throw webError('web-not-loopback', { host: listen.host });
 }
 
-/** The part behind the sign-in, while the server runs. */
 export interface Opened extends Behind {
   /** Ends streams that would keep connections open. */
   beforeClosing(): void;
@@ -169,7 +166,6 @@ export function mirrorOf(
   return new MirrorSurface({ archive, authorize, state, onError });
 }
 
-/** Serves the archive to assistants, within the scope of a token. */
 export function mcpOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,
