@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { decodeText } from '../mail/charsets.ts';
 import type { searchRequest } from './mailbox-wire.ts';
 import { decodedBody, decodeHeader, headerEnd, partsOf, readHeaderBlock } from './message-view.ts';
 import { parseUidSet, type UidRange } from './wire.ts';
@@ -21,19 +22,6 @@ function searchableBody(source: Buffer): string {
     .filter((part) => part.contentType.startsWith('text/'))
     .map((part) => decodeText(decodedBody(source, part), part.charset).toLowerCase())
     .join('\n');
-}
-
-/** Decodes text from its charset; with an unknown or missing one, from UTF-8 if valid, else windows-1252. */
-function decodeText(bytes: Buffer, charset: string | null): string {
-  for (const label of [charset, 'utf-8']) {
-    if (label === null) continue;
-    try {
-      return new TextDecoder(label.trim(), { fatal: label === 'utf-8' }).decode(bytes);
-    } catch {
-      // An unknown charset, or invalid UTF-8: try the next one.
-    }
-  }
-  return new TextDecoder('windows-1252').decode(bytes);
 }
 
 export interface FileRange {

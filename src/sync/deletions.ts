@@ -53,7 +53,7 @@ async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly
   const listed = await shownByListing(ctx, pass, silent);
   const held = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
   for (const uid of [...answered.keys(), ...listed]) {
-    pass.evidence.clearMissing(uid);
+    pass.evidence.missing.delete(uid);
     if (held.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
   }
   return silent.filter((uid) => !listed.has(uid));
@@ -177,7 +177,8 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   if (renumbered !== undefined) return older;
   older.push(...of(generation, [...pass.evidence.replaced], 'replaced'));
   if (pass.failed) return older;
-  if (isHeldDue(ctx, at)) pass.evidence.suspectMissing(ctx.mirror.heldUids(at, generation));
+  if (isHeldDue(ctx, at))
+    for (const uid of ctx.mirror.heldUids(at, generation)) pass.evidence.missing.add(uid);
   if (pass.evidence.missing.size === 0) return older;
   const silent = new Set(await confirmGone(ctx, pass));
   releaseUnplaced(ctx, at, generation, 'missing', (uid) => silent.has(uid));
@@ -353,7 +354,7 @@ function acceptSingles(ctx: PassContext, pass: FolderPass): void {
   const { evidence } = pass;
   for (const [uid, listing] of evidence.contradicted) {
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
-    evidence.resolveContradicted(uid);
+    evidence.contradicted.delete(uid);
     if (compare(placed, listing) === 'other') evidence.replace(listing, fingerprint(listing));
   }
   for (const listing of evidence.reappeared.values()) {

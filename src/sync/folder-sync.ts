@@ -433,7 +433,7 @@ export class FolderPass {
   /** Returns the newest page, requested once per sync run. */
   async head(): Promise<OriginPage> {
     if (this.#head === undefined) {
-      this.evidence.requestNewestPage(this.ctx.now());
+      this.evidence.askedAt = this.ctx.now();
       this.#head = await newestPage(this.ctx, this.at, this.listed.messageCount);
     }
     return this.#head;
@@ -520,7 +520,7 @@ export class FolderPass {
   async retryQuarantined(): Promise<void> {
     const ctx = this.ctx;
     const due = dueQuarantined(ctx, this.at, this.generation);
-    const uids = due.filter((uid) => !this.evidence.isUnderWay(uid));
+    const uids = due.filter((uid) => !this.evidence.underWay.has(uid));
     const { answered, silent } = await askByName(ctx, this.at, uids);
     const wanted = new Set(uids);
     for (const [uid, listing] of answered) {
@@ -531,7 +531,7 @@ export class FolderPass {
     for (const uid of silent) {
       ctx.committer.addFact({ fact: 'released', ...this.place(uid), reason: 'ended' });
       forgetTries(ctx, this.place(uid));
-      this.evidence.clearMissing(uid);
+      this.evidence.missing.delete(uid);
     }
   }
 
@@ -551,7 +551,7 @@ export class FolderPass {
   }
 
   async fetchPostponed(): Promise<void> {
-    for (const { listing, ticket } of this.evidence.takePostponed()) {
+    for (const { listing, ticket } of this.evidence.postponed.splice(0)) {
       await this.fetch(listing, ticket);
     }
   }
@@ -563,16 +563,16 @@ export class FolderPass {
 
   async #fetch(listing: Listing, ticket: PageTicket | undefined, again: boolean): Promise<void> {
     const { queue, signal, stop } = this.ctx;
-    this.evidence.startFetch(listing.uid);
+    this.evidence.underWay.add(listing.uid);
     await queue.room();
     signal.throwIfAborted();
     const job = new FetchJob(this.ctx, {
       folder: this,
       listing,
       again,
-      onSetAside: () => this.evidence.setAside(listing.uid),
+      onSetAside: () => this.evidence.setAside.add(listing.uid),
       onSettled: () => {
-        this.evidence.finishFetch(listing.uid);
+        this.evidence.underWay.delete(listing.uid);
         ticket?.settle();
       },
     });
@@ -620,7 +620,7 @@ export class FolderPass {
     // A page may show a uid twice.
     if (evidence.isAwaited(listing.uid)) return;
     if (evidence.wasCovered(listing.uid)) {
-      evidence.reappear(listing);
+      evidence.reappeared.set(listing.uid, listing);
       return;
     }
     // A move needs an archive that had messages before this sync run.
@@ -635,7 +635,7 @@ export class FolderPass {
   }
 
   #isSettled(uid: number): boolean {
-    if (this.evidence.isAwaited(uid) || this.evidence.isSetAside(uid)) return true;
+    if (this.evidence.isAwaited(uid) || this.evidence.setAside.has(uid)) return true;
     if (!this.evidence.mayBeKnown(uid)) return false;
     const state = this.ctx.mirror.settledAs(this.at, this.generation, uid);
     return state === 'quarantined' || state === 'forgotten';

@@ -1,11 +1,5 @@
 import type { ListedAttachment } from '../core/types.ts';
-import {
-  decodedBody,
-  decodedLength,
-  isAttachment,
-  type Part,
-  partsOf,
-} from '../service/message-view.ts';
+import { decodedBody, isAttachment, type Part, partsOf } from '../service/message-view.ts';
 
 /**
  * Returns the decoded bytes of an attachment by its id in the origin's listing; null if no part of the source certainly
@@ -24,7 +18,7 @@ export function listedAttachment(
   const sizes = new Map<Part, number>();
   const fits = (part: Part, { contentType, sizeBytes, filename }: ListedAttachment): boolean => {
     if (part.contentType !== contentType.toLowerCase() || part.filename !== filename) return false;
-    const size = sizes.get(part) ?? decodedLength(source, part);
+    const size = sizes.get(part) ?? decodedBody(source, part).length;
     sizes.set(part, size);
     return size === sizeBytes;
   };

@@ -102,52 +102,48 @@ interface ComparedPage {
   readonly contradicted: readonly Listing[];
 }
 
-/** Evidence of one sync run about a folder: listed, missing and undecided messages. Pure. */
+/** The evidence that one sync run collects about a folder: listed, missing and undecided messages. Pure. */
 export class FolderEvidence {
   readonly coverage: Coverage;
+  /** The service's message count, from the latest response about the whole folder. */
+  total: number;
+  /** Highest uid seen in this sync run, or 0. */
+  highestUid = 0;
+  /** When the newest page was last requested, milliseconds since the epoch; initially the start of the sync run. */
+  askedAt: number;
+  /** True if a page showed flags that differ from the archive's. */
+  flagsChanged = false;
+  /** Undecided uids that a response lacked although the archive has a message there. */
+  readonly missing = new Set<number>();
+  /** Open places, by uid, whose listing differs from the original one. */
+  readonly contradicted = new Map<number, Listing>();
+  /** Uids that answer although earlier sync runs found them empty, or saw their message deleted. */
+  readonly reappeared = new Map<number, Listing>();
+  /** Uids that certainly show another message than their open place. */
+  readonly replaced = new Set<number>();
+  /** New uids whose message is also open elsewhere in the mailbox: moves or copies. Decided with the deletions. */
+  readonly deferred = new Map<number, DeferredListing>();
+  /** Messages to fetch after the others; their pages stay open. */
+  readonly postponed: AwaitedListing[] = [];
+  /** Uids with a running or waiting fetch: a second response that shows them requests nothing. */
+  readonly underWay = new Set<number>();
+  /** Uids quarantined or recognised as forgotten in this sync run, which does not fetch them again. */
+  readonly setAside = new Set<number>();
+  /** Highest uid of any earlier sync run. */
   readonly #mark: number;
   readonly #coveredBefore: UidIntervals;
-  #total: number;
-  #highestUid = 0;
-  #askedAt: number;
   /** The lowest uid that the newest page covers. */
   #headLo = 1;
   #answered: UidIntervals = [];
-  #flagsChanged = false;
-  /** Changed flags that are not yet durable: a second response with them adds nothing. */
+  /** Changed flags that are not yet durable: a second response with the same flags adds nothing. */
   readonly #flagsQueued = new Map<number, FlagSet>();
-  readonly #missing = new Set<number>();
-  readonly #contradicted = new Map<number, Listing>();
-  readonly #reappeared = new Map<number, Listing>();
-  readonly #replaced = new Set<number>();
-  readonly #deferred = new Map<number, DeferredListing>();
-  #postponed: AwaitedListing[] = [];
-  /** Uids with a running or waiting fetch: a second response with them requests nothing. */
-  readonly #underWay = new Set<number>();
-  /** Uids quarantined or recognised as forgotten in this sync run, which does not fetch them again. */
-  readonly #setAside = new Set<number>();
 
   constructor({ listed, highestUid, covered, startedAt }: EarlierEvidence) {
-    this.#total = listed;
+    this.total = listed;
     this.#mark = highestUid;
     this.#coveredBefore = covered;
-    this.#askedAt = startedAt;
+    this.askedAt = startedAt;
     this.coverage = new Coverage(covered);
-  }
-
-  /** The service's count, from the latest response about the whole folder. */
-  get total(): number {
-    return this.#total;
-  }
-
-  /** The highest uid seen in this sync run; 0 for none. */
-  get highestUid(): number {
-    return this.#highestUid;
-  }
-
-  /** When the newest page was last requested, milliseconds since the epoch; initially the start of the sync run. */
-  get askedAt(): number {
-    return this.#askedAt;
   }
 
   /** True if no earlier sync run saw a message here. */
@@ -160,120 +156,77 @@ export class FolderEvidence {
     return { lo: 1, hi: this.#headLo - 1 };
   }
 
-  /** True if a page showed flags that differ from the archive's. */
-  get flagsChanged(): boolean {
-    return this.#flagsChanged;
-  }
-
-  /** Undecided uids that a response lacked although the archive has a message there. */
-  get missing(): ReadonlySet<number> {
-    return this.#missing;
-  }
-
-  /** Open places, by uid, whose listing differs from their original one. */
-  get contradicted(): ReadonlyMap<number, Listing> {
-    return this.#contradicted;
-  }
-
-  /** Uids that answer although earlier sync runs found them empty, or saw their message deleted. */
-  get reappeared(): ReadonlyMap<number, Listing> {
-    return this.#reappeared;
-  }
-
-  /** Uids that certainly show another message than their open place. */
-  get replaced(): ReadonlySet<number> {
-    return this.#replaced;
-  }
-
-  /** New uids whose message the mailbox has open elsewhere: moves or copies. Decided with the deletions. */
-  get deferred(): ReadonlyMap<number, DeferredListing> {
-    return this.#deferred;
-  }
-
   /** True if every uid up to the newest is durably covered. */
   get everyUidCovered(): boolean {
     return this.#reachesTop(this.coverage.durable);
   }
 
-  /** True if this sync run, and the full sync it continues, saw the flags of every message. */
+  /** True if this sync run, or the full sync that it continues, saw the flags of every message. */
   get everyFlagAnswered(): boolean {
     return this.#reachesTop(this.#answered);
   }
 
   #reachesTop(uids: UidIntervals): boolean {
-    return this.#highestUid === 0 || covers(uids, { lo: 1, hi: this.#highestUid });
+    return this.highestUid === 0 || covers(uids, { lo: 1, hi: this.highestUid });
   }
 
   /** Undecided messages that the archive does not count. */
-  get #waiting(): number {
-    return this.#deferred.size + this.#reappeared.size;
+  get #undecided(): number {
+    return this.deferred.size + this.reappeared.size;
   }
 
   /** Returns whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
   isComplete(sums: FolderSums): boolean {
-    const unresolved = this.#contradicted.size + this.#waiting;
-    return this.everyUidCovered && accountedFor(sums) === this.#total && unresolved === 0;
+    const unresolved = this.contradicted.size + this.#undecided;
+    return this.everyUidCovered && accountedFor(sums) === this.total && unresolved === 0;
   }
 
-  /** Returns the number of messages in the archive or undecided: the service's count if nothing is gone. */
+  /** Returns the number of messages in the archive or undecided: the service's count unless messages are gone. */
   accountedFor(sums: FolderSums): number {
-    return accountedFor(sums) + this.#waiting;
+    return accountedFor(sums) + this.#undecided;
   }
 
   /**
-   * Returns whether the archive accounts for as many messages as the service counts. If the newest page agrees uid by
-   * uid, and since uids only grow, nothing below it differs or needs reading.
+   * Returns whether the archive accounts for as many messages as the service counts. Uids only grow: if the newest page
+   * also agrees uid by uid, nothing below it differs or needs reading.
    */
   addsUp(sums: FolderSums, total: number): boolean {
-    return expectedAtOrigin(sums) + this.#waiting - this.#missing.size === total;
+    return expectedAtOrigin(sums) + this.#undecided - this.missing.size === total;
   }
 
   /** Returns the uids that the service should list, ascending. @param known the archive's uids, ascending */
   expectedUids(known: readonly number[]): readonly number[] {
-    if (this.#waiting === 0) return known;
-    const uids = new Set([...known, ...this.#deferred.keys(), ...this.#reappeared.keys()]);
+    if (this.#undecided === 0) return known;
+    const uids = new Set([...known, ...this.deferred.keys(), ...this.reappeared.keys()]);
     return [...uids].sort((a, b) => a - b);
   }
 
-  /** Returns the part of a range that no response has covered, ascending. */
+  /** Returns the parts of a range that no response has covered, ascending. */
   notWalked(within: UidInterval): UidIntervals {
     return gapsOf(this.coverage.walked, within);
   }
 
   /** Returns whether a uid awaits its source or a decision. */
   isAwaited(uid: number): boolean {
-    return this.#underWay.has(uid) || this.#deferred.has(uid);
+    return this.underWay.has(uid) || this.deferred.has(uid);
   }
 
-  isUnderWay(uid: number): boolean {
-    return this.#underWay.has(uid);
-  }
-
-  isSetAside(uid: number): boolean {
-    return this.#setAside.has(uid);
-  }
-
-  /** Returns whether a uid may be known from an earlier sync run: none above the highest one is. */
+  /** Returns false for a uid above those of all earlier sync runs. */
   mayBeKnown(uid: number): boolean {
     return uid <= this.#mark;
   }
 
-  /** Returns whether an earlier sync run covered a uid: without a place, it was empty, or its message is gone. */
+  /** Returns whether an earlier sync run covered a uid. If it has no place, it was empty or its message is gone. */
   wasCovered(uid: number): boolean {
     return uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid });
   }
 
-  /** Records that the newest page is requested now. */
-  requestNewestPage(now: number): void {
-    this.#askedAt = now;
-  }
-
-  /** Records the newest page. Returns the uids it covers, or null if it proves nothing. */
+  /** Records the newest page. Returns the uids that it covers, or null if it proves nothing. */
   readNewestPage(page: {
     readonly items: readonly Listing[];
     readonly total: number;
   }): UidInterval | null {
-    this.#total = page.total;
+    this.total = page.total;
     const { interval } = weighPage(
       { range: ALL_UIDS, order: 'descending', perPage: PAGE_SIZE },
       { uids: page.items.map(({ uid }) => uid), total: page.total },
@@ -284,14 +237,14 @@ export class FolderEvidence {
     return interval;
   }
 
-  /** Records a page. Returns its ticket and the uids it covers: an open end extends to the highest uid seen. */
+  /** Records a page. Returns its ticket and the uids that it covers: an open end reaches the highest uid seen. */
   readPage(page: ComparedPage): { readonly ticket: PageTicket; readonly answered: UidInterval } {
     const { interval, items, missing, contradicted } = page;
-    for (const uid of missing) if (!this.#underWay.has(uid)) this.#missing.add(uid);
-    for (const listing of contradicted) this.#contradicted.set(listing.uid, listing);
-    for (const { uid } of items) this.#missing.delete(uid);
+    for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
+    for (const listing of contradicted) this.contradicted.set(listing.uid, listing);
+    for (const { uid } of items) this.missing.delete(uid);
     // Uids that the service has not assigned yet are not covered.
-    const hi = interval.hi === Number.POSITIVE_INFINITY ? this.#highestUid : interval.hi;
+    const hi = interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi;
     const answered = { lo: interval.lo, hi };
     this.#answered = addInterval(this.#answered, answered);
     return { ticket: this.coverage.ticket(answered), answered };
@@ -299,13 +252,13 @@ export class FolderEvidence {
 
   /** Raises the highest uid to that of these messages. */
   sawUids(items: readonly Listing[]): void {
-    for (const { uid } of items) this.#highestUid = Math.max(this.#highestUid, uid);
+    for (const { uid } of items) this.highestUid = Math.max(this.highestUid, uid);
   }
 
   /** Returns whether nothing on a page is left to decide. */
   isExplained({ missing, contradicted }: ComparedPage): boolean {
-    const lacks = missing.some((uid) => this.#missing.has(uid));
-    return !lacks && contradicted.length === 0 && this.#reappeared.size === 0;
+    const lacks = missing.some((uid) => this.missing.has(uid));
+    return !lacks && contradicted.length === 0 && this.reappeared.size === 0;
   }
 
   /** Records uids that an earlier run of the same full sync read. */
@@ -313,94 +266,52 @@ export class FolderEvidence {
     for (const interval of uids) this.#answered = addInterval(this.#answered, interval);
   }
 
-  /** Records flags that differ from the archive's. Returns false if an earlier response showed the same ones. */
+  /** Records flags that differ from the archive's. Returns false if an earlier response showed the same flags. */
   changeFlags(uid: number, flags: FlagSet): boolean {
     const queued = this.#flagsQueued.get(uid);
     if (queued !== undefined && sameFlags(queued, flags)) return false;
     this.#flagsQueued.set(uid, flags);
-    this.#flagsChanged = true;
+    this.flagsChanged = true;
     return true;
   }
 
-  /** Records a uid that answers although earlier sync runs left it covered without a place. */
-  reappear(listing: Listing): void {
-    this.#reappeared.set(listing.uid, listing);
-  }
-
-  /** Defers a message until it is known whether it was moved. Its page expects it from now on. */
+  /** Defers a message until it is known whether it was moved. From now on, its page expects it. */
   defer(message: DeferredListing): void {
     message.ticket.expect();
-    this.#deferred.set(message.listing.uid, message);
+    this.deferred.set(message.listing.uid, message);
   }
 
   /** Removes and returns a deferred message, or undefined. */
   takeDeferred(uid: number): DeferredListing | undefined {
-    const deferred = this.#deferred.get(uid);
-    this.#deferred.delete(uid);
+    const deferred = this.deferred.get(uid);
+    this.deferred.delete(uid);
     return deferred;
   }
 
-  /** Postpones a message until others are fetched. Its page stays open; a second response with it adds nothing. */
+  /** Postpones a message until others are fetched. A second response that shows it adds nothing. */
   postpone(message: AwaitedListing): void {
-    this.#underWay.add(message.listing.uid);
-    this.#postponed.push(message);
-  }
-
-  /** Removes and returns the postponed messages. */
-  takePostponed(): readonly AwaitedListing[] {
-    const postponed = this.#postponed;
-    this.#postponed = [];
-    return postponed;
-  }
-
-  startFetch(uid: number): void {
-    this.#underWay.add(uid);
-  }
-
-  finishFetch(uid: number): void {
-    this.#underWay.delete(uid);
-  }
-
-  /** Records that a source is not stored, and not fetched again in this sync run. */
-  setAside(uid: number): void {
-    this.#setAside.add(uid);
-  }
-
-  /** Adds uids to check with the missing ones. */
-  suspectMissing(uids: readonly number[]): void {
-    for (const uid of uids) this.#missing.add(uid);
-  }
-
-  /** Records that a uid is not missing: it answers, or its deletion is recorded. */
-  clearMissing(uid: number): void {
-    this.#missing.delete(uid);
-  }
-
-  /** Records that a place's different listing is explained. */
-  resolveContradicted(uid: number): void {
-    this.#contradicted.delete(uid);
+    this.underWay.add(message.listing.uid);
+    this.postponed.push(message);
   }
 
   /** Records that a uid shows another message than its place, and defers it with possible moves. */
   replace(listing: Listing, fingerprint: string): void {
-    this.#replaced.add(listing.uid);
-    this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
+    this.replaced.add(listing.uid);
+    this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
   /** Defers a reappeared uid with possible moves. */
   deferReappeared(listing: Listing, fingerprint: string): void {
-    this.#reappeared.delete(listing.uid);
-    this.#deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
+    this.reappeared.delete(listing.uid);
+    this.deferred.set(listing.uid, { listing, fingerprint, ticket: NO_PAGE });
   }
 
-  /** Drops everything undecided: the responses belong to a new UID epoch of the folder. */
+  /** Drops everything undecided, because the responses belong to a new UID epoch of the folder. */
   abandon(): void {
-    for (const { ticket } of this.#deferred.values()) ticket.settle();
-    this.#deferred.clear();
-    this.#missing.clear();
-    this.#contradicted.clear();
-    this.#reappeared.clear();
-    this.#replaced.clear();
+    for (const { ticket } of this.deferred.values()) ticket.settle();
+    for (const all of [this.deferred, this.missing, this.contradicted, this.reappeared])
+      all.clear();
+    this.replaced.clear();
   }
 }
 

@@ -59,7 +59,7 @@ describe('the newest page', () => {
   test('says when it was requested last', () => {
     const evidence = evidenceOf({ startedAt: 5 });
     expect(evidence.askedAt).toBe(5);
-    evidence.requestNewestPage(6);
+    evidence.askedAt = 6;
     expect(evidence.askedAt).toBe(6);
   });
 });
@@ -91,10 +91,10 @@ describe('a page', () => {
     const lacking = page({ lo: 1, hi: 9 }, [4], { missing: [3] });
     evidence.readPage(lacking);
     expect(evidence.isExplained(lacking)).toBe(false);
-    evidence.clearMissing(3);
+    evidence.missing.delete(3);
     expect(evidence.isExplained(lacking)).toBe(true);
     expect(evidence.isExplained(page({ lo: 1, hi: 9 }, [4], { contradicted: [4] }))).toBe(false);
-    evidence.reappear(listing(4));
+    evidence.reappeared.set(4, listing(4));
     expect(evidence.isExplained(lacking)).toBe(false);
     evidence.deferReappeared(listing(4), 'print');
     expect(evidence.isExplained(lacking)).toBe(true);
@@ -108,16 +108,16 @@ describe('missing uids', () => {
     expect([...evidence.missing]).toEqual([3, 4]);
     evidence.readPage(page({ lo: 1, hi: 9 }, [3]));
     expect([...evidence.missing]).toEqual([4]);
-    evidence.suspectMissing([7]);
+    evidence.missing.add(7);
     expect([...evidence.missing]).toEqual([4, 7]);
   });
 
   test('do not include what is being fetched', () => {
     const evidence = evidenceOf();
-    evidence.startFetch(3);
+    evidence.underWay.add(3);
     evidence.readPage(page({ lo: 1, hi: 9 }, [], { missing: [3] }));
     expect(evidence.missing.size).toBe(0);
-    evidence.finishFetch(3);
+    evidence.underWay.delete(3);
     evidence.readPage(page({ lo: 1, hi: 9 }, [], { missing: [3] }));
     expect([...evidence.missing]).toEqual([3]);
   });
@@ -127,23 +127,23 @@ describe('what a uid waits for', () => {
   test('is its source, a decision, or other messages', () => {
     const evidence = evidenceOf();
     const { ticket } = evidence.readPage(page({ lo: 1, hi: 9 }, [1, 2, 3]));
-    evidence.startFetch(1);
+    evidence.underWay.add(1);
     evidence.defer({ listing: listing(2), fingerprint: 'f', ticket });
     evidence.postpone({ listing: listing(3), ticket });
     expect([1, 2, 3, 4].map((uid) => evidence.isAwaited(uid))).toEqual([true, true, true, false]);
-    expect([1, 2, 3].map((uid) => evidence.isUnderWay(uid))).toEqual([true, false, true]);
-    evidence.finishFetch(1);
+    expect([1, 2, 3].map((uid) => evidence.underWay.has(uid))).toEqual([true, false, true]);
+    evidence.underWay.delete(1);
     expect(evidence.isAwaited(1)).toBe(false);
     expect(evidence.takeDeferred(2)?.listing.uid).toBe(2);
     expect(evidence.takeDeferred(2)).toBeUndefined();
-    expect(evidence.takePostponed().map((message) => message.listing.uid)).toEqual([3]);
-    expect(evidence.takePostponed()).toEqual([]);
+    expect(evidence.postponed.splice(0).map((message) => message.listing.uid)).toEqual([3]);
+    expect(evidence.postponed.splice(0)).toEqual([]);
   });
 
   test('is nothing once it is set aside', () => {
     const evidence = evidenceOf();
-    evidence.setAside(5);
-    expect(evidence.isSetAside(5)).toBe(true);
+    evidence.setAside.add(5);
+    expect(evidence.setAside.has(5)).toBe(true);
     expect(evidence.isAwaited(5)).toBe(false);
   });
 });
@@ -197,7 +197,7 @@ describe('a folder', () => {
         evidence.readPage(page({ lo: 1, hi: 2 }, [2], { contradicted: [2] })).ticket.seal();
       },
     ],
-    ['answers again', (evidence: FolderEvidence) => evidence.reappear(listing(2))],
+    ['answers again', (evidence: FolderEvidence) => evidence.reappeared.set(2, listing(2))],
     [
       'may be a move',
       (evidence: FolderEvidence) => {
@@ -218,9 +218,9 @@ describe('a folder', () => {
     const evidence = evidenceOf();
     const sums = { ...NO_PLACES, stored: 5, held: 2 };
     expect(evidence.addsUp(sums, 5)).toBe(true);
-    evidence.reappear(listing(8));
+    evidence.reappeared.set(8, listing(8));
     expect(evidence.addsUp(sums, 6)).toBe(true);
-    evidence.suspectMissing([1, 2]);
+    for (const uid of [1, 2]) evidence.missing.add(uid);
     expect(evidence.addsUp(sums, 4)).toBe(true);
     expect(evidence.accountedFor(sums)).toBe(8);
   });
@@ -229,8 +229,8 @@ describe('a folder', () => {
     const evidence = evidenceOf();
     const known = [1, 5];
     expect(evidence.expectedUids(known)).toBe(known);
-    evidence.reappear(listing(5));
-    evidence.reappear(listing(3));
+    evidence.reappeared.set(5, listing(5));
+    evidence.reappeared.set(3, listing(3));
     expect(evidence.expectedUids(known)).toEqual([1, 3, 5]);
   });
 });
@@ -241,7 +241,7 @@ test('an abandoned folder settles the pages of what it deferred', () => {
   const { ticket } = evidence.readPage(page({ lo: 1, hi: 2 }, [2], { missing: [1] }));
   evidence.defer({ listing: listing(2), fingerprint: 'f', ticket });
   ticket.seal();
-  evidence.reappear(listing(1));
+  evidence.reappeared.set(1, listing(1));
   evidence.abandon();
   expect(evidence.everyUidCovered).toBe(true);
   expect([evidence.missing.size, evidence.deferred.size, evidence.reappeared.size]).toEqual([
