@@ -30,7 +30,6 @@ import {
   pageReply,
   Refusal,
   type Reply,
-  routePath,
   sortOf,
   sourceTest,
   spansOfCriteria,
@@ -486,7 +485,7 @@ function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
 
 function operation(id: MailboxOperationName, handle: Handler): Operation {
   const { method, path, body, errors } = INTERFACE[id];
-  return { id, method, path: routePath(path), takesBody: body !== null, declared: errors, handle };
+  return { id, method, path, takesBody: body !== null, declared: errors, handle };
 }
 
 export const MAILBOX_OPERATIONS: readonly Operation[] = [

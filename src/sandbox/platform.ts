@@ -19,7 +19,6 @@ import {
   type Routed,
   type RouteMatch,
   RouteTable,
-  routePath,
   splitUrl,
   tooSoon,
   unauthorized,
@@ -362,7 +361,7 @@ const PLATFORM_ROUTES: readonly PlatformRoute[] = [
 
 function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRoute {
   const operation = PLATFORM_OPERATIONS[name];
-  return { method: operation.method, path: routePath(operation.path), operation, handle };
+  return { method: operation.method, path: operation.path, operation, handle };
 }
 
 /** This API answers 400 to oversized bodies, bodies other than JSON, and invalid HTTP. */

@@ -206,6 +206,7 @@ export const originError = defineErrors({
       'Check the disk and the permissions, then run the command again.',
     ],
   },
+  retryable: ['origin.timeout', 'origin.cut-short', 'origin.not-mail', 'origin.not-bytes'],
 });
 
 export type OriginCode = Parameters<typeof originError>[0];

@@ -548,10 +548,6 @@ const requiredFields = z.object({
   flags: list(z.string()),
 });
 
-/** Deeper nesting is not a mail field, and overflows the stack of recursive code. */
-const MAX_NESTED = 100;
-const TOO_DEEP = `left out: nested more than ${MAX_NESTED} deep`;
-
 /**
  * Decodes one message record leniently: only `uid` is required, and a missing field is null or empty. Unknown fields go
  * to `extra`, and so do fields of a wrong type: an odd message must not hide the others of its page.
@@ -567,20 +563,8 @@ export function decodeListing(record: unknown, operation: string, path = 'data')
   const sound =
     read.data ??
     listedRecord.parse(Object.fromEntries(fields.filter(([name]) => !wrong.has(name))));
-  const extra = fields
-    .filter(([name]) => wrong.has(name) || !Object.hasOwn(messageRecord.shape, name))
-    .map(([name, value]) => [name, shallow(value)]);
+  const extra = fields.filter(
+    ([name]) => wrong.has(name) || !Object.hasOwn(messageRecord.shape, name),
+  );
   return { ...sound, flags: flagSet(sound.flags), extra: Object.fromEntries(extra) };
-}
-
-/** Returns the value, or a placeholder if it is nested too deep. */
-function shallow(value: unknown): unknown {
-  let level = [value];
-  for (let depth = 0; depth <= MAX_NESTED; depth += 1) {
-    level = level.flatMap((item) =>
-      typeof item === 'object' && item !== null ? Object.values(item) : [],
-    );
-    if (level.length === 0) return value;
-  }
-  return TOO_DEEP;
 }

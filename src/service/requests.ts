@@ -9,7 +9,7 @@ import { originError } from './errors.ts';
 import { decodeListing, mailboxPagination, messageRecord } from './mailbox-wire.ts';
 import { platformMeta } from './platform-wire.ts';
 import type { Reply } from './transport.ts';
-import { decode, describeParam, type Operation, type Param, readParam, typeName } from './wire.ts';
+import { decode, describeParam, type Operation, readParam, typeName } from './wire.ts';
 
 export interface BaseUrl {
   /** Scheme, host and port. */
@@ -49,77 +49,50 @@ function withoutSecrets(text: string): string {
 
 export type ParamValues = Readonly<Record<string, string | number | null | undefined>>;
 
-/** A piece of a path: literal text, or a parameter to fill in. */
-type Piece = string | Param;
-
-const pieces = new WeakMap<Operation, readonly Piece[]>();
-
 /**
  * Returns the path and query of a request. Every path parameter becomes one segment; omitted parameters are not sent.
  *
  * @throws request-invalid for a parameter that is missing, unknown or out of bounds
  */
 export function requestPath(operation: Operation, prefix: string, values: ParamValues): string {
-  let path = prefix;
-  for (const piece of piecesOf(operation)) {
-    path += typeof piece === 'string' ? piece : segment(operation, piece, values[piece.name]);
-  }
-  return path + query(operation, values);
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) =>
+    segment(operation, name, values[name]),
+  );
+  return prefix + path + query(operation, values);
 }
 
-function piecesOf(operation: Operation): readonly Piece[] {
-  let known = pieces.get(operation);
-  if (known === undefined) {
-    known = operation.path.split(/(\{\w+\})/).map((piece) => {
-      if (!piece.startsWith('{')) return piece;
-      const name = piece.slice(1, -1);
-      const param = operation.params.find((each) => each.name === name);
-      if (param === undefined) throw new RangeError(`${operation.name} has no parameter ${name}`);
-      return param;
-    });
-    pieces.set(operation, known);
-  }
-  return known;
-}
-
-function segment(
-  operation: Operation,
-  param: Param,
-  value: string | number | null | undefined,
-): string {
-  const text = String(checked(operation, param, value ?? ''));
+function segment(operation: Operation, name: string, value: ParamValues[string]): string {
+  const text = String(checked(operation, name, value ?? ''));
   // Servers and proxies resolve these as path steps, even percent-encoded.
-  if (text === '.' || text === '..') throw invalid(operation, param.name, 'a name that is no dots');
-  try {
-    return encodeURIComponent(text);
-  } catch {
-    throw invalid(operation, param.name, 'well-formed text');
-  }
+  if (text === '.' || text === '..') throw invalid(operation, name, 'a name that is no dots');
+  return encoded(operation, name, text);
 }
 
 function query(operation: Operation, values: ParamValues): string {
   let text = '';
-  for (const name in values) {
-    const value = values[name];
+  for (const [name, value] of Object.entries(values)) {
     if (value === undefined || value === null) continue;
-    const param = operation.params.find((each) => each.name === name);
-    if (param === undefined) throw invalid(operation, name, 'no such parameter');
-    if (param.in === 'path') continue;
-    try {
-      const encoded = encodeURIComponent(String(checked(operation, param, value)));
-      text += `${text === '' ? '?' : '&'}${name}=${encoded}`;
-    } catch (cause) {
-      if (cause instanceof URIError) throw invalid(operation, name, 'well-formed text');
-      throw cause;
-    }
+    const checkedValue = String(checked(operation, name, value));
+    if (operation.path.includes(`{${name}}`)) continue;
+    text += `${text === '' ? '?' : '&'}${name}=${encoded(operation, name, checkedValue)}`;
   }
   return text;
 }
 
-function checked(operation: Operation, param: Param, value: string | number): string | number {
+function checked(operation: Operation, name: string, value: string | number): string | number {
+  const param = operation.params.find((each) => each.name === name);
+  if (param === undefined) throw invalid(operation, name, 'no such parameter');
   const read = readParam(param, value);
-  if (!read.ok) throw invalid(operation, param.name, describeParam(param));
+  if (!read.ok) throw invalid(operation, name, describeParam(param));
   return read.value;
+}
+
+function encoded(operation: Operation, name: string, text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    throw invalid(operation, name, 'well-formed text');
+  }
 }
 
 function invalid(operation: Operation, field: string, expected: string): Error {
@@ -514,21 +487,18 @@ export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes
       : looksLikeWebPage(contentType, begin)
         ? 'web-page'
         : 'other-type';
-    throw originError(
-      expected === 'message/rfc822' ? 'origin.not-mail' : 'origin.not-bytes',
-      { operation: operation.name, host, status: reply.status, what, contentType },
-      undefined,
-      true,
-    );
+    throw originError(expected === 'message/rfc822' ? 'origin.not-mail' : 'origin.not-bytes', {
+      operation: operation.name,
+      host,
+      status: reply.status,
+      what,
+      contentType,
+    });
   }
   const size = body.kind === 'buffer' ? body.bytes.length : body.size;
   if (contentLength !== null && contentLength !== size) {
-    throw originError(
-      'origin.cut-short',
-      { operation: operation.name, host, received: size, expected: contentLength },
-      undefined,
-      true,
-    );
+    const facts = { operation: operation.name, host, received: size, expected: contentLength };
+    throw originError('origin.cut-short', facts);
   }
   return { ...body, contentLength, contentType };
 }

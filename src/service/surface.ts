@@ -491,15 +491,10 @@ export function byFolderPath(
   return a < b ? -1 : 1;
 }
 
-/** A path with named segments: `/api/v1/mailboxes/:mailboxResourceId/quota`. */
+/** A path may have named segments: `/api/v1/mailboxes/{mailboxResourceId}/quota`. */
 export interface Routed {
   readonly method: string;
   readonly path: string;
-}
-
-/** Converts a path such as `/folders/{folder}` to named segments. */
-export function routePath(path: string): string {
-  return path.replace(/\{(\w+)\}/g, ':$1');
 }
 
 /** Splits a request target into its path, still percent-encoded, and its query. */
@@ -517,76 +512,46 @@ export type RouteMatch<T extends Routed> =
   | { readonly kind: 'wrong-method'; readonly allowed: readonly string[] }
   | { readonly kind: 'unknown' };
 
-interface Compiled<T> {
-  readonly route: T;
-  readonly segments: readonly string[];
-}
-
 /**
  * Finds the route of a method and a path. A literal segment takes precedence over a named one, even if only the named
  * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
  */
 export class RouteTable<T extends Routed> {
-  readonly #byLength = new Map<number, Compiled<T>[]>();
+  /** Routes with the fewest named segments first. */
+  readonly #routes: readonly { readonly route: T; readonly names: number; pattern: RegExp }[];
 
   constructor(routes: readonly T[]) {
-    for (const route of routes) {
-      const segments = route.path.split('/');
-      const same = this.#byLength.get(segments.length) ?? [];
-      same.push({ route, segments });
-      this.#byLength.set(segments.length, same);
-    }
-    for (const same of this.#byLength.values()) {
-      same.sort((a, b) => named(a.segments) - named(b.segments));
-    }
+    this.#routes = routes
+      .map((route) => ({
+        route,
+        names: route.path.split('{').length,
+        pattern: new RegExp(`^${route.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`),
+      }))
+      .sort((a, b) => a.names - b.names);
   }
 
   /** @param path percent-encoded, without query */
   match(method: string, path: string): RouteMatch<T> {
-    const segments = path.split('/');
     const allowed: string[] = [];
-    let matchedNames = -1;
-    for (const candidate of this.#byLength.get(segments.length) ?? []) {
-      const names = named(candidate.segments);
-      if (matchedNames >= 0 && names > matchedNames) break;
-      if (!fits(candidate.segments, segments)) continue;
-      if (candidate.route.method === method) {
-        const params = bind(candidate.segments, segments);
-        return { kind: 'found', route: candidate.route, params };
+    let matchedNames = Number.POSITIVE_INFINITY;
+    for (const { route, names, pattern } of this.#routes) {
+      if (names > matchedNames) break;
+      const found = pattern.exec(path);
+      if (found === null) continue;
+      if (route.method === method) {
+        const params = Object.entries(found.groups ?? {});
+        const decoded = params.map(([name, segment]) => [name, decodeSegment(segment)]);
+        return { kind: 'found', route, params: Object.fromEntries(decoded) };
       }
       matchedNames = names;
-      allowed.push(candidate.route.method);
+      allowed.push(route.method);
     }
     return allowed.length > 0 ? { kind: 'wrong-method', allowed } : { kind: 'unknown' };
   }
 }
 
-function named(segments: readonly string[]): number {
-  return segments.filter((segment) => segment.startsWith(':')).length;
-}
-
-function fits(pattern: readonly string[], segments: readonly string[]): boolean {
-  for (let index = 0; index < pattern.length; index += 1) {
-    const expected = pattern[index] ?? '';
-    const found = segments[index] ?? '';
-    if (expected.startsWith(':') ? found === '' : expected !== found) return false;
-  }
-  return true;
-}
-
-/** Returns the named segments. Invalid percent-encoding stays: the operation refuses it with a declared status. */
-function bind(pattern: readonly string[], segments: readonly string[]): Record<string, string> {
-  const params: Record<string, string> = {};
-  for (let index = 0; index < pattern.length; index += 1) {
-    const expected = pattern[index] ?? '';
-    if (!expected.startsWith(':')) continue;
-    const raw = segments[index] ?? '';
-    params[expected.slice(1)] = raw.includes('%') ? decoded(raw) : raw;
-  }
-  return params;
-}
-
-function decoded(segment: string): string {
+/** Decodes a path segment. Invalid percent-encoding stays: the operation refuses it with a declared status. */
+function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch (error) {

@@ -24,52 +24,6 @@ import type { Operation } from './wire.ts';
 /** TLS failures that no retry can resolve. */
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
-/** Progress of an exchange when it failed. */
-interface Progress {
-  readonly operation: Operation;
-  readonly host: string;
-  readonly timeouts: Timeouts;
-  /** The client started to write the request. */
-  readonly sent: boolean;
-  /** The response headers had arrived. */
-  readonly answering: boolean;
-  readonly received: number;
-  readonly expected: number | null;
-}
-
-/** Returns the error of a broken exchange, by the failure's code and never by its text. */
-function exchangeError(cause: Error, progress: Progress): Error {
-  const { host, timeouts, sent } = progress;
-  const operation = progress.operation.name;
-  const code = codeOf(cause);
-  const timeout = (phase: 'connect' | 'headers' | 'idle', afterMs: number) =>
-    originError('origin.timeout', { operation, host, phase, afterMs, sent }, cause, true);
-  switch (code) {
-    case 'UND_ERR_CONNECT_TIMEOUT':
-      return timeout('connect', timeouts.connect);
-    case 'UND_ERR_HEADERS_TIMEOUT':
-      return timeout('headers', timeouts.headers);
-    case 'UND_ERR_BODY_TIMEOUT':
-      return timeout('idle', timeouts.idle);
-    case 'UND_ERR_HEADERS_OVERFLOW':
-      return tooLarge(progress.operation, host, 'headers', MAX_HEADER_BYTES);
-  }
-  if (progress.answering) {
-    return originError(
-      'origin.cut-short',
-      { operation, host, received: progress.received, expected: progress.expected },
-      cause,
-      true,
-    );
-  }
-  return originError(
-    'origin.unreachable',
-    { operation, host, reason: code, sent },
-    cause,
-    !TLS_REFUSALS.test(code),
-  );
-}
-
 /** Of several attempted addresses, returns the code of the first failure. */
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
@@ -79,15 +33,6 @@ function codeOf(error: unknown): string {
 
 export function tooLarge(operation: Operation, host: string, what: TooLarge, limit: number): Error {
   return originError('origin.too-large', { operation: operation.name, host, what, limit });
-}
-
-function tooSlow(operation: Operation, host: string, afterMs: number): Error {
-  return originError(
-    'origin.timeout',
-    { operation: operation.name, host, phase: 'total', afterMs, sent: true },
-    undefined,
-    true,
-  );
 }
 
 interface TransportOptions {
@@ -103,7 +48,6 @@ interface TransportOptions {
 export class Transport {
   readonly #paused: Paused = new Set();
   readonly #pool: Pool;
-  #sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
 
   constructor(private readonly options: TransportOptions) {
     const { base, timeouts, connections } = options;
@@ -124,11 +68,13 @@ export class Transport {
    * when it aborts
    */
   send(request: Request, token: string): Promise<Reply> {
-    if (this.#sent?.token !== token) {
-      this.#sent = { token, headers: headerSets(token, this.options.userAgent) };
-    }
     const { path, body, operation } = request;
-    const headers = this.#sent.headers[operation.response.kind === 'bytes' ? 'bytes' : 'json'];
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'user-agent': this.options.userAgent,
+      accept: operation.response.kind === 'bytes' ? '*/*' : 'application/json',
+    };
     const exchange = new Exchange(this.options, request, this.#paused);
     this.#pool.dispatch({ path, method: operation.method, headers, body }, exchange);
     exchange.watchSignal();
@@ -159,25 +105,6 @@ function connector(timeout: number, paused: Paused): buildConnector.connector {
       });
       connected(...result);
     });
-}
-
-interface HeaderSets {
-  readonly json: string[];
-  readonly bytes: string[];
-}
-
-/** Built once per token: undici accepts flat lists unchanged. */
-function headerSets(token: string, userAgent: string): HeaderSets {
-  const common = [
-    'authorization',
-    `Bearer ${token}`,
-    'content-type',
-    'application/json',
-    'user-agent',
-    userAgent,
-    'accept',
-  ];
-  return { json: [...common, 'application/json'], bytes: [...common, '*/*'] };
 }
 
 /**
@@ -232,9 +159,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) {
       this.#informational += 1;
       if (this.#informational > MAX_INFORMATIONAL) {
-        this.#fail(
-          tooLarge(this.request.operation, this.options.base.host, 'headers', MAX_HEADER_BYTES),
-        );
+        this.#fail(tooLarge(this.request.operation, this.#host, 'headers', MAX_HEADER_BYTES));
       }
       return;
     }
@@ -277,7 +202,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const { timeouts, now } = this.options;
     const allowed = timeouts.total + this.#received / MIN_BYTES_PER_MS;
     if (now() - this.#startedAt > allowed) {
-      this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
+      this.#fail(this.#timeout('total', Math.round(allowed)));
       return;
     }
     if (this.#taker?.take(chunk) === false) {
@@ -294,19 +219,40 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#over) return;
     // The body of an error may break off: its status is known.
     if (this.#status >= 300) this.#finish();
-    else {
-      this.#fail(
-        exchangeError(error, {
-          operation: this.request.operation,
-          host: this.options.base.host,
-          timeouts: this.options.timeouts,
-          sent: this.#controller !== undefined,
-          answering: this.#status !== 0,
-          received: this.#received,
-          expected: this.#contentLength,
-        }),
-      );
+    else this.#fail(this.#broken(error));
+  }
+
+  /** Returns the error of a broken exchange, by the failure's code and never by its text. */
+  #broken(cause: Error): Error {
+    const { timeouts } = this.options;
+    const code = codeOf(cause);
+    switch (code) {
+      case 'UND_ERR_CONNECT_TIMEOUT':
+        return this.#timeout('connect', timeouts.connect, cause);
+      case 'UND_ERR_HEADERS_TIMEOUT':
+        return this.#timeout('headers', timeouts.headers, cause);
+      case 'UND_ERR_BODY_TIMEOUT':
+        return this.#timeout('idle', timeouts.idle, cause);
+      case 'UND_ERR_HEADERS_OVERFLOW':
+        return tooLarge(this.request.operation, this.#host, 'headers', MAX_HEADER_BYTES);
     }
+    const exchange = { operation: this.request.operation.name, host: this.#host };
+    if (this.#status !== 0) {
+      const facts = { ...exchange, received: this.#received, expected: this.#contentLength };
+      return originError('origin.cut-short', facts, cause);
+    }
+    const facts = { ...exchange, reason: code, sent: this.#controller !== undefined };
+    return originError('origin.unreachable', facts, cause, !TLS_REFUSALS.test(code));
+  }
+
+  #timeout(phase: 'connect' | 'headers' | 'idle' | 'total', afterMs: number, cause?: Error): Error {
+    const { name: operation } = this.request.operation;
+    const facts = { operation, host: this.#host, phase, afterMs };
+    return originError('origin.timeout', { ...facts, sent: this.#controller !== undefined }, cause);
+  }
+
+  get #host(): string {
+    return this.options.base.host;
   }
 
   #tooLarge(): Error {
@@ -317,7 +263,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         : operation.response.contentType === 'message/rfc822'
           ? 'source'
           : 'attachment';
-    return tooLarge(operation, this.options.base.host, what, this.#ceiling);
+    return tooLarge(operation, this.#host, what, this.#ceiling);
   }
 
   #finish(): void {

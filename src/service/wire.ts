@@ -65,16 +65,12 @@ function expectation(issue: z.core.$ZodIssue): string {
       return `at most ${issue.maximum}`;
     case 'invalid_value':
       return `one of ${issue.values.map(String).join(', ')}`;
-    case 'unrecognized_keys':
-      return 'no such field';
     case 'invalid_format':
       return issue.message.startsWith('Invalid') ? issue.format : issue.message;
     default:
       return issue.message;
   }
 }
-
-const strict = new WeakMap<z.ZodType, z.ZodType>();
 
 /**
  * Checks a request body before sending: every documented bound, and no unknown field, since a misspelt one would be
@@ -87,25 +83,16 @@ export function encodeBody<S extends z.ZodType>(
   body: unknown,
   operation: string,
 ): z.output<S> {
-  const read = strictly(schema).safeParse(body);
-  // Only the schema itself produces its output type.
-  if (read.success) return schema.parse(body);
-  const issue = read.error.issues[0];
-  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+  const read = schema.safeParse(body);
+  const known = schema instanceof z.ZodObject ? schema.shape : Object(body);
+  const unknown = Object.keys(Object(body)).find((name) => !Object.hasOwn(known, name));
+  if (read.success && unknown === undefined) return read.data;
+  const issue = read.error?.issues[0];
   throw originError('request-invalid', {
     operation,
-    field: joinPath('', [...(issue?.path ?? []), ...unknown]) || 'body',
-    expected: issue === undefined ? 'another body' : expectation(issue),
+    field: issue === undefined ? String(unknown) : joinPath('', issue.path) || 'body',
+    expected: issue === undefined ? 'no such field' : expectation(issue),
   });
-}
-
-function strictly(schema: z.ZodType): z.ZodType {
-  let made = strict.get(schema);
-  if (made === undefined) {
-    made = schema instanceof z.ZodObject ? schema.strict() : schema;
-    strict.set(schema, made);
-  }
-  return made;
 }
 
 /**

@@ -212,48 +212,32 @@ function rememberFetch(
 /** Larger rejected sources are not stored; their hash still is. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
-type AcceptedAs = Extract<Judged['judgement'], { verdict: 'accept' }>['mark'];
-
-interface FetchOrder {
-  readonly folder: FetchingFolder & { readonly address: string };
-  readonly listing: Listing;
-  /** True for a message that an earlier sync run quarantined. */
-  readonly again: boolean;
-  /** Called if the source is not stored: the same page must not fetch it again. */
-  readonly onSetAside: () => void;
-  /** Called once the outcome is durable, or the message turns out to be gone. */
-  readonly onSettled: () => void;
-}
-
 /** Fetches and stores one message's raw source, or records why that failed. */
 class FetchJob {
   readonly #place: Place;
 
+  /**
+   * @param again true for a message that an earlier sync run quarantined
+   * @param onSettled called once the outcome is durable, or the message turns out to be gone
+   */
   constructor(
     private readonly ctx: PassContext,
-    private readonly order: FetchOrder,
+    private readonly folder: FolderPass,
+    private readonly listing: Listing,
+    private readonly again: boolean,
+    private readonly onSettled: () => void,
   ) {
-    this.#place = order.folder.place(order.listing.uid);
+    this.#place = folder.place(listing.uid);
   }
 
   /** @throws errors beyond this message: a refused token, an unreachable host, a full disk */
   async run(): Promise<void> {
-    try {
-      this.ctx.signal.throwIfAborted();
-      await this.#attempt();
-    } catch (error) {
-      // At once, so that no waiting fetch starts.
-      this.ctx.stop(error);
-      throw error;
-    }
-  }
-
-  async #attempt(): Promise<void> {
-    const { folder, listing } = this.order;
-    const { host, signal } = this.ctx;
+    const { ctx, folder, listing } = this;
+    const { host, signal } = ctx;
+    signal.throwIfAborted();
     let source: FetchedSource | undefined;
     try {
-      const fetched = await fetchJudged(this.ctx, folder, listing);
+      const fetched = await fetchJudged(ctx, folder, listing);
       source = fetched.source;
       await host.canary.watch(folder.at, listing, signal);
       const { judgement, detail } = fetched;
@@ -269,60 +253,49 @@ class FetchJob {
     }
   }
 
-  async #store(source: FetchedSource, accepted: AcceptedAs): Promise<void> {
-    const { folder, listing, again, onSetAside, onSettled } = this.order;
-    const { committer, ledger } = this.ctx;
+  async #store(
+    source: FetchedSource,
+    accepted: Extract<Judgement, { verdict: 'accept' }>['mark'],
+  ): Promise<void> {
+    const { ctx, listing, again } = this;
+    const { address, evidence } = this.folder;
     const place = this.#place;
-    if (again) forgetTries(this.ctx, place);
+    if (again) forgetTries(ctx, place);
     const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
     const options = { accepted, wasQuarantined: again };
-    const put = await committer.storeSource(place, listing, source, options, (is) => {
-      if (is === 'stored') ledger.count(folder.address, 'added', 1);
-      ledger.count(folder.address, 'bytes', bytes);
-      onSettled();
+    const put = await ctx.committer.storeSource(place, listing, source, options, (is) => {
+      if (is === 'stored') ctx.ledger.count(address, 'added', 1);
+      ctx.ledger.count(address, 'bytes', bytes);
+      this.onSettled();
     });
     if (put.is === 'stored') return;
-    onSetAside();
+    evidence.setAside.add(listing.uid);
     // The log has its listing since the quarantine, and perhaps a part of its source.
     if (again) {
       const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
-      ledger.fail(error, { mailbox: folder.address, place });
+      ctx.ledger.fail(error, { mailbox: address, place });
     }
   }
 
   /** Records once why a message is not stored, even if a retry fails again. */
   #quarantine(reason: QuarantineReason, detail: string, source?: FetchedSource): void {
-    const { folder, listing, again, onSetAside, onSettled } = this.order;
+    const { ctx, folder, listing } = this;
+    if (!this.#isAcknowledgedRetry()) ctx.ledger.count(folder.address, 'quarantined', 1);
+    folder.evidence.setAside.add(listing.uid);
     // A retry writes no fact, so nothing would refer to its bytes.
-    const kept = again ? undefined : this.#keepAside(source);
-    if (!this.#isAcknowledgedRetry()) this.ctx.ledger.count(folder.address, 'quarantined', 1);
-    onSetAside();
-    if (again) {
-      onSettled();
+    if (this.again) {
+      this.onSettled();
       return;
     }
-    this.ctx.committer.addFact(
-      {
-        fact: 'quarantined',
-        ...this.#place,
-        listing,
-        reason,
-        detail,
-        ...(kept === undefined ? {} : { kept }),
-      },
-      onSettled,
-    );
-  }
-
-  #keepAside(source: FetchedSource | undefined): string | undefined {
-    if (source?.kind !== 'buffer' || source.bytes.length > KEEP_ASIDE_BYTES) return undefined;
-    return this.ctx.committer.keepAside(source.bytes);
+    const isKept = source?.kind === 'buffer' && source.bytes.length <= KEEP_ASIDE_BYTES;
+    const kept = isKept ? { kept: ctx.committer.keepAside(source.bytes) } : {};
+    const fact = { fact: 'quarantined', ...this.#place, listing, reason, detail, ...kept } as const;
+    ctx.committer.addFact(fact, this.onSettled);
   }
 
   /** The user has acknowledged this incomplete message: a failed retry is not reported. */
   #isAcknowledgedRetry(): boolean {
-    const { folder, again } = this.order;
-    return again && this.ctx.mirror.isAcknowledged(folder.at, this.#place);
+    return this.again && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
   }
 
   /** Handles a failed fetch: the message is gone, or the service refuses it. */
@@ -334,14 +307,13 @@ class FetchJob {
     this.ctx.host.trouble.failed(error);
     this.#quarantine(error.code === 'origin.not-mail' ? 'not-mail' : 'refused', error.code);
     if (this.#isAcknowledgedRetry()) return;
-    this.ctx.ledger.fail(error, { mailbox: this.order.folder.address, place: this.#place });
+    this.ctx.ledger.fail(error, { mailbox: this.folder.address, place: this.#place });
   }
 
   /** Requests the message individually. If that is refused too, the message does not count as gone. */
   async #isGone(): Promise<boolean> {
-    const { folder, listing } = this.order;
     try {
-      return (await askByName(this.ctx, folder.at, [listing.uid])).silent.length > 0;
+      return (await askByName(this.ctx, this.folder.at, [this.listing.uid])).silent.length > 0;
     } catch (error) {
       if (concernsOnly(error)) return false;
       throw error;
@@ -350,12 +322,11 @@ class FetchJob {
 
   /** Handles a message that left its uid. Its successor is found by its own listing. */
   #recordGone(): void {
-    const { again, onSettled } = this.order;
-    if (again) {
+    if (this.again) {
       this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
       forgetTries(this.ctx, this.#place);
     }
-    onSettled();
+    this.onSettled();
   }
 }
 
@@ -566,15 +537,9 @@ export class FolderPass {
     this.evidence.underWay.add(listing.uid);
     await queue.room();
     signal.throwIfAborted();
-    const job = new FetchJob(this.ctx, {
-      folder: this,
-      listing,
-      again,
-      onSetAside: () => this.evidence.setAside.add(listing.uid),
-      onSettled: () => {
-        this.evidence.underWay.delete(listing.uid);
-        ticket?.settle();
-      },
+    const job = new FetchJob(this.ctx, this, listing, again, () => {
+      this.evidence.underWay.delete(listing.uid);
+      ticket?.settle();
     });
     queue.add(() => job.run().catch(stop));
   }
@@ -660,14 +625,12 @@ export class FolderPass {
   }
 }
 
-/** Source fetches of one account, first come, first served. Cheap, as a first sync queues every message. */
+/** Source fetches of one account, first come, first served. */
 export class FetchQueue {
-  #waiting: (() => Promise<void>)[] = [];
-  /** Started fetches at the front of `#waiting`; removed in batches instead of shifting each. */
-  #taken = 0;
+  readonly #waiting: (() => Promise<void>)[] = [];
   #running = 0;
-  #forRoom: (() => void)[] = [];
-  #forIdle: (() => void)[] = [];
+  readonly #forRoom: (() => void)[] = [];
+  readonly #forIdle: (() => void)[] = [];
 
   /**
    * @param concurrency fetches that run at a time
@@ -686,40 +649,25 @@ export class FetchQueue {
 
   /** Resolves when another fetch may be added: at once, or when half of the waiting ones have started. */
   async room(): Promise<void> {
-    if (this.#size < this.ahead) return;
+    if (this.#waiting.length < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));
   }
 
-  /** Resolves when none runs or waits. */
+  /** Resolves when no fetch runs or waits. */
   async onIdle(): Promise<void> {
     if (this.#running === 0) return;
     await new Promise<void>((resolve) => this.#forIdle.push(resolve));
-  }
-
-  get #size(): number {
-    return this.#waiting.length - this.#taken;
   }
 
   #start(fetch: () => Promise<void>): void {
     this.#running += 1;
     void fetch().finally(() => {
       this.#running -= 1;
-      const next = this.#next();
+      const next = this.#waiting.shift();
       if (next !== undefined) this.#start(next);
-      if (this.#size <= this.ahead / 2) wake(this.#forRoom);
+      if (this.#waiting.length <= this.ahead / 2) wake(this.#forRoom);
       if (this.#running === 0) wake(this.#forIdle);
     });
-  }
-
-  #next(): (() => Promise<void>) | undefined {
-    const next = this.#waiting[this.#taken];
-    if (next === undefined) return undefined;
-    this.#taken += 1;
-    if (this.#taken >= this.ahead) {
-      this.#waiting = this.#waiting.slice(this.#taken);
-      this.#taken = 0;
-    }
-    return next;
   }
 }
 

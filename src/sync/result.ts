@@ -134,20 +134,17 @@ export function failureOfAccount(
   return { account, mailbox: null, folder: null, uid: null, family, code, facts };
 }
 
-type Counted = { [F in keyof MailboxResult]: MailboxResult[F] extends number ? F : never };
+type Counted = {
+  [F in keyof MailboxResult]: MailboxResult[F] extends number ? F : never;
+}[keyof MailboxResult];
 
 /** Returns the sums of these counts over all mailboxes. */
-export function totalsOf<F extends Counted[keyof MailboxResult]>(
-  mailboxes: readonly MailboxResult[],
-  ...counts: readonly F[]
-): Readonly<Record<F, number>>;
-export function totalsOf(
-  mailboxes: readonly MailboxResult[],
-  ...counts: readonly Counted[keyof MailboxResult][]
-): Readonly<Record<string, number>> {
-  const sum = (count: Counted[keyof MailboxResult]): number =>
+export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[], ...counts: F[]) {
+  const sum = (count: Counted): number =>
     mailboxes.reduce((total, mailbox) => total + mailbox[count], 0);
-  return Object.fromEntries(counts.map((count) => [count, sum(count)]));
+  return Object.fromEntries(counts.map((count) => [count, sum(count)])) as Readonly<
+    Record<F, number>
+  >;
 }
 
 export const syncProgress = z.discriminatedUnion('event', [

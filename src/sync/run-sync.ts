@@ -305,25 +305,9 @@ const INDEX_ALONGSIDE = 32;
  * if the signal aborted: collected data is durable then
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
-  const { controller, release } = following(options.signal);
-  const closing = [release];
-  try {
-    return await runStoppable(options, controller, closing);
-  } finally {
-    for (const close of closing) close();
-  }
-}
-
-/**
- * @param stopping aborts with the caller's signal, and if the archive cannot be written
- * @param closing functions to call at the end
- */
-async function runStoppable(
-  options: SyncOptions,
-  stopping: AbortController,
-  closing: (() => void)[],
-): Promise<SyncResult> {
   const startedAt = options.now();
+  // Aborts with the caller's signal, and if the archive cannot be written.
+  const { controller: stopping, release } = following(options.signal);
   const { signal } = stopping;
   const alongside = new IndexAlongside(options.indexing, signal);
   const contexts: PassContext[] = [];
@@ -332,40 +316,44 @@ async function runStoppable(
     failure ??= { error };
     stopping.abort(error);
   };
-  const onCommitted = (): void => {
+  const committer = options.committer ?? new Committer(options);
+  const forget = committer.onCommitted(() => {
     for (const ctx of contexts) ctx.ledger.announce();
     alongside.consider();
     guardFreeSpace(options).catch(stopAll);
-  };
-  const committer = options.committer ?? new Committer(options);
-  closing.push(committer.onCommitted(onCommitted));
-  await guardFreeSpace(options);
-  const run: Run = { committer, contexts, signal, stopAll };
-  await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
-  const ledgers = contexts.map(({ ledger }) => ledger);
-  await committer.flush().catch(stopAll);
-  await options.log.endThread();
-  await alongside.finish();
-  if (failure !== undefined) throw failure.error;
-  if (options.signal.aborted) throw syncError('sync.interrupted', {});
-  const fetchedAt = options.now();
-  await options.indexing.all(options.signal);
-  const indexedAt = options.now();
-  const damage = await options.tidy(options.signal);
-  const requestsByOperation = options.requests();
-  return {
-    mailboxes: ledgers.flatMap((ledger) => ledger.results()),
-    requests: Object.values(requestsByOperation).reduce((sum, count) => sum + count, 0),
-    requestsByOperation,
-    timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
-    durationMs: options.now() - startedAt,
-    failures: [
-      ...ledgers.flatMap(({ failures }) => failures),
-      ...damage.map((error) => failureOfAccount('', error)),
-    ],
-    certificates: ledgers.flatMap(({ certificates }) => certificates),
-    excluded: ledgers.flatMap(({ excluded }) => excluded),
-  };
+  });
+  try {
+    await guardFreeSpace(options);
+    const run: Run = { committer, contexts, signal, stopAll };
+    await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
+    await committer.flush().catch(stopAll);
+    await options.log.endThread();
+    await alongside.finish();
+    if (failure !== undefined) throw failure.error;
+    if (options.signal.aborted) throw syncError('sync.interrupted', {});
+    const fetchedAt = options.now();
+    await options.indexing.all(options.signal);
+    const indexedAt = options.now();
+    const damage = await options.tidy(options.signal);
+    const ledgers = contexts.map(({ ledger }) => ledger);
+    const requestsByOperation = options.requests();
+    return {
+      mailboxes: ledgers.flatMap((ledger) => ledger.results()),
+      requests: sum(Object.values(requestsByOperation), (count) => count),
+      requestsByOperation,
+      timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
+      durationMs: options.now() - startedAt,
+      failures: [
+        ...ledgers.flatMap(({ failures }) => failures),
+        ...damage.map((error) => failureOfAccount('', error)),
+      ],
+      certificates: ledgers.flatMap(({ certificates }) => certificates),
+      excluded: ledgers.flatMap(({ excluded }) => excluded),
+    };
+  } finally {
+    release();
+    forget();
+  }
 }
 
 interface Run {

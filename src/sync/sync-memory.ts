@@ -337,16 +337,10 @@ export interface Wanted {
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
-interface SurveyDeps {
-  readonly origin: Origin;
-  readonly signal: AbortSignal;
-}
+type SurveyDeps = Pick<PassContext, 'origin' | 'signal'>;
 
 /** Lists all and wanted mailboxes of an account: one request. */
-export async function surveyAccount(
-  deps: SurveyDeps,
-  wanted: Wanted,
-): Promise<{ readonly listed: readonly OriginMailbox[]; readonly mailboxes: OriginMailbox[] }> {
+export async function surveyAccount(deps: SurveyDeps, wanted: Wanted) {
   const listed = await deps.origin.mailboxes(deps.signal);
   return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
 }
@@ -356,17 +350,7 @@ export async function surveyAccount(
  * command options are omitted: the user just requested them. The returned `wanted` includes the paths of names such as
  * `sent`.
  */
-export async function surveyMailbox(
-  deps: SurveyDeps,
-  mailbox: OriginMailbox,
-  wanted: Wanted,
-): Promise<{
-  readonly key: MailboxKey;
-  readonly all: FolderListing;
-  readonly folders: readonly ListedFolder[];
-  readonly excluded: readonly string[];
-  readonly wanted: Wanted;
-}> {
+export async function surveyMailbox(deps: SurveyDeps, mailbox: OriginMailbox, wanted: Wanted) {
   const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
   const listed = inSyncOrder(listing.folders);
   const here = withPaths(wanted, listed);

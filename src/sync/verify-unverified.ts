@@ -37,7 +37,11 @@ export async function verifyAssumed(
     .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MAX_AT_ONCE) + MAX_SET_ASIDE)
     .filter((place) => listed.has(place.folder) && !wasTried(ctx, place))
     .slice(0, budget.left);
-  for (const [folder, assumed] of byFolder(places)) {
+  const key = ({ folder, generation }: AssumedPlace) => JSON.stringify([folder, generation]);
+  for (const assumed of Map.groupBy(places, key).values()) {
+    const [{ folder: path, generation } = { folder: '', generation: 0 }] = assumed;
+    const at = { ...mailbox, folder: path };
+    const folder = { at, place: (uid: number) => ({ ...at, generation, uid }) };
     const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
     const { answered } = await askByName(ctx, folder.at, uids);
     for (const place of assumed) {
@@ -104,22 +108,6 @@ async function verifyOne(
     noteTried(ctx, assumed);
     ctx.ledger.fail(error, { mailbox: address, place });
   }
-}
-
-function byFolder(places: readonly AssumedPlace[]): Map<FetchingFolder, AssumedPlace[]> {
-  const folders = new Map<string, { folder: FetchingFolder; places: AssumedPlace[] }>();
-  for (const place of places) {
-    const { host, mailbox, folder: path, generation } = place;
-    const at = { host, mailbox, folder: path };
-    const key = JSON.stringify([path, generation]);
-    const group = folders.get(key) ?? {
-      folder: { at, place: (uid: number) => ({ ...at, generation, uid }) },
-      places: [],
-    };
-    group.places.push(place);
-    folders.set(key, group);
-  }
-  return new Map([...folders.values()].map(({ folder, places: list }) => [folder, list]));
 }
 
 /** Remaining fetches of this hour; stored, so that frequent sync runs and restarts share the limit. */

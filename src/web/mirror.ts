@@ -42,7 +42,6 @@ import {
   type ReadyReply,
   Refusal,
   RouteTable,
-  routePath,
   sortOf,
   sourceTest,
   spansOfCriteria,
@@ -691,7 +690,7 @@ const SEARCHES = 2;
 const ROUTES = new RouteTable(
   Object.values(MAILBOX_OPERATIONS).map((operation) => ({
     method: operation.method,
-    path: routePath(operation.path),
+    path: operation.path,
     operation,
   })),
 );

@@ -78,20 +78,6 @@ describe('a message record', () => {
     expect(Object.getPrototypeOf(extra)).toBe(Object.prototype);
   });
 
-  test.each(['labels', 'subject'])(
-    '%s that is nested without an end is reported and left out',
-    (name) => {
-      const nested = (depth: number): unknown =>
-        JSON.parse(`${'['.repeat(depth)}1${']'.repeat(depth)}`);
-      const extraOf = (value: unknown) =>
-        decodeListing({ uid: 7, [name]: value }, 'listMessages').extra;
-      expect(extraOf(nested(100))).toEqual({ [name]: nested(100) });
-      for (const depth of [102, 50_000]) {
-        expect(extraOf(nested(depth))).toEqual({ [name]: 'left out: nested more than 100 deep' });
-      }
-    },
-  );
-
   test.each([
     [null, 'data[3]', 'null', 'object'],
     [[], 'data[3]', 'array', 'object'],
