@@ -21,14 +21,7 @@ import {
   type UidInterval,
   type UidIntervals,
 } from './plan/plan-folder.ts';
-import {
-  type FolderListing,
-  isRecent,
-  type Memory,
-  type Origin,
-  type OriginMailbox,
-  type PassContext,
-} from './ports.ts';
+import { isRecent, type Memory, type OriginMailbox, type PassContext } from './ports.ts';
 import { type FolderCertificate, isHeldOnly } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 

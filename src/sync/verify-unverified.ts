@@ -39,8 +39,10 @@ export async function verifyAssumed(
     .slice(0, budget.left);
   const key = ({ folder, generation }: AssumedPlace) => JSON.stringify([folder, generation]);
   for (const assumed of Map.groupBy(places, key).values()) {
-    const [{ folder: path, generation } = { folder: '', generation: 0 }] = assumed;
-    const at = { ...mailbox, folder: path };
+    const [first] = assumed;
+    if (first === undefined) continue;
+    const { generation } = first;
+    const at = { ...mailbox, folder: first.folder };
     const folder = { at, place: (uid: number) => ({ ...at, generation, uid }) };
     const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
     const { answered } = await askByName(ctx, folder.at, uids);
