@@ -11,14 +11,13 @@ import {
   type Hint,
   LOOK,
   type Observer,
-  type PassRunner,
   type RunInfo,
   type RunKind,
   type Survey,
   SWEEP,
   type WatchedMailbox,
 } from './ports.ts';
-import { Run } from './runs.ts';
+import { type PassRunner, Run } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
 /** Delays between searches for an announced message that has not appeared: about a minute in total. */

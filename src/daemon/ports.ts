@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { Lane } from '../core/concurrency.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import type { OriginMailbox } from '../sync/ports.ts';
-import type { ProgressListener, SyncFailure, SyncPlan, SyncResult } from '../sync/result.ts';
-import type { Narrowing } from '../sync/selection.ts';
+import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
 
 export interface DaemonClock {
   /** Milliseconds since the epoch. May jump: the clock may be set, or the machine suspended. */
@@ -43,33 +42,6 @@ export interface Survey {
   readonly mailboxes: readonly WatchedMailbox[];
   /** Results for mailboxes that the account has lost; a complete failure of the account has no mailbox. */
   readonly result: SyncResult;
-}
-
-/** Does the work that the daemon schedules. */
-export interface PassRunner {
-  /** Returns an account's mailboxes; queries the service if `fresh` or if the last result is an hour old. */
-  survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey>;
-  /**
-   * Syncs one mailbox. Failures of the service are in the result.
-   *
-   * @throws `sync.interrupted` when the signal was aborted; families `disk`, `damage`, `in-use` if the archive cannot
-   * continue
-   */
-  pass(request: PassRequest): Promise<SyncResult>;
-  plan(
-    accounts: readonly string[],
-    narrowing: Narrowing,
-    full: boolean,
-    signal: AbortSignal,
-  ): Promise<SyncPlan>;
-  /** Returns whether the archive has (or had) this message of the mailbox's INBOX. */
-  has(mailbox: WatchedMailbox, uid: number): boolean;
-  /** Does deferred work for a few seconds: reads attachments and seals segments. Resolves to whether more is left. */
-  tidy(signal: AbortSignal): Promise<boolean>;
-  /** Makes the archive writable again after a disk failure. */
-  recover(): void;
-  /** Returns a value that changes with the account's token; null if that cannot be detected. */
-  tokenMark(account: string): string | null;
 }
 
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';

@@ -46,15 +46,7 @@ import { noteUnwatchedMailboxes } from '../sync/usage.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
-import type {
-  Aim,
-  DaemonClock,
-  PassRequest,
-  PassRunner,
-  RunInfo,
-  Survey,
-  WatchedMailbox,
-} from './ports.ts';
+import type { Aim, DaemonClock, PassRequest, RunInfo, Survey, WatchedMailbox } from './ports.ts';
 
 /** A scheduled sync reuses results up to 55 minutes old, so that with the wait for the next one it makes an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
@@ -82,7 +74,7 @@ interface PassesOptions {
 }
 
 /** Runs the daemon's syncs over all accounts, with one archive and one index. */
-export class Passes implements PassRunner {
+export class Passes {
   readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
@@ -144,6 +136,7 @@ export class Passes implements PassRunner {
     await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
   }
 
+  /** Returns an account's mailboxes; queries the service if `fresh` or if the last result is an hour old. */
   async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
     const account = this.#origins.get(name);
     // A reload has just removed the account.
@@ -191,6 +184,11 @@ export class Passes implements PassRunner {
     }
   }
 
+  /**
+   * Syncs one mailbox. Failures of the service are in the result.
+   *
+   * @throws `sync.interrupted` if the signal aborted; families `disk`, `damage`, `in-use` if the archive cannot continue
+   */
   async pass(request: PassRequest): Promise<SyncResult> {
     const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
     const account = this.#origins.get(mailbox.account);
@@ -254,6 +252,7 @@ export class Passes implements PassRunner {
     });
   }
 
+  /** Returns whether the archive has (or had) this message of the mailbox's INBOX. */
   has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
     const at = { host, mailbox: resourceId, folder: 'INBOX' };
     const generation = this.#mirror.folder(at)?.generation;
@@ -264,6 +263,7 @@ export class Passes implements PassRunner {
     );
   }
 
+  /** Does deferred work for a few seconds: reads attachments and seals segments. Returns whether more is left. */
   async tidy(signal: AbortSignal): Promise<boolean> {
     const { writer, clock, onSealed, onTidied } = this.#options;
     const now = (): number => clock.now();
@@ -298,6 +298,7 @@ export class Passes implements PassRunner {
     });
   }
 
+  /** See `AccountOrigins.tokenMark`. */
   tokenMark(account: string): string | null {
     return this.#origins.tokenMark(account);
   }
@@ -418,6 +419,12 @@ export class Run {
     this.progress(event);
   }
 }
+
+/** The part of `Passes` that the daemon schedules. */
+export type PassRunner = Pick<
+  Passes,
+  'survey' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
+>;
 
 /** Merges the results of syncs. Results for the same mailbox become one, with the last proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {

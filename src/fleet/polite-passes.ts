@@ -1,5 +1,6 @@
 import { MailkeepError } from '../core/errors.ts';
-import type { PassRequest, PassRunner, Survey } from '../daemon/ports.ts';
+import type { PassRequest, Survey } from '../daemon/ports.ts';
+import type { PassRunner } from '../daemon/runs.ts';
 import { registryError } from '../registry/errors.ts';
 import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
 

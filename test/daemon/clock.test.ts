@@ -2,13 +2,8 @@ import { expect, it } from 'vitest';
 import { diskFull, logSyncFailed } from '../../src/archive/errors.ts';
 import { exitOfSync } from '../../src/cli/warnings.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
-import type {
-  DaemonEvent,
-  PassRequest,
-  PassRunner,
-  WatchedMailbox,
-} from '../../src/daemon/ports.ts';
-import { mergeResults } from '../../src/daemon/runs.ts';
+import type { DaemonEvent, PassRequest, WatchedMailbox } from '../../src/daemon/ports.ts';
+import { mergeResults, type PassRunner } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { syncError } from '../../src/sync/errors.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';

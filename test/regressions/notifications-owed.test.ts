@@ -9,14 +9,8 @@ import { openState } from '../../src/core/state.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import type {
-  DaemonEvent,
-  PassRequest,
-  PassRunner,
-  Survey,
-  WatchedMailbox,
-} from '../../src/daemon/ports.ts';
-import { mergeResults, syncRunReport } from '../../src/daemon/runs.ts';
+import type { DaemonEvent, PassRequest, Survey, WatchedMailbox } from '../../src/daemon/ports.ts';
+import { mergeResults, type PassRunner, syncRunReport } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { syncError } from '../../src/sync/errors.ts';
 import { failureOfAccount, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
