@@ -20,11 +20,10 @@ import type { RequestReport } from '../service/transport.ts';
 import { apiOrigin, orderUsages } from './api-origin.ts';
 import type { Origin, OriginMailbox } from './ports.ts';
 
-/** Account settings needed to reach its service. */
 type ReachableAccount = Pick<AccountSettings, 'name' | 'baseUrl' | 'token' | 'insecure'> &
   Partial<Pick<AccountSettings, 'platform'>>;
 
-/** Both API clients of an account. Close them: connections stay open. */
+/** Both API clients of an account. The caller closes them. */
 export interface AccountClients {
   readonly mailbox: MailboxClient;
   /** Null if the configuration has no token for the Platform API. */
@@ -32,10 +31,10 @@ export interface AccountClients {
 }
 
 /**
- * Opens the clients of an account. Only here are transport, limiter and retries combined: a client sends each request
- * through the limiter's gate, and retries it if that is safe.
+ * Opens the clients of an account. A client sends each request through the limiter's gate, and retries it if that is
+ * safe.
  *
- * @param options.token reads a token each time one is needed
+ * @param options.token reads the token again for each call
  */
 export function openClients(
   account: ReachableAccount,
@@ -73,7 +72,7 @@ export function openClients(
 /** How long a listing of an account's mailboxes stays valid. */
 const LISTING_MS = 3_600_000;
 
-/** For waiting users: reports of the Platform API are optional, and not worth a long wait. */
+/** Retry budget while a user waits: reports of the Platform API are optional, and not worth a long wait. */
 export const PLATFORM_PATIENCE: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
 /** An account of the configuration, connected to its service. */
@@ -81,20 +80,18 @@ export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
   extends AccountClients {
   readonly settings: A;
   readonly host: string;
-  /** Returns the current requests per minute, as in `Origin`. */
   readonly requestsPerMinute: () => number;
-  /** The last listing of its mailboxes, with the time of its request. */
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
   /** Resource id of the mail order; null until configured or reported by the service. */
   order: string | null;
 }
 
-/** Returns the mail order of an account, which the Platform API needs; requests it if unknown. */
+/** Returns the id of the account's mail order, which the Platform API needs. Requests it if it is unknown. */
 export async function orderOf(
   account: Pick<AccountOrigin, 'mailbox' | 'order'>,
   signal: AbortSignal,
 ): Promise<string> {
-  // A missing id is not cached: the next response may have it.
+  // A missing id is not cached, because the next response may have it.
   account.order ??= (await account.mailbox.getCurrentAccount({ signal })).orderResourceId || null;
   return account.order ?? '';
 }
@@ -106,9 +103,8 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   /** Directory for large sources. */
   readonly spoolDir: string;
   readonly clock?: Clock;
-  /** Stores the limiter's state; without it, the limiter starts fresh. */
+  /** Without a store, the limiter forgets what it learned when the process ends. */
   readonly store?: LimiterStore;
-  /** Counts requests; optional. */
   readonly requests?: RequestLog;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
@@ -116,7 +112,7 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly onWait?: (wait: Wait) => void;
 }
 
-/** Accounts with a shared limiter. Close it. */
+/** Accounts that share a limiter. The caller closes them. */
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
@@ -162,7 +158,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return this.#accounts.get(name);
   }
 
-  /** Returns an origin without caching; usages come from the Platform API if available. */
+  /** Returns an origin that caches nothing. If the account has a Platform API token, its usages come from there. */
   fresh(account: AccountOrigin<A>): Origin {
     const origin = this.#surface(account);
     const { platform } = account;
@@ -177,14 +173,14 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
       ...origin,
       mailboxes,
       async usages(mostPages, signal) {
-        // Usually the mailboxes were listed before; a service may report no order.
+        // Usually the mailboxes have already been listed. A service may report no order.
         if (account.order === null && !listed) await mailboxes(signal);
         return orderUsages(platform, account.order ?? '', mostPages, signal);
       },
     };
   }
 
-  /** Returns the origin of one of many sync runs. It reuses the last listing of mailboxes while that is recent. */
+  /** Returns the origin for one of many sync runs. It reuses the last mailbox listing while that is recent. */
   recent(account: AccountOrigin<A>, lane: () => Lane | undefined, now: () => number): Origin {
     const origin = this.#surface(account, lane);
     return {
@@ -208,7 +204,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return { ...origin, requestsPerMinute: account.requestsPerMinute };
   }
 
-  /** Returns a value that changes with a token's file; null if only the configuration can change the token. */
+  /** Returns a value that changes with the token's file; null if only the configuration can change the token. */
   tokenMark(name: string): string | null {
     const source = this.#accounts.get(name)?.settings.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
@@ -218,7 +214,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Stores the limiter's state and the request counts. */
+  /** Stores what the limiter learned, and the request counts. */
   save(): void {
     this.#limiter.save();
     this.#options.requests?.save();
@@ -232,7 +228,6 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 }
 
-/** Returns the limiter's store in an archive's state. */
 export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStore {
   return {
     load: (key) => state.get('limiter', key),
@@ -240,19 +235,19 @@ export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStor
   };
 }
 
-/** Interval between writes of the counts, in milliseconds. */
+/** Milliseconds between writes of the counts. */
 const SAVE_EVERY_MS = 60_000;
 
 type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 
-/** Counts each gate's requests by hour and status in the state; if that is unwritable, keeps them for later. */
+/** Counts each gate's requests by hour and status in the state. Keeps them for later if the state is not writable. */
 export class RequestLog {
   /** Unwritten counts, by key, hour and status. */
   readonly #counts = new Map<string, Map<string, RequestCount>>();
   #savedAt: number;
   #prunedOn = '';
 
-  /** @param perMinute configured limit */
+  /** @param perMinute the configured limit */
   constructor(
     private readonly state: Memory,
     private readonly perMinute: number,
@@ -261,7 +256,6 @@ export class RequestLog {
     this.#savedAt = now();
   }
 
-  /** @param account name in the configuration */
   note(account: string, { host, surface, status }: RequestReport): void {
     const at = this.now();
     // The labels of gates, see `openClients`.
@@ -273,7 +267,6 @@ export class RequestLog {
     if (at - this.#savedAt >= SAVE_EVERY_MS || at < this.#savedAt) this.save();
   }
 
-  /** Writes the counts since the last call. */
   save(): void {
     const at = this.now();
     this.#savedAt = at;
@@ -290,7 +283,7 @@ export class RequestLog {
   #write(today: string, oldest: string): void {
     for (const [key, counts] of this.#counts) {
       const all = new Map<string, RequestCount>();
-      // Another process may have counted meanwhile.
+      // Another process may also have counted.
       for (const known of this.state.get('requests', key)?.hours ?? []) add(all, known);
       for (const counted of counts.values()) add(all, counted);
       const hours = [...all.values()].sort((a, b) => a.hour - b.hour || a.status - b.status);

@@ -69,15 +69,15 @@ function resource(
   return [{ name, usage: used * unit, limit }];
 }
 
-/** Above any real mailbox; each folder costs memory for the whole sync run. Beyond it the listing is incomplete. */
+/** No real mailbox has more. Each folder costs memory for the whole run, so a longer listing counts as incomplete. */
 const MAX_FOLDERS = 20_000;
 /** Characters of all paths and names of a mailbox's folders. */
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**
- * Returns the origin of a Mailbox API client. It only reads: six operations and the quota.
+ * Returns the origin of a Mailbox API client. It only reads: it uses six operations and the quota.
  *
- * @param lane lane for all requests; while it returns undefined, each request chooses its own
+ * @param lane returns the lane for all requests, or undefined to let each request choose its own
  * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
@@ -87,7 +87,7 @@ export function apiOrigin(
   onOrder: (orderId: string) => void = () => {},
 ): Omit<Origin, 'requestsPerMinute'> {
   return {
-    // Without the port: another port of a host is the same service, and an archive belongs to hosts.
+    // Without the port: another port of a host is the same service, and archives identify services by host.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
       const asked = { signal, lane: lane() };
@@ -97,8 +97,7 @@ export function apiOrigin(
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
     async folders(mailbox, signal) {
-      // A folder that is created or renamed between two pages shifts the rest: a folder may appear twice, or not at
-      // all.
+      // Creating or renaming a folder between two pages shifts the rest, so a folder may appear twice or not at all.
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
       let nameChars = 0;
@@ -160,7 +159,7 @@ export function apiOrigin(
   };
 }
 
-/** Replaces unpaired surrogates in names, as they are stored: names that differ only there are equal. */
+/** Replaces unpaired surrogates, as stored names do. Names that differ only in surrogates are therefore equal. */
 function named(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }
@@ -173,14 +172,13 @@ function sortBy(order: UidOrder): 'uid' | '-uid' {
   return order === 'ascending' ? 'uid' : '-uid';
 }
 
-/** Fetches of a source that is shorter than listed, per sync run, before the message counts as incomplete. */
+/** Fetches per sync run of a source that is shorter than listed, before the message counts as incomplete. */
 export const FETCHES_IN_A_RUN = 3;
 /** Only a sync run at least 10 minutes later can confirm a short source. */
 export const CONFIRM_AFTER_MS = 600_000;
 /** Consecutive messages that a size rule must explain before it is trusted. */
 export const MESSAGES_TO_LEARN = 20;
 
-/** Facts about one fetch. */
 export interface FetchedFacts {
   readonly size: number;
   readonly sha256: string;
@@ -188,19 +186,18 @@ export interface FetchedFacts {
   readonly messageId: string | null;
   /** False for a web page, such as a portal or a maintenance notice. */
   readonly looksLikeMail: boolean;
-  /** Number of CRLF line ends, and of lone LFs. */
+  /** Numbers of CRLF line ends and of lone LFs. */
   readonly crlf: number;
   readonly bareLf: number;
 }
 
-/** A rejected fetch of an earlier sync run. */
 export interface EarlierFetch {
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly sha256: string;
 }
 
-/** A host's systematic size error: `lf` counts CRLF as one byte, `crlf` LF as two, `offset` adds a constant. */
+/** A host's systematic size error: `lf` counts a CRLF as one byte, `crlf` counts an LF as two, `offset` adds bytes. */
 export type SizeRule =
   | { readonly kind: 'lf' }
   | { readonly kind: 'crlf' }
@@ -252,8 +249,8 @@ export function judgeSource(input: {
 }
 
 /**
- * Returns whether an apparent web page is mail without headers: it has the listed Message-ID or, if none is listed,
- * exactly the listed size. A portal's page has neither.
+ * Returns whether an apparent web page is mail without headers: a portal's page has neither the listed Message-ID nor,
+ * if none is listed, exactly the listed size.
  */
 function isMailAllTheSame(
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -263,7 +260,6 @@ function isMailAllTheSame(
   return bareId(listing.messageId) !== null || fetched.size === listing.size;
 }
 
-/** Returns whether a source has the listed Message-ID, or both have none. */
 export function carriesListedId(
   listing: Pick<Listing, 'messageId'>,
   fetched: Pick<FetchedFacts, 'messageId'>,
@@ -271,7 +267,6 @@ export function carriesListedId(
   return bareId(listing.messageId) === bareId(fetched.messageId);
 }
 
-/** Strips the angle brackets that some listings keep. */
 function bareId(id: string | null): string | null {
   const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
   return bare === '' ? null : bare;
@@ -288,7 +283,7 @@ function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
   }
 }
 
-/** Consecutive messages that each rule explained, on one host. Plain data, stored between runs. */
+/** How many messages in a row each rule explained on one host. Stored between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;
@@ -297,7 +292,7 @@ export interface SizeLessons {
 
 export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
 
-/** Updates the lessons with one message. `fetched` is undefined if the size matched, which refutes every rule. */
+/** Returns the lessons after one more message. If the size matched (`fetched` is undefined), every rule is refuted. */
 export function learnSizes(
   lessons: SizeLessons,
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -320,7 +315,6 @@ function isBlank({ lf, crlf, offset }: SizeLessons): boolean {
   return lf === 0 && crlf === 0 && offset.count === 0;
 }
 
-/** Returns the rule of a host; null until one is trusted. */
 export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
   if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
   if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };
@@ -328,13 +322,12 @@ export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
   return null;
 }
 
-/** Scope of memory: learned size rules per host. */
 const SIZE_LESSONS = 'size-lessons';
 
-/** Scope of memory: consecutive sources whose Message-ID differs from an unchanged listing. */
+/** Scope of memory: how many sources in a row had another Message-ID than their unchanged listing. */
 const ODD_IDS = 'odd-ids';
 
-/** Learns, per host, the rule by which listed sizes differ from sources. */
+/** Learns how each host's listed sizes differ from those of the sources. */
 export class HostRules {
   #lessons: SizeLessons;
   #oddIds: number;
@@ -351,18 +344,17 @@ export class HostRules {
     return ruleOf(this.#lessons);
   }
 
-  /** True for a host whose listed Message-IDs repeatedly differ from its sources. */
+  /** True for a host whose listed Message-IDs keep differing from those in its sources. */
   get spellsIdsItsWay(): boolean {
     return this.#oddIds >= MESSAGES_TO_LEARN;
   }
 
-  /** Records a source whose Message-ID differs from the listing. @param listedStill the uid's listing is unchanged */
+  /** Records a source with another Message-ID than listed. @param listedStill true if the listing is unchanged */
   learnIds(listedStill: boolean): void {
     this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
     this.memory.set(ODD_IDS, this.host, this.#oddIds);
   }
 
-  /** Records one message; `fetched` is undefined if its size was as listed. */
   learn(listing: Listing, fetched: FetchedFacts | undefined): void {
     const lessons = learnSizes(this.#lessons, listing, fetched);
     if (lessons === this.#lessons) return;
@@ -371,14 +363,14 @@ export class HostRules {
   }
 }
 
-/** Consecutive failures that indicate a failing host instead of single messages. */
+/** After this many failures in a row, the host is failing rather than single messages. */
 const FAILURES_OF_A_HOST = 20;
 
-/** Counts consecutive failed requests, of any error. */
+/** Counts failed requests in a row, whatever the error. */
 export class Trouble {
   #inARow = 0;
 
-  /** @throws the error itself, after too many consecutive failures */
+  /** @throws the error itself, after too many failures in a row */
   failed(error: MailkeepError): void {
     this.#inARow += 1;
     if (this.#inARow >= FAILURES_OF_A_HOST) throw error;

@@ -17,21 +17,20 @@ import {
   type SyncProgress,
 } from './result.ts';
 
-/** The first of these limits closes a batch, usually `messages`; `bytes` bounds memory. See the archive's docs. */
+/** Whichever limit is reached first closes a batch: usually `messages`. `bytes` bounds memory. */
 const BATCH_LIMITS = { messages: 128, bytes: 4 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
-/** Commits in progress while the next batch is collected. */
+/** Commits in progress while the next batch is being collected. */
 const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
 
 interface StoreOptions {
   readonly accepted?: Accepted;
-  /** The message was incomplete until now. */
   readonly wasQuarantined?: boolean;
 }
 
-/** Result of adding a source: `size` in bytes. A forgotten source is not written. */
+/** `size` is in bytes. A forgotten source is not written. */
 type PutSource =
   | {
       readonly is: 'stored';
@@ -45,15 +44,14 @@ export interface CommitterDeps {
   readonly log: Pick<LogWriter, 'newBatch' | 'commit' | 'endThread'>;
   readonly mirror: Mirror;
   readonly now: () => number;
-  /** Calls `act` once, after `ms`; the returned function cancels that. */
   readonly after: (ms: number, act: () => void) => () => void;
 }
 
 /**
- * Collects the results of a sync run in batches and makes them durable, in order: writes bytes and facts to the log,
- * updates the catalog, then runs each batch's callbacks. Concurrent sync runs may share a committer, and a message
- * found by two of them is stored once. The first failure is final: every later call throws it, so that nothing counts
- * as stored after it.
+ * Collects the results of sync runs in batches and makes them durable, in order. It writes bytes and facts to the log,
+ * updates the catalog, and then runs the batch's callbacks. Concurrent sync runs may share a committer; a message that
+ * two of them find is stored once. The first failure is final: every later call throws it, so that nothing counts as
+ * stored after it.
  */
 export class Committer {
   #batch: Batch;
@@ -64,7 +62,7 @@ export class Committer {
   #tail: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
   #cancelTimer: (() => void) | undefined;
-  /** Set while a large source is read from its file into the batch: no commit may split it. */
+  /** Set while a large source is being read from its file into the batch, because no commit may split it. */
   #large: Promise<void> | undefined;
 
   constructor(private readonly deps: CommitterDeps) {
@@ -79,10 +77,8 @@ export class Committer {
 
   /**
    * Adds a message and its appearance to the current batch. Bytes that the archive or a pending batch already has are
-   * not written again. Returns when there is room for more, usually before the bytes are durable; then calls
-   * `onDurable`.
-   *
-   * Forgotten bytes are not stored: only their place is recorded.
+   * not written again, and forgotten bytes are never written: only their place is recorded. Returns when there is room
+   * for more, usually before the bytes are durable. Calls `onDurable` once they are.
    */
   async storeSource(
     place: Place,
@@ -118,7 +114,7 @@ export class Committer {
     return put;
   }
 
-  /** Adds a message's bytes to the batch, unless known, pending or forgotten. The caller adds the fact about them. */
+  /** Adds a message's bytes to the batch unless they are known, pending or forgotten. The caller adds the fact. */
   async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
@@ -134,20 +130,19 @@ export class Committer {
     return { is: 'stored', id, docid: known.docid, size: known.size };
   }
 
-  /** Records a place of forgotten bytes, so that they are not requested again. */
+  /** Records a place where forgotten bytes appeared, so that they are not requested again. */
   noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
     const { host, mailbox, folder, generation, uid } = place;
     const places = [{ host, mailbox, folder, generation, uid }];
     this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }
 
-  /** Adds a blob for a quarantine fact: bytes that are not (yet) the message. */
+  /** Adds the bytes of an incomplete message as a blob, for the fact that quarantines it. */
   keepAside(bytes: Buffer): BlobHash {
     this.#throwIfFailed();
     return this.#batch.addBlob(bytes);
   }
 
-  /** Adds a fact to the current batch. */
   addFact(fact: Fact, onDurable?: () => void): void {
     this.#throwIfFailed();
     this.#batch.addFact(fact);
@@ -156,7 +151,6 @@ export class Committer {
     else this.#cancelTimer ??= this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
   }
 
-  /** Makes all additions durable, or throws the failure. */
   async flush(): Promise<void> {
     while (this.#large !== undefined) await this.#large;
     if (this.#batch.records > 0 && this.#failure === undefined) this.#close();
@@ -205,7 +199,7 @@ export class Committer {
     void this.#enqueue(batch, callbacks);
   }
 
-  /** Commits and folds in order. Never rejects: later calls throw the failure. */
+  /** Commits and folds batches in order. Never rejects: later calls throw the failure. */
   #enqueue(batch: Batch, callbacks: readonly (() => void)[]): Promise<void> {
     this.#inFlight += 1;
     this.#tail = this.#tail
@@ -243,21 +237,19 @@ type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'compariso
 const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NOTHING_DONE;
 
 type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
-/** Progress of one account; the ledger adds its name. */
+/** Progress of one account. The ledger adds the account's name. */
 type AccountProgress = OfAnAccount extends infer T
   ? T extends T
     ? Omit<T, 'account'>
     : never
   : never;
 
-/** Progress of one account's sync run: counts by mailbox, failures, reconciliations. */
+/** Counts, failures and reconciliations of one account's sync run. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
-  /** Mailboxes with unreported changes. */
   readonly #changed = new Set<string>();
-  /** Mailboxes whose folders were listed. */
   readonly #opened = new Set<string>();
-  /** When the deletion guard's holds on a mailbox end, milliseconds since the epoch. */
+  /** When the deletion guard's holds on each mailbox end, milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
@@ -268,7 +260,7 @@ export class Ledger {
     private readonly progress: ProgressListener,
   ) {}
 
-  /** Adds to a mailbox's count; the first call adds the mailbox to the result. */
+  /** Adds to a mailbox's count. The first call adds the mailbox to the result. */
   count(address: string, counter: Counter, by: number): void {
     const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
     counts[counter] += by;
@@ -276,18 +268,16 @@ export class Ledger {
     this.#changed.add(address);
   }
 
-  /** Records an opened mailbox with the number of its folders in this sync run. */
   open(address: string, folders: number): void {
     this.count(address, 'folders', folders);
     this.#opened.add(address);
   }
 
-  /** Records when the deletion guard's hold on a mailbox ends; the latest of several folders counts. */
+  /** Records when the deletion guard's hold on a mailbox ends. If several folders are held, the latest end counts. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
 
-  /** Records folders that the configuration excludes. */
   exclude(mailbox: string, folders: readonly string[]): void {
     for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
@@ -296,7 +286,7 @@ export class Ledger {
     this.progress({ ...progress, account: this.account });
   }
 
-  /** Reports the changed counts of each mailbox; called after each durable batch. */
+  /** Reports the counts that have changed since the last call. */
   announce(): void {
     for (const address of this.#changed) {
       const counts = this.#mailboxes.get(address);
@@ -307,7 +297,7 @@ export class Ledger {
     this.#changed.clear();
   }
 
-  /** Records a failure that does not stop the rest. Throws anything but a MailkeepError: that is a bug. */
+  /** Records a failure that does not stop the rest. Rethrows anything but a MailkeepError, because that is a bug. */
   fail(
     error: unknown,
     at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},
@@ -318,7 +308,7 @@ export class Ledger {
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
-      // The service chose the name that cannot be requested: the user is not at fault.
+      // The service chose the name that cannot be requested, so the user is not at fault.
       family: isUnaskable(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,

@@ -17,10 +17,10 @@ import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.t
 import { askByName, canSearch, distrustSearch, walkByOffset } from './walk.ts';
 
 /**
- * Releases quarantined and forgotten uids without an open place that the service no longer lists: they are neither
- * counted nor requested again.
+ * Releases quarantined and forgotten uids that have no open place and that the service no longer lists. From then on
+ * they are neither counted nor requested.
  *
- * @param isGone defaults to the whole UID epoch
+ * @param isGone accepts the whole UID epoch by default
  */
 export function releaseUnplaced(
   ctx: PassContext,
@@ -42,7 +42,7 @@ export function releaseUnplaced(
 
 /**
  * Requests missing uids individually and returns those that are gone: a page lacked them, *and* they do not answer now.
- * Clears those that answer: they are neither missing nor held.
+ * Those that do answer are neither missing nor held.
  *
  * Both answers may come from one stale search index. If the folder counts more messages than would remain, its listing
  * decides.
@@ -59,7 +59,7 @@ async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly
   return silent.filter((uid) => !listed.has(uid));
 }
 
-/** Returns the given uids, ascending and absent from a search, that the folder's listing still shows. */
+/** Returns which of these uids the folder's listing still shows. They are ascending, and a search denied them all. */
 async function shownByListing(
   ctx: PassContext,
   pass: FolderPass,
@@ -78,13 +78,13 @@ async function shownByListing(
   return shown;
 }
 
-/** A listed or deleted folder of a mailbox whose messages may be gone. */
+/** A listed or deleted folder whose messages may be gone. */
 export interface EndingFolder {
   readonly at: FolderKey;
   readonly specialUse: string | null;
-  /** Open places of the current UID epoch at the start of the sync run. */
+  /** Places that were open in the current UID epoch when the sync run started. */
   readonly open: number;
-  /** Undefined for a folder that the service no longer lists. */
+  /** Undefined if the service no longer lists the folder. */
   readonly pass: FolderPass | undefined;
   readonly generation: number;
   readonly renumbered: Renumbered | undefined;
@@ -97,8 +97,8 @@ interface Gone extends GonePlace {
 }
 
 /**
- * Records the messages that this sync run proved to be gone. Moves are matched without download; the rest is deleted,
- * or held by the deletion guard until a second check. Deferred messages that are not moves are fetched.
+ * Records the messages that this sync run proved to be gone. Moves are matched without download. The rest is deleted,
+ * or held by the deletion guard until a second check. Deferred messages that turn out not to be moves are fetched.
  */
 export async function settleEndings(
   ctx: PassContext,
@@ -107,7 +107,7 @@ export async function settleEndings(
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
-  // Reappeared messages must be released in the catalog before any decision.
+  // The catalog must release reappeared messages before any decision.
   await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
@@ -228,7 +228,7 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
-/** Makes an unlisted folder's messages pending deletions, until a second listing also lacks the folder. */
+/** Holds an unlisted folder's messages as pending deletions until a second listing also lacks the folder. */
 export function holdUnlisted(
   ctx: PassContext,
   address: string,
@@ -246,7 +246,7 @@ export function holdUnlisted(
   rememberHeld(ctx, at, from);
 }
 
-/** An existing hold depends on the second check; a renumbered folder, on the messages that reappear in it. */
+/** The second check ends an existing hold. A renumbered folder is held unless enough of its messages reappear. */
 function isHeld(
   ctx: PassContext,
   folder: EndingFolder,
@@ -274,7 +274,6 @@ function isIn(folder: EndingFolder, place: Place): boolean {
   return folder.at.folder === place.folder && folder.at.mailbox === place.mailbox;
 }
 
-/** A new UID epoch, with the checks that remain. */
 export interface Renumbered {
   readonly pass: FolderPass;
   /** False if fewer than half of the old epoch's sample reappear in the new one. */
@@ -282,8 +281,8 @@ export interface Renumbered {
 }
 
 /**
- * Interprets uids that unexpectedly answer or show other messages: nothing, single replaced messages, or reassigned
- * uids. For a new UID epoch it reads the newest page, walks the backlog and returns the folder's run.
+ * Decides what it means that uids unexpectedly answer or show other messages: nothing, single replaced messages, or
+ * reassigned uids. If a new UID epoch has begun, reads the newest page, walks the backlog and returns its pass.
  */
 export async function judgeFolder(
   ctx: PassContext,
@@ -311,7 +310,7 @@ export async function judgeFolder(
 
 /**
  * Compares a listing with the uid's original message, by Message-ID and received date. Without a Message-ID, every
- * listed field must match: equal date and size do not prove the same mail.
+ * listed field must match, because an equal date and size do not prove that it is the same mail.
  */
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
@@ -347,8 +346,8 @@ function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
 }
 
 /**
- * Decides each uid separately: a changed listing of the same message, or another message. A replaced or reappeared
- * message may have moved here: it is deferred until all deletions are known.
+ * Decides each uid separately: its listing has changed, or it shows another message. A replaced or reappeared message
+ * may have moved here, so it is deferred until all deletions are known.
  */
 function acceptSingles(ctx: PassContext, pass: FolderPass): void {
   const { evidence } = pass;

@@ -1,7 +1,7 @@
 import { defineErrors, some } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
-/** An error of a sync run, by default of family `origin`. */
+/** An error of a sync run. */
 export const syncError = defineErrors({
   interrupted: {
     'sync.interrupted': () => [
@@ -41,7 +41,7 @@ export const syncError = defineErrors({
       `The token has not reached ${address} since ${since}.`,
       'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
     ],
-    /** The service refuses a mailbox that the Platform API lists as suspended, first at `since` (ISO 8601). */
+    /** The service refuses a mailbox that the Platform API has listed as suspended since `since` (ISO 8601). */
     'sync.mailbox-suspended': ({ address, since }: { address: string; since: string }) => [
       `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
       'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
@@ -51,7 +51,9 @@ export const syncError = defineErrors({
       `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you continue.',
     ],
-    /** A forgotten message was incomplete before it was recognised: the log has its listing, perhaps some content. */
+    /**
+     * A forgotten message was incomplete before it was recognised: the log has its listing and perhaps some content.
+     */
     'sync.forgotten-in-quarantine': ({ id }: { id: string }) => [
       `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,
@@ -63,8 +65,8 @@ export const syncError = defineErrors({
   },
   held: {
     /**
-     * Too many messages of these mailboxes disappeared at once: the deletion guard keeps them. `until` is ISO 8601: a
-     * later sync run accepts the deletions that remain; null if unknown.
+     * Too many messages of these mailboxes disappeared at once, so the deletion guard keeps them. A sync run after
+     * `until` (ISO 8601, null if unknown) accepts the deletions that remain.
      */
     'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [
       `${counted(f.held, 'message')} of ${some(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,

@@ -9,8 +9,8 @@ import { verifyAssumed } from './verify-unverified.ts';
 import { walkRange } from './walk.ts';
 
 /**
- * Difference between archive and service. `not-archived`: listed, but not archived. `not-listed`: current here, but not
- * listed. `other-message` and `other-flags`: listed with another record, or with other flags.
+ * `not-archived`: listed, but not archived. `not-listed`: current in the archive, but not listed. `other-message` and
+ * `other-flags`: listed with another record, or with other flags.
  */
 export type Difference =
   | 'not-archived'
@@ -29,15 +29,14 @@ export interface OriginFinding {
 }
 
 interface Examination {
-  /** Called for every difference found. */
   readonly found: (finding: OriginFinding) => void;
-  /** Called for every completely compared folder, with the number of messages it lists. */
+  /** Called for every completely compared folder, with the number of messages that it lists. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 
 /**
- * Compares every uid, fingerprint and flag of an account's mailboxes with the archive. The next sync run decides about
- * differences. Only unverified messages are resolved, by fetching their sources.
+ * Compares every uid, fingerprint and flag of an account's mailboxes with the archive. Changes nothing, except that it
+ * fetches the sources of unverified messages: the next sync run decides about differences.
  */
 export async function examineAccount(
   ctx: PassContext,

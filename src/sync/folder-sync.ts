@@ -53,13 +53,13 @@ const HEADER_WINDOW = 256 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Returns whether the first bytes may be mail rather than a web page. Cheap in the common case. */
+/** Returns whether the first bytes may be mail rather than a web page. */
 function beginsLikeMail(start: Uint8Array): boolean {
   const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
   return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
 }
 
-/** Computes the facts for judging a source. Streams files. */
+/** Returns the facts by which a source is judged. Streams files. */
 export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
     source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
@@ -95,7 +95,7 @@ export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   };
 }
 
-/** Returns the header block: everything before the first empty line. Searches bytes, because bodies are long. */
+/** Returns everything before the first empty line. Searches the bytes, because bodies are long. */
 function headersOf(head: Buffer): Buffer {
   const crlf = head.indexOf('\r\n\r\n');
   const before = crlf < 0 ? head : head.subarray(0, crlf);
@@ -103,7 +103,7 @@ function headersOf(head: Buffer): Buffer {
   return lf < 0 ? before : before.subarray(0, lf);
 }
 
-/** Returns the first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
+/** Returns the first Message-ID, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
 function messageIdOf(source: Buffer): string | null {
   const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
   const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
@@ -111,7 +111,6 @@ function messageIdOf(source: Buffer): string | null {
   return id === '' ? null : id;
 }
 
-/** The folder to fetch from. */
 export interface FetchingFolder {
   readonly at: FolderKey;
   place(uid: number): Place;
@@ -122,7 +121,7 @@ const EARLIER_FETCHES = 'earlier-fetches';
 
 interface Judged {
   readonly source: FetchedSource;
-  /** `other`: the uid shows another message than listed. */
+  /** `other`: the uid shows another message than the listed one. */
   readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
@@ -165,7 +164,7 @@ export async function fetchJudged(
   }
 }
 
-/** The common case: exactly the listed length and Message-ID, and not a web page. */
+/** The common case: the source has exactly the listed length and Message-ID, and is not a web page. */
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
@@ -175,9 +174,9 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
 }
 
 /**
- * Returns whether the uid of a source with a different Message-ID is still listed as before. The service may have
- * reassigned its uids meanwhile, and bytes must never be stored for another message. Hosts that always alter
- * Message-IDs are learned, and then not checked.
+ * Returns whether the uid is still listed as before, although its source has another Message-ID. If the service has
+ * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
+ * learned, and then not checked.
  */
 async function isListedStill(
   ctx: PassContext,
@@ -194,7 +193,7 @@ async function isListedStill(
   return same;
 }
 
-/** Stores the first fetch of each distinct content: the time since then counts. */
+/** Stores the first fetch of each distinct content, because the time since then counts. */
 function rememberFetch(
   ctx: PassContext,
   key: string,
@@ -212,7 +211,6 @@ function rememberFetch(
 /** Larger rejected sources are not stored; their hash still is. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
 
-/** Fetches and stores one message's raw source, or records why that failed. */
 class FetchJob {
   readonly #place: Place;
 
@@ -270,19 +268,18 @@ class FetchJob {
     });
     if (put.is === 'stored') return;
     evidence.setAside.add(listing.uid);
-    // The log has its listing since the quarantine, and perhaps a part of its source.
     if (again) {
       const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
       ctx.ledger.fail(error, { mailbox: address, place });
     }
   }
 
-  /** Records once why a message is not stored, even if a retry fails again. */
+  /** Records why a message is not stored, but only once: not again if a retry fails. */
   #quarantine(reason: QuarantineReason, detail: string, source?: FetchedSource): void {
     const { ctx, folder, listing } = this;
     if (!this.#isAcknowledgedRetry()) ctx.ledger.count(folder.address, 'quarantined', 1);
     folder.evidence.setAside.add(listing.uid);
-    // A retry writes no fact, so nothing would refer to its bytes.
+    // A retry writes no fact, so nothing would reference its bytes.
     if (this.again) {
       this.onSettled();
       return;
@@ -293,12 +290,12 @@ class FetchJob {
     ctx.committer.addFact(fact, this.onSettled);
   }
 
-  /** The user has acknowledged this incomplete message: a failed retry is not reported. */
+  /** A failed retry of an incomplete message that the user has acknowledged is not reported. */
   #isAcknowledgedRetry(): boolean {
     return this.again && this.ctx.mirror.isAcknowledged(this.folder.at, this.#place);
   }
 
-  /** Handles a failed fetch: the message is gone, or the service refuses it. */
+  /** The message is gone, or the service refuses it. */
   async #recordFailure(error: MailkeepError): Promise<void> {
     if (isNotFound(error) && (await this.#isGone())) {
       this.#recordGone();
@@ -320,7 +317,7 @@ class FetchJob {
     }
   }
 
-  /** Handles a message that left its uid. Its successor is found by its own listing. */
+  /** The message has left its uid. Its own listing leads to its successor. */
   #recordGone(): void {
     if (this.again) {
       this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
@@ -334,15 +331,14 @@ function isNotFound(error: MailkeepError): boolean {
   return error.code === 'origin.status' && error.facts.status === 404;
 }
 
-/** Options of a backlog walk. */
 interface BacklogOptions {
-  /** Newest first, the walk ends with the page that reaches this uid; default 1. */
+  /** A walk that is newest first ends with the page that reaches this uid; 1 by default. */
   readonly downTo?: number;
   /** Returns whether to fetch a message after the others. */
   readonly postpones?: (listing: Listing) => boolean;
 }
 
-/** One folder in one sync run: makes requests, records evidence and queues fetches; does not interpret it. */
+/** One folder in one sync run: makes requests, records evidence and queues fetches, but does not interpret them. */
 export class FolderPass {
   readonly evidence: FolderEvidence;
   #head: OriginPage | undefined;
@@ -365,7 +361,7 @@ export class FolderPass {
     });
   }
 
-  /** True after a failure in this folder: this sync run makes no further requests to it. */
+  /** True after a failure. The sync run then makes no further requests to the folder. */
   get failed(): boolean {
     return this.#failed;
   }
@@ -374,17 +370,16 @@ export class FolderPass {
     return this.ctx.mirror.sumsOf(this.at);
   }
 
-  /** Listed messages that the archive does not account for. */
   get remaining(): number {
     return notAccountedFor(this.listed.messageCount, this.sums);
   }
 
-  /** True if listing and archive agree that the folder is empty: no request is needed. */
+  /** True if listing and archive agree that the folder is empty, so no request is needed. */
   get isEmpty(): boolean {
     return this.listed.messageCount === 0 && accountedFor(this.sums) === 0;
   }
 
-  /** True if a backlog is walked oldest first: the newest page then waits for its turn. */
+  /** True if the backlog is walked oldest first. The newest page then waits for its turn. */
   get isBackwards(): boolean {
     const isNew = this.evidence.coverage.durable.length === 0;
     return this.ctx.settings.order === 'oldest' && isNew;
@@ -394,14 +389,14 @@ export class FolderPass {
     return { ...this.at, generation: this.generation, uid };
   }
 
-  /** Runs an action on the folder unless one has failed before; records a failure. */
+  /** Runs an action on the folder unless an earlier one failed, and records a failure. */
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
     this.#failed = !(await guard(this.ctx, at, act));
   }
 
-  /** Returns the newest page, requested once per sync run. */
+  /** Returns the newest page. It is requested once per sync run. */
   async head(): Promise<OriginPage> {
     if (this.#head === undefined) {
       this.evidence.askedAt = this.ctx.now();
@@ -414,7 +409,7 @@ export class FolderPass {
     this.#head = undefined;
   }
 
-  /** Reads the newest page: new mail, and flags of recent mail. */
+  /** Reads the newest page, which shows new mail and the flags of recent mail. */
   async readHead(): Promise<void> {
     const page = await this.head();
     const interval = this.evidence.readNewestPage(page);
@@ -443,7 +438,7 @@ export class FolderPass {
     const done = recalledSweep(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(done);
     for (const gap of gapsOf(done, this.evidence.belowHead)) await this.#readRange(gap);
-    // Pages that an earlier run of this full sync read may have changed. Costs nothing if counts agree.
+    // Pages that an earlier run of this full sync read may have changed since. This costs nothing if the counts agree.
     if (done.length > 0) await this.findDifferences();
   }
 
@@ -453,7 +448,7 @@ export class FolderPass {
     }
   }
 
-  /** If counts differ, searches below the newest page for the responsible uids. */
+  /** If the counts differ, searches below the newest page for the uids that explain it. */
   async findDifferences(): Promise<void> {
     const head = await this.head();
     const range = this.evidence.belowHead;
@@ -476,18 +471,18 @@ export class FolderPass {
     }
   }
 
-  /** Returns whether the service counts more than the open messages minus `gone`; refreshes a decisive count. */
+  /** Returns whether the service counts more than the open messages minus `gone`. Refreshes a count that decides. */
   async countsMoreWithout(gone: number): Promise<boolean> {
     const { evidence } = this;
     const left = evidence.accountedFor(this.sums) - gone;
     if (evidence.total <= left) return false;
-    // Messages may have been deleted since the count. Those that arrived since are not included.
+    // Messages may have been deleted since the count. Those that have arrived since are not included.
     const page = await newestPage(this.ctx, this.at, 0);
     const arrived = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
     return page.total - arrived > left;
   }
 
-  /** Retries incomplete messages. Requests each individually, since it may be gone. */
+  /** Retries incomplete messages. Requests each one individually, because it may be gone. */
   async retryQuarantined(): Promise<void> {
     const ctx = this.ctx;
     const due = dueQuarantined(ctx, this.at, this.generation);
@@ -506,14 +501,14 @@ export class FolderPass {
     }
   }
 
-  /** Fetches a deferred message that is not a move. A message that reappears at its own deleted place is reopened. */
+  /** Fetches a deferred message that is not a move. One that reappears at its own deleted place is reopened. */
   async fetchDeferred(uid: number): Promise<void> {
     const deferred = this.evidence.takeDeferred(uid);
     if (deferred === undefined) return;
     const { listing, ticket } = deferred;
     const { committer, mirror } = this.ctx;
     if (mirror.endedFingerprint(this.at, this.generation, uid) !== deferred.fingerprint) {
-      // Its page already expects it since it was deferred; expecting it twice would leave the page open for ever.
+      // Its page has expected it since it was deferred. Expecting it twice would leave the page open for ever.
       await this.fetch(listing, ticket);
       return;
     }
@@ -527,7 +522,7 @@ export class FolderPass {
     }
   }
 
-  /** Queues the fetch of a source that its page already expects; waits only if too many are queued. */
+  /** Queues the fetch of a source that its page already expects. Waits only if too many fetches are queued. */
   async fetch(listing: Listing, ticket?: PageTicket): Promise<void> {
     await this.#fetch(listing, ticket, false);
   }
@@ -544,7 +539,7 @@ export class FolderPass {
     queue.add(() => job.run().catch(stop));
   }
 
-  /** Stores the durable coverage: with each page, and at the folder's reconciliation. */
+  /** Stores the durable coverage. */
   saveCoverage(): void {
     rememberCoverage(this.ctx.memory, this.at, this.generation, this.evidence.coverage);
   }
@@ -574,7 +569,7 @@ export class FolderPass {
     }
   }
 
-  /** Classifies a listing without a place: a reappeared uid, perhaps a move, or new mail. */
+  /** Decides whether a listing without a place is a reappeared uid, a possible move, or new mail. */
   async #receive(
     listing: Listing,
     ticket: PageTicket,
@@ -588,7 +583,7 @@ export class FolderPass {
       evidence.reappeared.set(listing.uid, listing);
       return;
     }
-    // A move needs an archive that had messages before this sync run.
+    // Only an archive that had messages before this sync run can contain a moved one.
     const print = startedAtCommit === 0 ? '' : fingerprint(listing);
     if (print !== '' && mirror.isOpenSomewhere(this.at, print, startedAtCommit)) {
       evidence.defer({ listing, fingerprint: print, ticket });
@@ -606,7 +601,7 @@ export class FolderPass {
     return state === 'quarantined' || state === 'forgotten';
   }
 
-  /** Records the flags of open places in these responses, and ignores everything else. */
+  /** Records the flags that these responses show for open places, and ignores everything else. */
   recordFlags(items: readonly Listing[]): void {
     for (const item of items) {
       const range = { lo: item.uid, hi: item.uid };
@@ -647,13 +642,12 @@ export class FetchQueue {
     else this.#waiting.push(fetch);
   }
 
-  /** Resolves when another fetch may be added: at once, or when half of the waiting ones have started. */
+  /** Resolves when there is room for another fetch: at once, or when half of the waiting ones have started. */
   async room(): Promise<void> {
     if (this.#waiting.length < this.ahead) return;
     await new Promise<void>((resolve) => this.#forRoom.push(resolve));
   }
 
-  /** Resolves when no fetch runs or waits. */
   async onIdle(): Promise<void> {
     if (this.#running === 0) return;
     await new Promise<void>((resolve) => this.#forIdle.push(resolve));

@@ -38,12 +38,12 @@ import { forgetSuspension, noteQuota, noteUnwatchedFolders } from './usage.ts';
 import { verifyAssumed } from './verify-unverified.ts';
 import { askByName, canSearch, FLAGS_UNHEEDED, newestPage } from './walk.ts';
 
-/** After a walk, a newest page older than one minute is requested again. */
+/** After a walk, a newest page that is older than one minute is requested again. */
 const LONG_WALK_MS = 60_000;
-/** Rounds in which mail that arrives during a long walk is fetched before the sync run ends. */
+/** Rounds that fetch the mail that arrives during a long walk, before the sync run ends. */
 const CERTIFYING_ROUNDS = 3;
 
-/** Reconciles each folder; mail that arrived during a long walk is fetched first. */
+/** Reconciles each folder. Mail that arrived during a long walk is fetched first. */
 async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   let open = folders;
   for (let round = 1; open.length > 0; round += 1) {
@@ -71,7 +71,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
   }
 }
 
-/** Reports the archived messages of unlisted folders: pending deletions, until confirmed. */
+/** Reports the archived messages of unlisted folders, which are pending deletions until confirmed. */
 function certifyUnlisted(
   { ledger, mirror }: PassContext,
   mailbox: string,
@@ -90,7 +90,6 @@ function certifyUnlisted(
   }
 }
 
-/** Returns the reconciliation of a folder. */
 function certify(folder: FolderPass): FolderCertificate {
   const { evidence, sums } = folder;
   return {
@@ -102,7 +101,7 @@ function certify(folder: FolderPass): FolderCertificate {
   };
 }
 
-/** Unequal sums mean once that the folder changed during the sync run; twice in a row, that something is wrong. */
+/** Unequal sums mean that the folder changed during the run. Twice in a row, they mean that something is wrong. */
 function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;
@@ -110,7 +109,7 @@ function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): 
   ctx.ledger.fail(error, { mailbox: folder.address, folder: folder.at.folder });
 }
 
-/** Returns whether the newest page is too old after a long walk, or counts changed during the first one. */
+/** Returns whether the newest page is outdated after a long walk, or the counts changed during the first one. */
 function isWorthAnotherLook(
   ctx: PassContext,
   folder: FolderPass,
@@ -121,7 +120,7 @@ function isWorthAnotherLook(
   return !certificate.complete && folder.evidence.isFirst;
 }
 
-/** Moves the memory of a renamed folder to its new path, except for place keys, which are learned again. */
+/** Moves the memory of a renamed folder to its new path, except for the scopes that are keyed by place. */
 export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
   const renamed = { ...at, folder: to };
   for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
@@ -133,7 +132,7 @@ export function renameFolder(memory: Memory, at: FolderKey, to: string, generati
 type Moved = ScopeOf<'folder' | 'generation'>;
 
 function move(memory: Memory, scope: Moved, from: string, to: string): void {
-  // Replaces values of an earlier folder with the new name.
+  // This also replaces values of an earlier folder with the new name.
   memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
@@ -142,8 +141,8 @@ type Missing = ReturnType<Mirror['folders']>[number];
 
 /**
  * Finds renamed folders: one is no longer listed, and a new one shows the same messages with the same uids. Its places,
- * UID epoch and coverage continue under the new path; nothing is fetched. Costs at most one newest page per new folder,
- * which the sync run reuses.
+ * UID epoch and coverage continue under the new path, and nothing is fetched. Costs at most one newest page per new
+ * folder, which the sync run reuses.
  *
  * @returns the newest pages that were requested, by path
  */
@@ -190,7 +189,7 @@ async function newestPageIfAny(
   }
 }
 
-/** Returns whether every uid of the page that the old folder knew shows the same message, and enough of them do. */
+/** Returns whether the page shows the old folder's message at every uid that folder knew, and knew enough of them. */
 function showsTheSame(
   ctx: PassContext,
   key: MailboxKey,
@@ -217,13 +216,13 @@ const UNLISTED = 'unlisted';
 
 /** A known folder that the listing of this sync run lacks. */
 interface UnlistedFolder extends EndingFolder {
-  /** True if an earlier sync run's listing lacked it too: then it is gone. */
+  /** True if the listing of an earlier sync run lacked it too: the folder is gone. */
   readonly isGone: boolean;
 }
 
 /**
- * Returns the known folders that this listing lacks. Excluded folders are unaffected. An incomplete listing proves
- * nothing about missing folders.
+ * Returns the known folders that this listing lacks, except excluded ones. An incomplete listing proves nothing about
+ * missing folders.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is incomplete
  */
@@ -273,16 +272,15 @@ function noteListing(
 
 /** Scope of memory: counts at the last comparison of a folder's flags. */
 const COMPARED = 'flag-counts';
-/** Limit of requests per normal sync run for a folder's older flags; the next full sync reads the rest. */
+/** Limit per normal sync run of requests for a folder's older flags. The next full sync reads the rest. */
 const MAX_REQUESTS = 24;
-/** The listing does not count starred or answered messages: they are compared hourly if flags changed. */
+/** The listing does not count starred or answered messages. They are compared hourly if flags have changed. */
 const ASK_AGAIN_MS = 3_600_000;
 const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
 
 /**
- * Finds messages below the newest page whose flags changed. The folder listing already counts unread messages. If that
- * count differs from the archive's, searches by flag in UID ranges locate the changes. The next full sync finds changes
- * that cancel out.
+ * Finds messages below the newest page whose flags changed. If the folder's unread count differs from the archive's,
+ * searches by flag in UID ranges to locate the changes. The next full sync finds changes that cancel out.
  */
 async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
   const { evidence } = pass;
@@ -340,7 +338,7 @@ class Comparison {
     }
   }
 
-  /** Reads the messages of a range with the flag, and individually those that unexpectedly lack it. */
+  /** Reads the messages in a range that have the flag, and individually those that unexpectedly lack it. */
   async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {
@@ -360,7 +358,7 @@ class Comparison {
     return this.#left > 0;
   }
 
-  /** Requests a page of messages with the flag; undefined if the budget is spent or the host cannot answer. */
+  /** Requests a page of messages with the flag. Returns undefined if the budget is spent or the host cannot answer. */
   async #ask(
     range: UidInterval,
     flag: CountedFlag,
@@ -403,14 +401,14 @@ export async function openMailbox(ctx: PassContext, mailbox: OriginMailbox, aske
   const pages = all.complete
     ? await findRenames(ctx, key, all.folders)
     : new Map<string, OriginPage>();
-  // Gone if two complete listings of separate sync runs lack them.
+  // A folder is gone if the complete listings of two separate sync runs lack it.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   noteUnwatchedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
-  // By path, before any change of this sync run.
+  // By path, as they were before this sync run changed anything.
   const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, openPlaces(sums)]));
   // Includes folders that are not requested.
   const listed = new Set(all.folders.map(({ path }) => path));
@@ -425,7 +423,7 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
     : syncError('sync.folders-incomplete', { shown });
 }
 
-/** Opens a folder for the sync run; returns none if it is too quiet to request now. */
+/** Opens a folder for the sync run. Returns none if the folder is too quiet to be requested now. */
 function openFolder(
   ctx: PassContext,
   key: MailboxKey,
@@ -452,7 +450,6 @@ function openFolder(
   return [new FolderPass(ctx, at, listed, address, generation, head)];
 }
 
-/** Reads the newest page of every folder: new mail before any backlog. */
 export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;

@@ -27,7 +27,7 @@ import {
 import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
 import { type Narrowing, wantedOf } from './selection.ts';
 
-/** Extractors of messages and attachments: each of their threads takes some 100 MB. */
+/** Extractors of messages and attachments. Each of their threads takes about 100 MB. */
 export interface SharedExtractors {
   readonly messages: Extractor;
   readonly attachments: AttachmentExtractor;
@@ -36,10 +36,10 @@ export interface SharedExtractors {
 export type AttachmentReading = ReturnType<typeof attachmentReading>;
 
 /**
- * Reads the text of attachments once all messages are searchable: for the writer, at the end of a sync run or in idle
- * time. Its thread starts on demand.
+ * Reads the text of attachments once all messages are searchable: at the end of a sync run, or while the writer is
+ * idle. Its thread starts on demand.
  *
- * @param shared an extractor shared with others: `close` leaves it open
+ * @param shared an extractor that `close` leaves open, because others use it too
  */
 export function attachmentReading(
   { catalog, sources, segments }: Pick<Writer, 'catalog' | 'sources' | 'segments'>,
@@ -49,7 +49,7 @@ export function attachmentReading(
 ) {
   const extractor = shared ?? openAttachmentExtractor();
   return {
-    /** Continues for `forMs` milliseconds plus the current attachment; resolves with the number of attachments left. */
+    /** Continues for `forMs` milliseconds plus the current attachment. Returns the number of attachments left. */
     async read(order: { signal: AbortSignal; forMs: number; now: () => number }): Promise<number> {
       const { signal, forMs, now } = order;
       const until = now() + forMs;
@@ -61,7 +61,7 @@ export function attachmentReading(
         index: (stopped) => indexer.all(stopped),
         makeRoom: () => messages.rest(),
         signal,
-        // Normal mail behind slow attachments still gets its full time.
+        // Normal mail that follows slow attachments still gets its full time.
         goOn: (lostMs) => now() < until + lostMs,
       });
       return remaining;
@@ -72,15 +72,15 @@ export function attachmentReading(
   };
 }
 
-/** Minimum segment size for sealing at the end of a sync run: a quiet day's mail is smaller. */
+/** Minimum size of a segment that is sealed at the end of a sync run. A quiet day's mail is smaller. */
 const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 
 /**
- * Seals closed segments, publishes them, deletes the replaced files, and closes the gaps of a first sync. Deleting at
- * once is safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
- * Keeping both would double the disk space of a first sync.
+ * Seals closed segments, publishes them, deletes the files that they replace, and closes the gaps that a first sync
+ * leaves in the catalog. Keeping both versions would double the disk space of a first sync, and deleting at once is
+ * safe: the sealed file was read back and verified, and a reader keeps its open file or finds the new one.
  *
- * Returns the damage found; such a segment is left unchanged.
+ * Returns the damage found. A damaged segment is left unchanged.
  */
 export async function tidy(
   writer: Writer,
@@ -103,25 +103,25 @@ export async function tidy(
   try {
     catalog.compact();
   } catch (error) {
-    // A reader is active: new mail will fill the gaps.
+    // A reader is active. New mail will fill the gaps.
     if (!hasCode(error, 'catalog-busy')) throw error;
   }
   return damaged;
 }
 
-/** Options that the purpose of a sync run decides. Archive and configuration decide the rest. */
+/** Options that depend on the purpose of a sync run. The archive and the configuration decide the rest. */
 type PassOrder = Omit<
   SyncOptions,
   'order' | 'first' | 'minFreeBytes' | 'startedAtCommit' | 'log' | 'memory' | 'freeBytes' | Given
 > &
   Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> & {
-    /** Differences from a manual sync run; `brake` and `confirmAfterMs` come from the configuration. */
+    /** Differences from a manual sync run. `brake` and `confirmAfterMs` come from the configuration. */
     readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
   };
 type Given = 'mirror' | 'concurrency' | 'policy';
 
 /**
- * Makes a sync run over accounts. The command, the daemon and comparisons with the service all use it.
+ * Makes a sync run over accounts, for the command, the daemon and comparisons with the service.
  *
  * @throws the errors of `runSync`
  */
@@ -148,7 +148,7 @@ export async function makePass(
   return result;
 }
 
-/** How long a sync run reads the text of attachments once all messages are searchable; the next one continues there. */
+/** How long a sync run reads attachments once all messages are searchable. The next run continues there. */
 const ATTACHMENTS_MS = 10_000;
 
 /**
@@ -183,7 +183,7 @@ export async function syncAccounts(
       indexing,
       tidy: async (until) => {
         await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
-        // Reading has ended, and sealing needs the memory.
+        // Reading is done, and sealing needs the memory.
         await Promise.all([extractor.close(), attachments.close()]);
         return tidy(writer, startedAtCommit, now, until);
       },
@@ -198,7 +198,7 @@ export async function syncAccounts(
   }
 }
 
-/** Counts requests by operation; retries count again. */
+/** Counts requests by operation. Each retry counts again. */
 export class Meter {
   readonly #byOperation = new Map<string, number>();
   requests = 0;
@@ -213,21 +213,21 @@ export class Meter {
   }
 }
 
-/** Counts the requests of concurrent sync runs by mailbox, as each mailbox has only one at a time. */
+/** Counts the requests of concurrent sync runs by mailbox: each mailbox has only one sync run at a time. */
 export class Meters {
   readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
 
   /** @param perMinute returns the current requests per minute of an account */
   constructor(private readonly perMinute: (account: string) => number) {}
 
-  /** Counts a request for its sync run, if any. */
+  /** Counts a request for the sync run that made it, if any. */
   count(account: string, report: RequestReport): void {
     const open = this.#open.get(keyOf(account, report.key));
     open?.meter.add(report);
     open?.report();
   }
 
-  /** Calls `act` while `meter` counts requests about a mailbox (`''`: about the account). */
+  /** Calls `act` while `meter` counts requests about a mailbox, or about the account if `mailbox` is empty. */
   async during<T>(
     account: string,
     mailbox: string,
@@ -253,14 +253,12 @@ function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
 
-/** The accounts of a manual sync run, connected to their services. */
 export interface OpenAccounts {
   readonly accounts: readonly AccountToSync[];
-  /** Requests so far, by operation, over all accounts. */
+  /** Requests of all accounts since the start, by operation. */
   readonly requests: () => Record<string, number>;
 }
 
-/** Listeners of a manual sync run. */
 interface PassListeners {
   readonly progress: ProgressListener;
   readonly request: (report: RequestReport) => void;
@@ -312,13 +310,11 @@ export async function withAccounts<T>(
   }
 }
 
-/** Facts about a run apart from its result. */
 export type RunFrame = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
 
-/** Words a failure for users. */
+/** Returns a failure's sentence for users. */
 type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
 
-/** Empty counts for other kinds of run. */
 export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
   outcome: 'done',
   mailboxes: 0,
@@ -349,13 +345,13 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
     ...NO_NUMBERS,
     ...counts,
     ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
-    // After the failure of an account or the archive there is nothing else to report.
+    // If the account or the archive failed, there is nothing else to report.
     outcome: failures.some(({ mailbox }) => mailbox === null) ? 'failed' : 'done',
     mailboxes: mailboxes.length,
     mailbox: mailboxes.length === 1 ? (only?.address ?? null) : null,
     requests,
     sum: sumOf(certificates),
-    // Equal sums every five minutes would dominate the stored data.
+    // Storing equal sums every five minutes would dominate the data.
     folders: certificates.filter((folder) => isChanged || isOdd(folder)),
     failures: failures.length,
     troubles: failures.map((failure): RunTrouble => {
@@ -375,11 +371,7 @@ export function recordOfFailure(error: unknown, frame: RunFrame, text: string): 
   return { ...frame, ...NO_NUMBERS, outcome: 'failed', failures: 1, troubles };
 }
 
-/**
- * Stores a run in the state. A failure is reported, but harmless: the state is a convenience.
- *
- * @param failed called with the error
- */
+/** Stores a run in the state. If that fails, only `failed` is called with the error: the history is a convenience. */
 export function keepRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,

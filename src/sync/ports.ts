@@ -8,11 +8,11 @@ import type { Mirror } from './mirror.ts';
 import type { BrakePolicy } from './plan/folder-evidence.ts';
 import type { Canary } from './verify-unverified.ts';
 
-/** One page of messages. `total` is the service's count of the whole result. */
+/** One page of messages. `total` is the service's count of all messages that match. */
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
-  /** Messages per page as the service reports it; may differ from the request. */
+  /** Messages per page as reported by the service. May differ from the request. */
   readonly perPage?: number;
 }
 
@@ -24,15 +24,15 @@ export interface OriginMailbox {
 /** The folders of a mailbox as listed, without duplicates. */
 export interface FolderListing {
   readonly folders: readonly ListedFolder[];
-  /** False if the listing counts more folders than it shows: missing ones are not gone. */
+  /** False if the listing counts more folders than it shows. A folder that it lacks may still exist. */
   readonly complete: boolean;
-  /** Folders listed without a path: they cannot be requested, and the listing is incomplete. */
+  /** Number of folders listed without a path. They cannot be requested, so the listing counts as incomplete. */
   readonly withoutPath?: number;
-  /** Why the listing ended early: its pages make no progress, or it is longer than any real one. */
+  /** Why the listing ended early: its pages make no progress, or it is longer than any real listing. */
   readonly problem?: MailkeepError;
 }
 
-/** A raw source, complete as far as HTTP can detect. The receiver deletes the file. */
+/** A raw source, complete as far as HTTP can tell. The receiver deletes the file. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
   | {
@@ -42,70 +42,69 @@ export type FetchedSource =
       readonly sha256: string;
     };
 
-/** `STORAGE` is in bytes, `MESSAGE` a count; null for no limit. */
+/** `STORAGE` is in bytes, `MESSAGE` a count. A null `limit` means unlimited. */
 export interface QuotaResource {
   readonly name: string;
   readonly usage: number;
   readonly limit: number | null;
 }
 
-/** A mailbox in the listing of an order. It may be wrong or outdated. */
+/** A mailbox in the listing of an order, which may be wrong or outdated. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
-  /** When the service counted, milliseconds since the epoch; null if unknown. */
+  /** When the service counted, milliseconds since the epoch. Null if unknown. */
   readonly countedAt: number | null;
   readonly resources: readonly QuotaResource[];
 }
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests of the whole listing; if too many, only the first page was read. */
+  /** Requests that the whole listing takes. If that is too many, only the first page was read. */
   readonly pages: number;
-  /** True if every page was read: then a missing mailbox is not listed. */
+  /** True if every page was read. A mailbox that is missing here is then not listed. */
   readonly complete: boolean;
 }
 
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * The requests of a sync run, for one account. Every call is one request (folders and mailboxes: one per page), already
- * limited and retried; its errors are final for this sync run.
+ * The requests that a sync run makes for one account. Every call is one request (folders and mailboxes: one per page),
+ * already limited and retried, so its errors are final for this sync run.
  */
 export interface Origin {
   readonly host: string;
-  /** Returns the current requests per minute: the configured limit, or a learned lower one. */
+  /** Returns the current requests per minute: the configured limit, or a lower one that was learned. */
   requestsPerMinute(): number;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
   folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
-  /** `listMessages` sorted by uid, `page` from 1. */
+  /** Calls `listMessages` sorted by uid. Pages are numbered from 1. */
   list(
     at: FolderKey,
     page: { readonly page: number; readonly perPage: number; readonly order: UidOrder },
     signal: AbortSignal,
   ): Promise<OriginPage>;
-  /** `searchMessages` for a uid set, sorted by uid, first page. */
+  /** Calls `searchMessages` for a set of uids. Returns the first page, sorted by uid. */
   search(
     at: FolderKey,
     page: {
       readonly uids: string;
       readonly perPage: number;
       readonly order: UidOrder;
-      /** Only messages with this flag. */
       readonly flag?: CountedFlag;
-      /** Only messages received on this day (YYYY-MM-DD) or later. */
+      /** Only messages received on or after this day (YYYY-MM-DD). */
       readonly since?: string;
     },
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
-  /** Usage and limits of a mailbox; empty if the service has no quotas. */
+  /** Usage and limits of a mailbox. Empty if the service has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** The usage of all mailboxes, 100 per request; present only with a token for the Platform API. */
+  /** Usage of all mailboxes, 100 per request. Only present with a token for the Platform API. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
-/** Disposable memory: proofs, retry waits, learned host rules. */
+/** Facts that may be lost: proofs, retry waits, rules learned about hosts. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /** Returns whether `at` is less than `withinMs` ago; false for a future time, from before the clock was set back. */
@@ -114,7 +113,7 @@ export function isRecent(at: number, now: number, withinMs: number): boolean {
   return age >= 0 && age < withinMs;
 }
 
-/** Failures, mostly of the service, that would repeat for every mailbox. */
+/** Failures that would recur for every mailbox. */
 const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'sync.marks-seen',
   'origin.unreachable',
@@ -124,9 +123,9 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether an error concerns a single mailbox, folder or message: a refusal of it, a connection that broke after
- * each attempt's request was sent (a host that is down accepts no request), or a name from the service that cannot be
- * requested (`..`, unpaired surrogates).
+ * Returns whether an error concerns a single mailbox, folder or message. The service refused it, its name cannot be
+ * requested (`..`, unpaired surrogates), or every attempt's connection broke after the request was sent (a host that is
+ * down accepts no request).
  */
 export function concernsOnly(error: unknown): error is MailkeepError {
   if (!(error instanceof MailkeepError)) return false;
@@ -138,20 +137,20 @@ export function isUnaskable(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/** Returns whether a connection broke after the request was sent. If that persists, see `Trouble`. */
+/** Returns whether a connection broke after the request was sent. `Trouble` detects that this keeps happening. */
 function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
 /**
- * Returns whether an error ends only its account's sync run: a refused token or a failing service does not concern
- * other accounts. A wrong configuration concerns the whole command (see `concernsOneAccount`).
+ * Returns whether an error ends only its account's sync run. A refused token or a failing service does not concern
+ * other accounts, but a wrong configuration concerns the whole command (see `concernsOneAccount`).
  */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
 }
 
-/** Like `endsOnlyTheAccount`, for a long-running program: an unreadable token also stops only its account. */
+/** Like `endsOnlyTheAccount`, but for long-running programs, where an unreadable token also stops only its account. */
 export function concernsOneAccount(error: unknown): error is MailkeepError {
   return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }
@@ -159,31 +158,30 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
 export interface PassContext {
   readonly account: string;
   readonly origin: Origin;
-  /** Observations of a sync run about the service's host. */
+  /** What the sync run has observed about the service's host. */
   readonly host: { readonly canary: Canary; readonly rules: HostRules; readonly trouble: Trouble };
   readonly mirror: Mirror;
   readonly committer: Committer;
   readonly memory: Memory;
-  /** Counts, failures and progress. */
   readonly ledger: Ledger;
-  /** Source fetches, with the account's concurrency. */
+  /** Fetches of sources, limited to the account's concurrency. */
   readonly queue: FetchQueue;
   readonly now: () => number;
   readonly signal: AbortSignal;
-  /** Stops the account's sync run with the first error given. */
+  /** Stops the account's sync run. The first error given counts. */
   readonly stop: (error: unknown) => void;
-  /** Number of the archive's last commit at the start; 0 for an empty archive. */
+  /** Number of the archive's last commit when the run started, or 0 if the archive was empty. */
   readonly startedAtCommit: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly policy: PassPolicy;
-  /** Configuration of the fetch order. */
+  /** Order in which messages are fetched, from the configuration. */
   readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: FirstPart };
 }
 
 /**
- * Runs an action on one mailbox or folder, and returns whether it succeeded. A failure that concerns nothing else is
- * recorded, and the sync run continues; any other failure ends it.
+ * Runs an action on one mailbox or folder, and returns whether it succeeded. A failure that concerns only that mailbox
+ * or folder is recorded, and the sync run continues. Any other failure ends the sync run.
  */
 export async function guard(
   ctx: PassContext,
@@ -209,33 +207,31 @@ export async function drain(ctx: PassContext): Promise<void> {
   await ctx.committer.flush();
 }
 
-/** First part of a large backlog to fetch: last year's or small messages. `folders`: one folder after the other. */
+/** The part of a large backlog to fetch first: last year's or small messages. `folders`: one folder after another. */
 export type FirstPart = 'recent' | 'small' | 'folders';
 
-/** What a sync run may do besides finding new mail. */
 export interface PassPolicy {
-  /** Confirm every uid of every folder, and refresh every flag. */
+  /** Confirms every uid of every folder, and refreshes every flag. */
   readonly full: boolean;
-  /** Accept deletions that the deletion guard holds, or would hold. */
+  /** Accepts deletions that the deletion guard holds, or would hold. */
   readonly acceptEndings: boolean;
   readonly brake: BrakePolicy;
-  /** Milliseconds until a second check of held messages counts. */
+  /** Milliseconds until a second check may confirm that held messages are gone. */
   readonly confirmAfterMs: number;
-  /** Maximum age of reusable responses; null, as for a manual sync run, reuses none. */
+  /** How long responses may be reused. Null, as in a manual sync run, reuses none. */
   readonly rhythm: Rhythm | null;
-  /** Skips pages that a full sync read since this time (milliseconds since the epoch); null skips none. */
+  /** Skips pages that a full sync has read since this time, milliseconds since the epoch. Null skips none. */
   readonly sweptSince: number | null;
-  /** Limit of unverified messages to fetch and compare, per hour and account; 0 for none. */
+  /** Unverified messages to fetch and compare per hour and account. 0 fetches none. */
   readonly verifyPerHour: number;
 }
 
-/** Fixed policy of a manual sync run: reuses no responses and skips no requests. */
+/** What is fixed in a manual sync run: it reuses no responses and skips no requests. */
 export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
 
-/** How long earlier responses may be reused, in milliseconds. */
+/** How long responses may be reused, in milliseconds. */
 interface Rhythm {
-  /** The mailboxes of the account. */
   readonly mailboxesMs: number;
-  /** The newest page of a folder with unchanged counts; INBOX and sent mail are read in every sync run. */
+  /** The newest page of a folder whose counts are unchanged. INBOX and sent mail are read in every sync run. */
   readonly folderMs: number;
 }

@@ -3,10 +3,9 @@ import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts'
 import { addSums, differsByHeldOnly } from './plan/folder-evidence.ts';
 import { folderPlanShape, forecastShape } from './plan/plan-folder.ts';
 
-/** Shapes, which also check what the daemon sends on its control socket: responses are not trusted. */
+/** These shapes also check what the daemon sends on its control socket, because responses are not trusted. */
 const count = z.number();
 const name = z.string();
-/** These fields, each a number. */
 const counts = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
 
@@ -21,22 +20,22 @@ export const errorFacts: z.ZodType<Facts> = z.record(
 const mailboxResult = z.object({
   address: name,
   ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked'),
-  /** Messages matched without download that were fetched since; `corrected` ones turned out to be other messages. */
+  /** Unverified messages whose sources have since been fetched; `corrected` ones turned out to be other messages. */
   ...counts('verified', 'corrected'),
   ...counts('quarantined', 'held'),
-  /** ISO 8601. The first sync run after this time accepts held deletions that remain; null if there are none. */
+  /** The first sync run after this time (ISO 8601) accepts held deletions that remain. Null if nothing is held. */
   heldUntil: name.nullable(),
   bytes: count,
-  /** Folders compared with the archive, in this sync run or so recently that it skipped them. */
+  /** Folders compared with the archive in this sync run, or so recently that it skipped them. */
   compared: count,
-  /** How many folders were compared: others may have changed. */
+  /** Folders that were not compared may have changed. */
   comparison: z.enum(['all', 'some', 'none']),
 });
-/** Result of a sync run for one mailbox. Counts are messages, once per folder; `bytes` are raw source bytes fetched. */
+/** Result of a sync run for one mailbox. Messages count once per folder. `bytes` are the raw source bytes fetched. */
 export type MailboxResult = Readonly<z.output<typeof mailboxResult>>;
 
 const syncFailure = z.object({
-  /** Empty for a failure of the archive itself. */
+  /** Empty if the archive itself failed. */
   account: name,
   mailbox: name.nullable(),
   folder: name.nullable(),
@@ -45,30 +44,29 @@ const syncFailure = z.object({
   code: z.string(),
   facts: errorFacts,
 });
-/** A failure that did not stop the rest. */
+/** A failure that did not stop the rest of the sync run. */
 export type SyncFailure = Readonly<z.output<typeof syncFailure>>;
 
 const folderCertificate = z.object({
   mailbox: name,
   folder: name,
-  /** See `FolderSums`. */
   ...counts('originTotal', 'stored', 'assumed', 'quarantined', 'held', 'forgotten'),
   complete: z.boolean(),
 });
 /**
- * Reconciliation of a folder: `originTotal` = stored + assumed + quarantined + forgotten. Held messages are pending
- * deletions, which the service does not count. `complete` requires equal sums, no held messages, and a response for
- * every uid.
+ * Reconciliation of a folder: `originTotal` should equal stored + assumed + quarantined + forgotten. The service does
+ * not count held messages, which are pending deletions. `complete` requires equal sums, no held messages, and a
+ * response for every uid.
  */
 export type FolderCertificate = Readonly<z.output<typeof folderCertificate>>;
 
-/** Returns whether only held messages make a folder incomplete: a user decision, not a fault of the service. */
+/** Returns whether a folder is incomplete only because of held messages: a user decision, no fault of the service. */
 export function isHeldOnly(folder: FolderCertificate): boolean {
   return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }
 
 const excludedFolder = z.object({ mailbox: name, folder: name });
-/** A folder that the configuration excludes: it is not synced, and nothing in it counts as deleted. */
+/** A folder that the configuration excludes. It is not synced, and nothing in it counts as deleted. */
 export type ExcludedFolder = Readonly<z.output<typeof excludedFolder>>;
 
 export const syncResult = z.object({
@@ -101,7 +99,6 @@ export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
   comparison: 'none',
 };
 
-/** Returns the result of an empty sync run that took this many milliseconds. */
 export function emptyResult(durationMs: number): SyncResult {
   return {
     mailboxes: [],
@@ -115,7 +112,7 @@ export function emptyResult(durationMs: number): SyncResult {
   };
 }
 
-/** Adds up the reconciliations of several folders; null if none was compared. */
+/** Adds up the reconciliations of several folders. Null if no folder was compared. */
 export function sumOf(certificates: readonly FolderCertificate[]) {
   if (certificates.length === 0) return null;
   return {
@@ -126,7 +123,7 @@ export function sumOf(certificates: readonly FolderCertificate[]) {
   };
 }
 
-/** Returns the failure of an account; of the archive itself if the account is empty. */
+/** Returns a failure of a whole account, or of the archive if the account's name is empty. */
 export function failureOfAccount(
   account: string,
   { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
@@ -138,7 +135,6 @@ type Counted = {
   [F in keyof MailboxResult]: MailboxResult[F] extends number ? F : never;
 }[keyof MailboxResult];
 
-/** Returns the sums of these counts over all mailboxes. */
 export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[], ...counts: F[]) {
   const sum = (count: Counted): number =>
     mailboxes.reduce((total, mailbox) => total + mailbox[count], 0);
@@ -148,16 +144,16 @@ export function totalsOf<F extends Counted>(mailboxes: readonly MailboxResult[],
 }
 
 export const syncProgress = z.discriminatedUnion('event', [
-  /** Before anything is fetched, if more than a few new messages remain. */
+  /** Reported before anything is fetched, if more than a few new messages remain. */
   z.object({ event: z.literal('forecast'), account: name, forecast: forecastShape }),
-  /** `messages`: remaining messages of this mailbox, by the folder listing. */
+  /** `messages` remain in this mailbox, according to the folder listing. */
   z.object({
     event: z.literal('mailbox-started'),
     account: name,
     address: name,
     messages: count,
   }),
-  /** After each durable batch: running sums of one mailbox. `bytes` are raw source bytes. */
+  /** Reported after each durable batch: running sums for one mailbox. `bytes` are raw source bytes. */
   z.object({
     event: z.literal('stored'),
     account: name,
@@ -165,9 +161,9 @@ export const syncProgress = z.discriminatedUnion('event', [
     ...counts('messages', 'bytes'),
   }),
   z.object({ event: z.literal('mailbox-finished'), account: name, address: name }),
-  /** After each request: all requests of the sync run so far, and the current rate. */
+  /** Reported after each request: all requests of the sync run, and the current rate. */
   z.object({ event: z.literal('requests'), account: name, ...counts('requests', 'perMinute') }),
-  /** The limiter delays the sync run until `until` (milliseconds since the epoch). */
+  /** The limiter delays the sync run until `until`, milliseconds since the epoch. */
   z.object({
     event: z.literal('waiting'),
     account: name,
@@ -177,7 +173,7 @@ export const syncProgress = z.discriminatedUnion('event', [
   z.object({ event: z.literal('indexing'), ...counts('indexed', 'remaining') }),
   z.object({ event: z.literal('sealing'), segment: count }),
 ]);
-/** Progress of a sync run. A listener prints or counts; it must not throw or block. */
+/** Progress of a sync run. A listener must not throw or block. */
 export type SyncProgress = Readonly<z.output<typeof syncProgress>>;
 
 export type ProgressListener = (event: SyncProgress) => void;
@@ -192,11 +188,11 @@ export const syncPlan = z.object({
     }),
   ),
   messages: count,
-  /** Requests of the sync run itself, including listings of mailboxes and folders. */
+  /** Requests of the sync run itself, including those that list mailboxes and folders. */
   requests: count,
-  /** The current rate; of several parallel accounts, that of the longest. */
+  /** The current rate. If accounts run in parallel, that of the one that takes longest. */
   requestsPerMinute: count,
   hours: count,
 });
-/** Plan of a sync run with its request costs. Planning fetches and writes no message. */
+/** Plan of a sync run and what it costs in requests. Planning fetches and writes no message. */
 export type SyncPlan = Readonly<z.output<typeof syncPlan>>;

@@ -44,29 +44,29 @@ import {
 import { Canary } from './verify-unverified.ts';
 import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
 
-/** Recent mail: one year. */
 const RECENT_MS = 365 * 86_400_000;
-/** A smaller backlog takes two pages: not worth a request to find the start of the year. */
+/** A smaller backlog takes two pages, so finding the start of the year is not worth a request. */
 const LARGE_BACKLOG = 2 * PAGE_SIZE;
-/** Smaller messages are small: nine of ten, and a small part of all bytes. */
+/** Nine of ten messages are smaller, and they make up a small part of all bytes. */
 const SMALL_BYTES = 100_000;
-/** Limit of postponed listings of large messages, over all folders: about 30 MB. */
+/** Limit of postponed listings over all folders: about 30 MB. */
 const MAX_POSTPONED = 20_000;
 
 /**
  * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync has the most useful
- * mail. Only the order changes: uids walked here are not walked again, and the proof is the same.
+ * mail. Only the order changes: the rest of the run does not walk these uids again.
  */
 async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   const { order, first } = ctx.settings;
   if (order === 'oldest') return;
   const waiting = folders.filter((folder) => !folder.isEmpty);
   if (first === 'recent') await fetchRecent(ctx, waiting);
-  // The daemon interrupts long sync runs, and each lists pages with a postponed message again: none would get far.
+  // The daemon interrupts long sync runs, and each one lists pages with a postponed message again: no run would get
+  // far.
   if (first === 'small' && ctx.policy.rhythm === null) await fetchSmall(waiting);
 }
 
-/** Walks each folder down to the last year's start, for one more request each. One folder is newest first anyway. */
+/** Walks each folder down to the start of the last year, for one extra request each. */
 async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;
@@ -80,8 +80,8 @@ async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Pr
 }
 
 /**
- * Returns the lowest uncovered uid whose message was received on this day or later. Null if there is none, or the host
- * cannot search by date: the backlog is walked later anyway, and reports failures.
+ * Returns the lowest uncovered uid of a message received on or after this day. Null if there is none or the host cannot
+ * search by date. Failures are ignored: walking the backlog later reports them.
  */
 async function firstUidSince(
   ctx: PassContext,
@@ -103,7 +103,7 @@ async function firstUidSince(
   }
 }
 
-/** Walks every backlog and postpones large messages. Costs no additional request. */
+/** Walks every backlog and postpones large messages. Costs no extra request. */
 async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
   let room = MAX_POSTPONED;
   const postpones = ({ size }: { readonly size: number }): boolean => {
@@ -114,24 +114,26 @@ async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
   for (const folder of folders) await folder.guarded(() => folder.walkBacklog({ postpones }));
 }
 
-/** Mailboxes per group: the newest mail of a group comes before any backlog. */
+/** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
 const MAILBOXES_TOGETHER = 20;
-/** Remaining messages that are worth a forecast. */
+/** Minimum number of remaining messages for a forecast. */
 const WORTH_A_FORECAST = 200;
-/** The mailboxes with the most remaining messages, whose quotas give mean sizes; requested daily anyway. */
+/**
+ * How many of the largest mailboxes are asked for their quota, which gives a mean size and is requested daily anyway.
+ */
 const ASKED_MAILBOXES = 5;
-/** The largest folders of other mailboxes, whose newest pages give mean sizes. */
+/** How many of the largest folders in the other mailboxes are sampled: their newest page gives the mean size. */
 const SAMPLED_FOLDERS = 5;
 
 /**
- * Makes one sync run over an account: per group of mailboxes the folders, new mail, backlog, deletions, and finally the
- * reconciliations. A failed mailbox or folder is reported and does not stop the rest; a failure that concerns all of
+ * Makes one sync run over an account. Each group of mailboxes goes through folders, new mail, backlog, deletions and
+ * reconciliations. A failed mailbox or folder is reported and does not stop the rest. A failure that concerns all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
 async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
   const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
-  // First, so that the result lists unreached mailboxes as not compared.
+  // Done first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await noteUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
@@ -182,7 +184,7 @@ function remaining(folders: readonly FolderPass[]): number {
   return folders.reduce((sum, folder) => sum + folder.remaining, 0);
 }
 
-/** Reports the remaining work unless it is small; the sync run reuses the sampled pages. */
+/** Reports the remaining work unless it is small. The sync run reuses the sampled pages. */
 async function announceForecast(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -199,7 +201,7 @@ async function announceForecast(
     .slice(0, SAMPLED_FOLDERS);
   const sizes = { count: 0, bytes: 0 };
   for (const folder of largest) {
-    // A folder that fails here fails again, and is reported, when its turn comes.
+    // If the folder fails here, it fails again when its turn comes, and that is reported.
     const page = await folder.head().catch((error: unknown) => {
       ctx.signal.throwIfAborted();
       if (error instanceof Error) return { items: [] };
@@ -228,7 +230,7 @@ async function announceForecast(
   });
 }
 
-/** Returns the mean message size of large mailboxes with nothing stored, as otherwise the rest may differ. */
+/** Returns the mean message size of large mailboxes of which nothing is stored. In others, the rest may differ. */
 async function askMeanSizes(
   ctx: PassContext,
   passes: readonly MailboxPass[],
@@ -250,11 +252,10 @@ async function askMeanSizes(
   return means;
 }
 
-/** Makes stored messages searchable; owned by the caller. */
+/** Makes stored messages searchable. The caller owns it. */
 interface Indexing {
-  /** Indexes at most `limit` messages, newest first; resolves with the number left. */
+  /** Indexes at most `limit` messages, newest first. Resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
-  /** Indexes everything that is stored. */
   all(signal: AbortSignal): Promise<void>;
 }
 
@@ -272,37 +273,36 @@ export interface SyncOptions extends CommitterDeps {
   readonly concurrency: number;
   readonly policy: PassPolicy;
   readonly minFreeBytes: number;
-  /** Number of the catalog's last commit; 0 for an empty archive. */
+  /** Number of the catalog's last commit, or 0 if the archive is empty. */
   readonly startedAtCommit: number;
-  /** Work per account; default: a sync run. */
+  /** What to do with each account. By default, a sync run. */
   readonly pass?: typeof passAccount;
   readonly memory: Memory;
   readonly indexing: Indexing;
-  /** Closes and seals segments if worthwhile, after everything is searchable. Returns the damage found. */
+  /** Closes and seals segments if that is worthwhile, once everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
-  /** Bytes free on the archive's file system. */
   readonly freeBytes: () => Promise<number>;
-  /** Requests so far, by operation, over all accounts. */
+  /** Requests of all accounts since the start, by operation. */
   readonly requests: () => Readonly<Record<string, number>>;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
-  /** Shared by concurrent sync runs; by default the sync run creates its own. */
+  /** Shared by concurrent sync runs. By default, the sync run creates its own. */
   readonly committer?: Committer;
 }
 
 /** Fetches that may wait before a walk pauses: enough that fetching never waits for a listing. */
 const FETCHES_AHEAD = 2 * PAGE_SIZE;
-/** Indexing runs only below this event loop utilisation. */
+/** Indexing only runs if the event loop's utilisation is below this. */
 const IDLE_ENOUGH = 0.5;
-/** Messages per round of indexing during fetching: few, so that fetching never waits long. */
+/** Messages indexed per round while fetching: few, so that fetching never waits long. */
 const INDEX_ALONGSIDE = 32;
 
 /**
  * Makes one sync run over the accounts. When it returns, everything stored is durable and searchable. The failure of an
- * account is part of the result; the other accounts continue.
+ * account becomes part of the result, and the other accounts continue.
  *
  * @throws MailkeepError of family `disk`, `damage` or `in-use` if the archive cannot be written, and `sync.interrupted`
- * if the signal aborted: collected data is durable then
+ * if the signal aborted. What was collected is durable even then.
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const startedAt = options.now();
@@ -400,7 +400,7 @@ async function runAccount(
   } catch (error) {
     ctx.stop(error);
   }
-  // Running fetches stop on the signal; nothing may be added after the last flush.
+  // The signal stops running fetches. Nothing may be added after the last flush.
   await ctx.queue.onIdle();
   release();
   if (stopped === undefined || isAbort(stopped.error)) return;
@@ -422,7 +422,7 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
   }
 }
 
-/** Indexes only while fetching waits for the service. */
+/** Indexes while fetching waits for the service. */
 class IndexAlongside {
   #running: Promise<void> | undefined;
   #mark = performance.eventLoopUtilization();
@@ -432,7 +432,7 @@ class IndexAlongside {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Called after each batch: starts a small round of indexing if the event loop was idle enough. */
+  /** Starts a small round of indexing if the event loop has been idle enough. Called after each batch. */
   consider(): void {
     const since = performance.eventLoopUtilization(this.#mark);
     this.#mark = performance.eventLoopUtilization();
@@ -453,9 +453,9 @@ class IndexAlongside {
 }
 
 /**
- * Plans a sync run: reads the listings of mailboxes and folders (one request each) and compares them with the archive.
+ * Plans a sync run: lists mailboxes and folders (one request each) and compares them with the archive.
  *
- * @throws MailkeepError for refusals of the service
+ * @throws MailkeepError if the service refuses a request
  */
 export async function planSync(options: {
   readonly accounts: readonly AccountToSync[];

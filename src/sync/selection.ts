@@ -15,7 +15,7 @@ import type { SyncResult } from './result.ts';
 import type { Wanted } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';
 
-/** Command line restrictions of a sync run; empty lists restrict nothing. */
+/** Restrictions on the command line. Empty lists restrict nothing. */
 export interface Narrowing {
   readonly account: string | undefined;
   readonly mailboxes: readonly string[];
@@ -56,7 +56,7 @@ export function wantedOf(
     accounts.map((account) => account.folders),
     folders,
     '--folder',
-    // Its folders are known only once a mailbox is listed.
+    // The account's folders are known only once a mailbox is listed.
     (name) => isInbox(name) || specialUseCalled(name) !== undefined,
   );
   return (account) => ({
@@ -85,7 +85,7 @@ function narrowed(
 }
 
 /**
- * Refuses names that do not exist at the service: the sync run would look successful.
+ * Refuses names that do not exist at the service, because the sync run would look successful.
  *
  * @param dataDir the archive, for suggestions
  * @throws usage-unreachable-mailbox, usage-unlisted-folder

@@ -31,8 +31,8 @@ const COVERAGE = 'coverage';
 const SWEPT = 'swept';
 
 /**
- * Returns the intervals covered by earlier sync runs in a folder's UID epoch. None, once the archive accounts for no
- * message: the folder was deleted and recreated with the same uids.
+ * Returns the intervals that earlier sync runs covered in a folder's UID epoch. If the archive accounts for no message
+ * any more, the folder was deleted and recreated with the same uids, so nothing is covered.
  *
  * @param accounted messages of the folder that the archive accounts for
  */
@@ -45,7 +45,6 @@ export function recalledCoverage(
   return accounted === 0 ? [] : intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
-/** Stores the durable coverage if it has changed since the last call. */
 export function rememberCoverage(
   memory: Memory,
   at: FolderKey,
@@ -56,7 +55,7 @@ export function rememberCoverage(
   memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
 }
 
-/** Returns the uids that earlier runs of this full sync read and resolved; none if it starts here. */
+/** Returns the uids that earlier runs of this full sync read and resolved. Empty for the first run. */
 export function recalledSweep(ctx: PassContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];
@@ -86,13 +85,13 @@ function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidInt
   return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }
 
-/** Scope of memory: mailboxes that each account has listed, and since when a missing one is unlisted. */
+/** Scope of memory: the mailboxes that each account has listed, and since when a missing one has been unlisted. */
 const MAILBOXES = 'account-mailboxes';
 
 /** Scope of memory: when each account last listed its mailboxes, milliseconds since the epoch. */
 const LISTED_AT = 'account-listed';
 
-/** Compares the account's mailboxes with earlier ones: a missing one is unreachable, and nothing in it is deleted. */
+/** Compares the account's mailboxes with earlier ones. A missing one is unreachable, and nothing in it is deleted. */
 export function noteMailboxes(
   ctx: PassContext,
   wanted: Wanted,
@@ -105,7 +104,7 @@ export function noteMailboxes(
   }
   for (const { resourceId, address, unreachableSince } of before.values()) {
     if (now.has(resourceId)) continue;
-    // Once: another account of the same service may list it.
+    // Only once, because another account at the same service may list the mailbox.
     if (unreachableSince === null) {
       forgetSuspension(ctx.memory, { host: ctx.origin.host, mailbox: resourceId });
     }
@@ -124,7 +123,7 @@ export function noteMailboxes(
   }
 }
 
-/** Returns the wanted mailboxes of a recent enough listing; undefined if a new request is needed. */
+/** Returns the wanted mailboxes from a recent listing. Undefined if a new request is needed. */
 export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox[] | undefined {
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
@@ -146,7 +145,7 @@ function recall(ctx: PassContext): Map<string, RememberedMailbox> {
   return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
 
-/** Returns the mailboxes that the accounts' tokens reached in their last sync runs; none without a state. */
+/** Returns the mailboxes that each account's token reached in its last sync run. */
 export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   return (state?.entries(MAILBOXES) ?? []).flatMap(({ key, value }) => {
     const { account, host } = accountIn(key);
@@ -156,32 +155,31 @@ export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   });
 }
 
-/** Scope of memory: since when the deletion guard holds messages of a folder. */
+/** Scope of memory: since when the deletion guard has held messages of a folder. */
 const HELD = 'held';
-/** Scope of memory: number and last time of retries for an incomplete message. */
+/** Scope of memory: how often an incomplete message has been retried, and when last. */
 const TRIES = 'quarantine-tries';
-/** The first wait after a try; doubles with each further one. */
 const FIRST_WAIT_MS = 10 * 60_000;
 const MAX_WAIT_MS = 86_400_000;
 
-/** Returns since when the deletion guard holds messages of a folder, milliseconds since the epoch, or undefined. */
+/** Returns since when the deletion guard has held messages of a folder, milliseconds since the epoch. */
 export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
   return ctx.memory.get(HELD, folderKey(at))?.since;
 }
 
-/** Stores since when messages of a folder are held; undefined if none are. */
+/** Stores since when messages of a folder have been held, or undefined if none are. */
 export function rememberHeld(ctx: PassContext, at: FolderKey, since: number | undefined): void {
   ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
 }
 
-/** Returns whether to check a folder's held messages again: the check is due, or the user accepts deletions. */
+/** Returns whether to check a folder's held messages again, because the check is due or the user accepts deletions. */
 export function isHeldDue(ctx: PassContext, at: FolderKey): boolean {
   const since = heldSince(ctx, at);
   if (ctx.policy.acceptEndings) return true;
   return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
-/** Returns the quarantined uids to retry, ascending: all in a manual sync run, else those whose wait is over. */
+/** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit those whose wait is not over. */
 export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: number): number[] {
   const uids = ctx.mirror.quarantined(at, generation);
   if (ctx.policy.rhythm === null) return [...uids];
@@ -192,18 +190,16 @@ export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: numb
   });
 }
 
-/** Returns when a scheduled sync run may retry an incomplete message. */
 export function nextTryAt({ tries, at }: ScopeValue<typeof TRIES>): number {
   return at + Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }
 
-/** Records a retry of an incomplete message. */
 export function noteTry(ctx: PassContext, place: Place): void {
   const { tries } = recallTries(ctx, place);
   ctx.memory.set(TRIES, placeKey(place), { tries: tries + 1, at: ctx.now() });
 }
 
-/** Clears the retries of a message that left quarantine. */
+/** Resets the retries of a message that has left quarantine. */
 export function forgetTries(ctx: PassContext, place: Place): void {
   ctx.memory.set(TRIES, placeKey(place), null);
 }
@@ -215,8 +211,8 @@ function recallTries(ctx: PassContext, place: Place): ScopeValue<typeof TRIES> {
 const SCOPE = 'proof';
 
 /**
- * Stores a folder's proof, and writes the reconciliation to the log: once per day, and when the folder is complete
- * again. Returns the number of consecutive sync runs whose sums did not add up.
+ * Stores a folder's proof, and writes the reconciliation to the log once per day and when the folder is complete again.
+ * Returns how many sync runs in a row did not add up.
  */
 export function noteProof(
   ctx: PassContext,
@@ -224,7 +220,7 @@ export function noteProof(
   certificate: FolderCertificate,
 ): number {
   const before = recalledProof(ctx.memory, folder.at);
-  // A failed folder proves nothing: the earlier proof stays, with its age.
+  // A failed folder proves nothing, so the earlier proof stays, with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
@@ -259,7 +255,7 @@ function flagsSince({ policy, startedAt }: PassContext): string {
 
 /**
  * Returns whether a sync run may skip a folder: its counts match a recent complete proof, and nothing in it awaits a
- * second check. INBOX and sent mail are never skipped, nor is any folder in a manual sync run.
+ * second check. INBOX and sent mail are never skipped, and manual sync runs skip nothing.
  */
 export function isQuiet(
   ctx: PassContext,
@@ -279,7 +275,6 @@ export function isQuiet(
   return !isHeldDue(ctx, at) && dueQuarantined(ctx, at, generation).length === 0;
 }
 
-/** Returns the last proof of a folder, or undefined. */
 export function recalledProof(
   memory: Pick<Memory, 'get'> | undefined,
   at: FolderKey,
@@ -288,13 +283,13 @@ export function recalledProof(
 }
 
 export interface LastCompared {
-  /** When INBOX's newest page was requested, as in every sync run: milliseconds since the epoch, 0 for never. */
+  /** When INBOX's newest page, which every sync run reads, was last requested: milliseconds since the epoch, or 0. */
   readonly at: number;
-  /** Listed messages in all folders, each at its last comparison. */
+  /** Messages listed in all folders, each at its last comparison. */
   readonly messages: number;
 }
 
-/** Returns the findings of the last sync runs over a mailbox. */
+/** Returns what the last sync runs over a mailbox found. */
 export function lastCompared(
   mirror: Pick<Mirror, 'folders'>,
   memory: Pick<Memory, 'get'>,
@@ -310,7 +305,7 @@ export function lastCompared(
   return { at, messages };
 }
 
-/** Most-read folders come first, so that an interrupted first sync has the most important mail. */
+/** Folders that people read most come first, so that an interrupted first sync has the most important mail. */
 const RANK_BY_USE: Readonly<Record<string, number>> = {
   '\\Sent': 1,
   '\\Flagged': 2,
@@ -322,26 +317,25 @@ const RANK_BY_USE: Readonly<Record<string, number>> = {
 };
 const ORDINARY_RANK = 4;
 
-/** The mailboxes (by address) and folders (by path) of a sync run. */
+/** The mailboxes (by address) and folders (by path) that a sync run selects. */
 export interface Wanted {
   readonly mailboxes: Selection;
   readonly folders: Selection;
-  /** Which of the two the command did not narrow; absent means narrowed. */
+  /** Which of the two the command did not narrow. If absent, it narrowed both. */
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
 type SurveyDeps = Pick<PassContext, 'origin' | 'signal'>;
 
-/** Lists all and wanted mailboxes of an account: one request. */
 export async function surveyAccount(deps: SurveyDeps, wanted: Wanted) {
   const listed = await deps.origin.mailboxes(deps.signal);
   return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
 }
 
 /**
- * Returns the wanted folders of a mailbox in sync order, and the paths that the configuration excludes. Exclusions by
- * command options are omitted: the user just requested them. The returned `wanted` includes the paths of names such as
- * `sent`.
+ * Returns the wanted folders of a mailbox in sync order, and the paths that the configuration excludes. Paths that only
+ * command options exclude are left out, because the user has just asked for that. In the returned `wanted`, names such
+ * as `sent` also stand for their paths.
  */
 export async function surveyMailbox(deps: SurveyDeps, mailbox: OriginMailbox, wanted: Wanted) {
   const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
@@ -360,7 +354,7 @@ export async function surveyMailbox(deps: SurveyDeps, mailbox: OriginMailbox, wa
   };
 }
 
-/** Adds the paths that a command's folder names mean in a mailbox. Keeps patterns, for unlisted folders. */
+/** Adds the paths that folder names on the command line stand for. Patterns stay, to match unlisted folders too. */
 function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;

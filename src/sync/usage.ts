@@ -16,12 +16,12 @@ import {
 } from './ports.ts';
 import type { Wanted } from './sync-memory.ts';
 
-/** Scope of memory: the quota of each mailbox, as the service last reported it. */
+/** Scope of memory: the last quota that the service reported for each mailbox. */
 const QUOTA = 'quota';
-/** Quotas change slowly: one request per day and mailbox. */
+/** Quotas change slowly, so each mailbox is asked once per day. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the mean size of a mailbox's messages in bytes, as last reported, or undefined. */
+/** Returns the mean size of a mailbox's messages in bytes, by its last reported quota. */
 export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
@@ -30,17 +30,17 @@ export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undef
   return bytes > 0 && messages > 0 ? bytes / messages : undefined;
 }
 
-/** Returns when a mailbox's quota was last reported, milliseconds since the epoch; 0 for never. */
+/** Returns when a mailbox's quota was last reported, milliseconds since the epoch, or 0. */
 function quotaReportedAt(memory: Memory, at: MailboxKey): number {
   return memory.get(QUOTA, mailboxKey(at))?.at ?? 0;
 }
 
-/** Returns whether a mailbox's known quota is a day old. */
+/** Returns whether a mailbox's known quota is at least a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
   return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
 
-/** Stores a mailbox's listed quota, unless a newer one is known. */
+/** Stores a quota from a listing, unless a newer one is known. */
 function rememberQuota(
   memory: Memory,
   at: MailboxKey,
@@ -49,7 +49,7 @@ function rememberQuota(
   if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, mailboxKey(at), reported);
 }
 
-/** Requests a mailbox's quota once a day, for `status`. A service without quotas is not a failure. */
+/** Requests a mailbox's quota once a day. A service without quotas is not a failure. */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
   const key = mailboxKey(at);
@@ -63,16 +63,16 @@ export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void>
   }
 }
 
-/** Scope of memory: cost or failure of the last listing of each account's order. */
+/** Scope of memory: what the last listing of each account's order cost, or that it failed. */
 const LISTING = 'usage-listing';
-/** Scope of memory: since when a mailbox is listed as suspended. */
+/** Scope of memory: since when a mailbox has been listed as suspended. */
 const SUSPENDED = 'suspended';
-/** Pause of Platform API requests after a failure. */
+/** Pause of Platform API requests after a failure, in milliseconds. */
 const AFTER_FAILURE_MS = 3_600_000;
-/** A younger listing is not requested again after a mailbox is refused: half an hour. */
+/** When a mailbox is refused, a listing younger than this is not requested again. */
 const YOUNG_MS = 1_800_000;
 
-/** Requests the usage of all mailboxes at once if many are due, to save requests. Its failure does not count. */
+/** Requests the usage of all mailboxes at once if that saves requests. A failure is stored, but not reported. */
 export async function noteUsages(
   ctx: PassContext,
   mailboxes: readonly OriginMailbox[],
@@ -89,7 +89,7 @@ export async function noteUsages(
   await listUsages(ctx, mailboxes);
 }
 
-/** Lists the usage of all mailboxes now, given a token. A failure is stored, but not reported. */
+/** Lists the usage of all mailboxes now, if there is a token for it. A failure is stored, but not reported. */
 async function listUsages(ctx: PassContext, mailboxes: readonly OriginMailbox[]): Promise<void> {
   const { memory, origin, account } = ctx;
   if (origin.usages === undefined) return;
@@ -114,8 +114,9 @@ interface Noting {
 }
 
 /**
- * Stores the listed quotas and suspensions of these mailboxes. The APIs use different ids, so mailboxes are matched by
- * address; duplicate addresses are ignored. A mailbox missing from a complete listing no longer counts as suspended.
+ * Stores the listed quotas and suspensions of these mailboxes. The two APIs use different ids, so mailboxes are matched
+ * by address, and duplicate addresses are ignored. A mailbox missing from a complete listing no longer counts as
+ * suspended.
  *
  * @returns the listed usage of each mailbox, by resource id
  */
@@ -138,7 +139,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // A service clock ahead of ours must not extend a usage's validity.
+    // The service's clock may be ahead of ours: that must not make a usage stay valid for longer.
     if (resources.length > 0) {
       rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
     }
@@ -153,7 +154,6 @@ export function rememberFailure({ memory, account, host, now }: Noting, pages: n
   memory.set(LISTING, accountKey(account, host), { at: now, pages, failed: true });
 }
 
-/** Returns the last listing of an account's order; undefined before the first. */
 export function recalledListing(
   memory: Pick<Memory, 'get'>,
   account: string,
@@ -162,17 +162,16 @@ export function recalledListing(
   return memory.get(LISTING, accountKey(account, host));
 }
 
-/** Returns whether a listing failed recently. */
 export function isLeftAlone(last: ListingCost | undefined, now: number): boolean {
   return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
-/** Clears a mailbox's suspension: it answered, or is no longer listed. A later refusal is a new issue. */
+/** Clears a mailbox's suspension, because it answered or is no longer listed. A later refusal is then a new issue. */
 export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, mailboxKey(at), null);
 }
 
-/** Returns since when a mailbox is listed as suspended, milliseconds since the epoch, or null. */
+/** Returns since when a mailbox has been listed as suspended, milliseconds since the epoch. */
 export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,
   at: MailboxKey,
@@ -181,10 +180,10 @@ export function suspendedSince(
 }
 
 /**
- * Returns `sync.mailbox-suspended` for a refused mailbox that the Platform API lists as suspended; else the error
+ * Returns `sync.mailbox-suspended` for a refused mailbox that the Platform API lists as suspended, otherwise the error
  * itself. Refreshes an old listing first.
  *
- * @param mailboxes all that the sync run covers
+ * @param mailboxes all mailboxes of the sync run
  */
 export async function refusalByName(
   ctx: PassContext,
@@ -208,12 +207,12 @@ export async function refusalByName(
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
-/** Scope of memory: exclusions in the last sync run's configuration. They never expire. */
+/** Scope of memory: what the configuration of the last sync run excluded. Never expires. */
 const UNWATCHED = 'unwatched';
 
 type UnwatchedNoting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
 
-/** Stores which listed mailboxes are excluded. A manually narrowed sync run only shows which are included. */
+/** Stores which listed mailboxes are excluded. A run that the user narrowed only shows which ones are included. */
 export function noteUnwatchedMailboxes(
   ctx: UnwatchedNoting,
   listed: readonly OriginMailbox[],
@@ -221,13 +220,13 @@ export function noteUnwatchedMailboxes(
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
-    // First: a sync run over one of a thousand mailboxes has no information about the others.
+    // A sync run over one of a thousand mailboxes has no information about the others.
     if (!wanted && whole?.mailboxes !== true) continue;
     note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
-/** Does the same for the known folders of a mailbox. An excluded folder is excluded even in a narrowed sync run. */
+/** Stores the same for a mailbox's known folders. An excluded folder is excluded even from a narrowed sync run. */
 export function noteUnwatchedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,

@@ -8,21 +8,21 @@ import { type FetchingFolder, fetchJudged } from './folder-sync.ts';
 import { concernsOnly, isRecent, type Memory, type Origin, type PassContext } from './ports.ts';
 import { askByName, walkRange } from './walk.ts';
 
-/** Scope of memory: unverified messages checked in the current hour, by account and host. */
+/** Scope of memory: how many unverified messages were checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
 /** Scope of memory: when fetching an unverified message last failed. */
 const TRIED = 'assumed-tried';
-/** An incomplete message is retried a day later, so that it does not block the others. */
+/** An incomplete message is retried after a day, so that it does not block the others. */
 const TRY_AGAIN_MS = 86_400_000;
-/** Places read from the catalog at a time. */
+/** Places to read from the catalog at a time. */
 const MAX_AT_ONCE = 100_000;
-/** Extra places to read, because some of the oldest may have failed today. */
+/** Extra places to read, because fetching some of the oldest may have failed today. */
 const MAX_SET_ASIDE = 1_000;
 
 /**
- * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each becomes stored, or a
- * fact corrects it. A message that no longer answers, or whose source is incomplete, stays unverified.
+ * Fetches the sources of unverified messages, oldest first, within the policy's hourly limit. Each source confirms the
+ * match, or a fact corrects it. A message that no longer answers, or whose source is incomplete, stays unverified.
  *
  * @param listed paths of listed folders: a deleted one cannot be requested
  */
@@ -48,7 +48,7 @@ export async function verifyAssumed(
     const { answered } = await askByName(ctx, folder.at, uids);
     for (const place of assumed) {
       const listing = answered.get(place.uid);
-      // Another listing at the uid means another message, not a wrong match: the next sync run resolves it.
+      // Another listing at the uid means another message, not a wrong match. The next sync run resolves it.
       if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
       budget.spend();
       await verifyOne(ctx, folder, address, place, listing);
@@ -56,13 +56,13 @@ export async function verifyAssumed(
   }
 }
 
-/** Returns whether a uid still has the listing by which it was matched. */
+/** Returns whether a uid still has the listing by which its message was matched. */
 function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
-/** A manual check tries every message; the daemon skips those tried today. */
+/** A manual check tries every message. The daemon skips those that it tried within the last day. */
 function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
@@ -91,7 +91,7 @@ async function verifyOne(
       }
       const put = await ctx.committer.putSource(listing, source);
       if (put.is === 'forgotten') {
-        // The match was another message with the same listing; this one was forgotten and must not be stored.
+        // The match was another message with the same listing. This one was forgotten, and must not be stored.
         ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
         ctx.committer.noteForgotten(put.id, place);
         ctx.ledger.count(address, 'corrected', 1);
@@ -112,7 +112,7 @@ async function verifyOne(
   }
 }
 
-/** Remaining fetches of this hour; stored, so that frequent sync runs and restarts share the limit. */
+/** Fetches left in this hour. Stored, so that frequent sync runs and restarts share the limit. */
 class HourlyBudget {
   readonly #key: string;
   #since: number;
@@ -136,15 +136,15 @@ class HourlyBudget {
   }
 }
 
-/** Scope of memory: last proof that reading a source at a host leaves the message unseen. */
+/** Scope of memory: when a host last proved that reading a source leaves the message unseen. */
 const CANARY = 'canary';
-/** The proof is valid for a day: one request per day and host. */
+/** The proof is valid for a day, so it costs one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** The owner may have read one message meanwhile; two in a row were marked by us. */
+/** The owner may have read one message in the same moment. If it happens twice in a row, we did it. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
-/** Read-flag check per host: a backup must not mark mail as seen, and no documentation guarantees that. */
+/** Checks that reading a host's messages does not mark them as seen, which no documentation guarantees. */
 export class Canary {
   #watching = false;
   #turned = 0;
@@ -156,8 +156,8 @@ export class Canary {
   ) {}
 
   /**
-   * Checks a message again after its source was read. Costs a request only for an unseen message, until the host has
-   * passed the check for the day.
+   * Checks a message again after its source was read. This costs a request only if the message is unseen and the host
+   * has not passed the check today.
    *
    * @throws MailkeepError `sync.marks-seen` if two messages in a row turned seen: reading must stop
    */
@@ -181,7 +181,7 @@ export class Canary {
     }
   }
 
-  /** Returns the message's current listing; undefined if it is gone, or the service does not answer. */
+  /** Returns the message's current listing. Undefined if the message is gone or the service does not answer. */
   async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
     const deps = { origin: this.origin, memory: this.memory, signal };
     try {
@@ -192,7 +192,7 @@ export class Canary {
       }
     } catch (error) {
       signal.throwIfAborted();
-      // This failure is not about the message: its source arrived.
+      // This failure does not concern the message, whose source arrived.
       if (!concernsOnly(error)) throw error;
     }
     return undefined;

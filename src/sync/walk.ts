@@ -14,19 +14,18 @@ import {
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
 
-/** A weighed page: the uids it covers, and its messages within them. */
+/** A page with the uids that it covers, and its messages within them. */
 interface WalkedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
   readonly total: number;
-  /** True at the end of the range. */
   readonly last: boolean;
 }
 
-/** Requests of a page that contradicts its total, before it is accepted. */
+/** How often a page that contradicts its total is requested before it is accepted. */
 const DOUBTS = 3;
 
-/** Scope of memory: hosts whose search cannot serve a walk. */
+/** Scope of memory: hosts whose search cannot be used for walks. */
 const SEARCH_REFUSED = 'search-refused';
 /** Scope of memory: hosts whose search ignores flags. */
 export const FLAGS_UNHEEDED = 'flag-search-refused';
@@ -52,7 +51,7 @@ export async function* walkRange(
       : await askKeyset(deps, at, { range: rest, order, perPage });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
-        // Only now is it certain that the host refused the search, rather than the folder being unknown.
+        // Only now is it certain that the host refused the search. The folder might have been unknown.
         if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
         yield walked;
       }
@@ -74,12 +73,12 @@ export function canSearch(memory: Memory, host: string): boolean {
   return memory.get(SEARCH_REFUSED, host) === undefined;
 }
 
-/** Records that a host's search omits listed messages: it is not used again. */
+/** Records that a host's search omits listed messages, so that it is not used again. */
 export function distrustSearch(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
 }
 
-/** Clears a host's search restrictions after a week, as the service may have been updated. */
+/** Lifts a host's search restrictions after a week, because the service may have been updated. */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
   for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
     const held = memory.get(scope, host);
@@ -91,8 +90,8 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
 }
 
 /**
- * Requests the newest page of a folder. If it is empty although the listing, or its total, counts messages, requests it
- * once more: one of them is outdated.
+ * Requests the newest page of a folder. If the page is empty although the listing or its own total counts messages, one
+ * of them is outdated, so it is requested once more.
  *
  * @throws MailkeepError `sync.counts-disagree` if they still disagree: such a response proves nothing
  */
@@ -137,8 +136,8 @@ async function askKeyset(
 }
 
 /**
- * Drops the folder's last message if it is below the range: `n:*` with n beyond the last uid returns it, as in IMAP.
- * Any other message outside the range, or more messages than uids, means that the host cannot search by uid.
+ * Drops the folder's last message if it is below the range, because `n:*` with n beyond the last uid returns it, as in
+ * IMAP. Any other message outside the range, or more messages than uids, means that the host cannot search by uid.
  */
 function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
   const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
@@ -181,8 +180,8 @@ function weigh(
 /**
  * Walks a range by offset. Each page overlaps the previous one by at least one message. If a deletion shifts the pages,
  * the overlap is missing, and the walk steps back to find it. Arrivals only repeat messages. For both orders, uids are
- * mapped to keys that ascend along the walk. If a fixed page size of the host prevents overlaps, `walkFixedPages` walks
- * the rest.
+ * mapped to keys that ascend along the walk. If the host has a fixed page size that rules out overlaps,
+ * `walkFixedPages` walks the rest.
  */
 export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -195,7 +194,7 @@ export async function* walkByOffset(
   const final = order === 'ascending' ? range.hi : -range.lo;
   let seen = 0;
   let distinct = 0;
-  /** The newest uid of the first response: later mail counts as arrived, even after a step back. */
+  /** Highest uid in the first response. Anything above it arrived later, even if the walk steps back. */
   let newest: number | undefined;
   let lastSeen = Number.NEGATIVE_INFINITY;
   let upTo = first - 1;
@@ -223,7 +222,7 @@ export async function* walkByOffset(
     doubts = 0;
     const head = items[0];
     if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
-      // A deletion before this page: messages that moved up past its start may be unseen.
+      // Messages were deleted before this page, so others may have moved up past its start unseen.
       seen = Math.max(0, start - PAGE_SIZE + 1);
       idle += 1;
       continue;
@@ -253,14 +252,14 @@ export async function* walkByOffset(
   yield* walkFixedPages(deps, at, rest, isHonest);
 }
 
-/** Limit of counted pages of mail that arrived during a walk. */
+/** Limit of pages that are read to count the mail that arrived during a walk. */
 const MAX_ARRIVED_PAGES = 1_000;
 
 /**
- * Returns whether a walk saw as many messages as the folder counts. In a descending walk, arrivals are above the first
- * page: further requests count them, one per page. An empty page proves nothing.
+ * Returns whether a walk saw as many messages as the folder counts. In a descending walk, messages that have arrived
+ * since are above the first page, and further requests count them. An empty page proves nothing.
  *
- * @param walked `newest` is the highest uid of the walk's first page; undefined if that page was empty
+ * @param walked `newest` is the highest uid on the walk's first page, or undefined if that page was empty
  */
 async function isWhole(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -287,20 +286,20 @@ async function isWhole(
   return false;
 }
 
-/** Consecutive requests of an offset walk without a new uid, while deletions shift the pages. */
+/** Requests in a row that may show no new uid, while deletions shift the pages of an offset walk. */
 const MAX_IDLE_STEPS = 60;
-/** Weight of a page without a new uid that only the service can explain. */
+/** How many idle steps a page counts for if it shows no new uid and only the service can explain that. */
 const FEW_STEPS = 20;
 
 /**
  * Walks a range in pages of the host's size, newest first. Such pages never overlap. A page accounts for the uids
- * between its first and last. Uids between two neighbouring pages are accounted for once the next response shows that
- * nothing was deleted: arrivals push messages down, so a message can only be missed if the total fell. Then the walk
- * steps back. If a host reports another page size than it uses, its offsets prove nothing: gaps count only after all
- * messages of its total were seen.
+ * between its first and its last. The uids between two neighbouring pages are accounted for once the next response
+ * shows that nothing was deleted: arrivals only push messages down, so a message can be missed only if the total fell.
+ * Then the walk steps back. If a host's pages differ from the size that it reports, its offsets prove nothing, and gaps
+ * count only once all messages of its total were seen.
  *
  * @param isHonest false if the host returns fewer messages than its reported page size
- * @throws origin.paging when the pages make no progress
+ * @throws origin.paging if the pages make no progress
  */
 async function* walkFixedPages(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -319,7 +318,7 @@ async function* walkFixedPages(
   let restarts = 0;
   let lastTotal = 0;
   let leastTotal = Number.POSITIVE_INFINITY;
-  /** The lowest uid of the preceding page, if adjacent; and the uids between that page and its predecessor. */
+  /** The lowest uid of the preceding page if it is adjacent, and the uids between that page and its predecessor. */
   let before: number | undefined;
   let between: UidInterval | undefined;
   for (;;) {
@@ -339,7 +338,7 @@ async function* walkFixedPages(
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
     if (isOdd) {
-      // From here on only a complete count without deletions proves anything.
+      // From here on, only a complete count without deletions proves anything.
       isStated = false;
       restarts += 1;
       shown = [];
@@ -390,7 +389,7 @@ async function* walkFixedPages(
   }
 }
 
-/** Returns the page that includes the last seen message and reaches furthest; its size makes the offset fit. */
+/** Returns the page that includes the last seen message and reaches furthest. Its size makes the offset fit. */
 export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
   if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
   let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
@@ -404,7 +403,7 @@ export function pageOver(seen: number): { readonly page: number; readonly perPag
 
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 422, 501]);
 
-/** Returns whether a host refuses this kind of request in general: repeating it is useless. */
+/** Returns whether a host refuses this kind of request in general, so that repeating it is useless. */
 export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&
@@ -423,15 +422,15 @@ function noProgress(
   return originError('origin.paging', { operation, host, page, shown, total });
 }
 
-/** Result of requesting individual uids. */
+/** Responses to requests for individual uids. Undecided uids are in neither field. */
 interface Named {
   readonly answered: ReadonlyMap<number, Listing>;
-  /** Uids that do not answer. Undecided uids are in neither. */
+  /** Uids that do not answer. */
   readonly silent: readonly number[];
 }
 
 /**
- * Requests single uids of a folder, 100 per request. If the host cannot search by uid, walks their range.
+ * Requests single uids of a folder, 100 per request. If the host cannot search by uid, walks their range instead.
  *
  * @param uids ascending
  */
@@ -454,12 +453,12 @@ export async function askByName(
       answer = await deps.origin.search(at, page, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // The walk determines whether the search itself is refused, and stores that.
+      // The walk finds out whether the search itself is refused, and stores that.
       return walked(deps, at, uids, { lo, hi });
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
-    // A total above the number of items leaves the uids beyond the last item undecided.
+    // If the total exceeds the number of items, the uids beyond the last item are undecided.
     const decided = total <= items.length ? named : decidedBy(items, named);
     silent.push(...decided.filter((uid) => !answered.has(uid)));
     // A page that decides nothing is not requested again.
@@ -468,7 +467,7 @@ export async function askByName(
   return { answered, silent };
 }
 
-/** Returns the uids up to a page's last item, if it shows only requested uids, in order. */
+/** Returns the uids up to a page's last item, provided that the page shows only requested uids, in order. */
 function decidedBy(items: readonly Listing[], named: readonly number[]): readonly number[] {
   const isAnswer = items.every(
     ({ uid }, i) => named.includes(uid) && uid > (items[i - 1]?.uid ?? 0),

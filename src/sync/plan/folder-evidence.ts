@@ -14,19 +14,19 @@ import {
 } from './plan-folder.ts';
 
 /**
- * Places of a folder by their state in the archive; each is in one sum only. They add up if the service's total equals
- * stored + assumed + quarantined + forgotten: it does not count held ones.
+ * Numbers of places in a folder by their state in the archive. Each place counts once. The sums add up if stored +
+ * assumed + quarantined + forgotten equals the service's total, which does not include held ones.
  */
 export interface FolderSums {
-  /** Open places with fetched and hashed bytes. */
+  /** Open places whose bytes were fetched and hashed. */
   readonly stored: number;
-  /** Open places matched without download to another place's bytes, not yet verified. */
+  /** Open places matched without download to the bytes of another place, not yet verified. */
   readonly assumed: number;
   /** Places whose source was rejected or refused. */
   readonly quarantined: number;
   /** Open places that the deletion guard keeps although the service lacks them. */
   readonly held: number;
-  /** Places where the service still shows a message forgotten here. */
+  /** Places where the service still shows a message that was forgotten here. */
   readonly forgotten: number;
 }
 
@@ -43,27 +43,26 @@ export function accountedFor(sums: FolderSums): number {
   return expectedAtOrigin(sums) + sums.held;
 }
 
-/** Returns how many places the service should count: all except held ones, which it no longer has. */
+/** Returns how many places the service should count: all but the held ones, which it no longer has. */
 export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: FolderSums): number {
   return stored + assumed + quarantined + forgotten;
 }
 
-/** Returns how many places are open (current): with a message, and not deleted at the service. */
+/** Returns how many places are open: they have a message, and it is not deleted at the service. */
 export function openPlaces({ stored, assumed, held }: FolderSums): number {
   return stored + assumed + held;
 }
 
-/** Returns how many of the service's messages the archive does not account for; at least 0. */
+/** Returns how many of the service's messages the archive does not account for, at least 0. */
 export function notAccountedFor(originTotal: number, sums: FolderSums): number {
   return Math.max(0, originTotal - accountedFor(sums));
 }
 
-/** Returns whether everything adds up except held places: only the deletion guard's decision is open. */
+/** Returns whether everything adds up except for held places, which await the deletion guard's decision. */
 export function differsByHeldOnly(originTotal: number, sums: FolderSums): boolean {
   return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
 }
 
-/** Adds up the sums of several folders. */
 export function addSums(folders: readonly FolderSums[]): FolderSums {
   return folders.reduce<FolderSums>(
     (total, sums) => ({
@@ -80,23 +79,19 @@ export function addSums(folders: readonly FolderSums[]): FolderSums {
 /** Every uid that a folder has or will have. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
 
-/** Facts about a folder before the first response of a sync run. */
+/** What is known about a folder before the sync run's first response. */
 export interface EarlierEvidence {
-  /** Messages that the folder listing counts. */
   readonly listed: number;
-  /** The highest uid of any earlier sync run; 0 for none. */
+  /** Highest uid in any earlier sync run, or 0. */
   readonly highestUid: number;
-  /** Uids that earlier sync runs covered. */
   readonly covered: UidIntervals;
-  /** Start of the sync run, milliseconds since the epoch. */
   readonly startedAt: number;
 }
 
-/** A page, compared with the archive. */
 interface ComparedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
-  /** Uids that the archive expects in the interval but the page lacks. */
+  /** Uids that the archive expects in the interval, but that the page lacks. */
   readonly missing: readonly number[];
   /** Listings that differ from the original one of their place. */
   readonly contradicted: readonly Listing[];
@@ -129,7 +124,6 @@ export class FolderEvidence {
   readonly underWay = new Set<number>();
   /** Uids quarantined or recognised as forgotten in this sync run, which does not fetch them again. */
   readonly setAside = new Set<number>();
-  /** Highest uid of any earlier sync run. */
   readonly #mark: number;
   readonly #coveredBefore: UidIntervals;
   /** The lowest uid that the newest page covers. */
@@ -243,14 +237,13 @@ export class FolderEvidence {
     for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
     for (const listing of contradicted) this.contradicted.set(listing.uid, listing);
     for (const { uid } of items) this.missing.delete(uid);
-    // Uids that the service has not assigned yet are not covered.
+    // The service has not assigned the later uids yet, so they are not covered.
     const hi = interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi;
     const answered = { lo: interval.lo, hi };
     this.#answered = addInterval(this.#answered, answered);
     return { ticket: this.coverage.ticket(answered), answered };
   }
 
-  /** Raises the highest uid to that of these messages. */
   sawUids(items: readonly Listing[]): void {
     for (const { uid } of items) this.highestUid = Math.max(this.highestUid, uid);
   }
@@ -281,7 +274,6 @@ export class FolderEvidence {
     this.deferred.set(message.listing.uid, message);
   }
 
-  /** Removes and returns a deferred message, or undefined. */
   takeDeferred(uid: number): DeferredListing | undefined {
     const deferred = this.deferred.get(uid);
     this.deferred.delete(uid);
@@ -315,22 +307,21 @@ export class FolderEvidence {
   }
 }
 
-/** For messages of uids that earlier sync runs covered: no page waits for them. */
+/** For messages at uids that earlier sync runs covered: no page waits for them. */
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
-/** Limits of the deletion guard; the `brake` section of the configuration. */
+/** Limits of the deletion guard, from the `brake` section of the configuration. */
 export interface BrakePolicy {
-  /** Deletions of more than this share of the open places are held, in a folder or in a mailbox. */
+  /** The guard holds deletions of more than this share of a folder's or a mailbox's open places. */
   readonly maxEndedShare: number;
-  /** Below this number of open places, shares do not count. */
+  /** In folders and mailboxes with fewer open places, shares do not count. */
   readonly minMessages: number;
 }
 
-/** Pending deletions of one folder: places that are gone and did not move. */
 interface FolderEndings {
   readonly folder: string;
   readonly specialUse: string | null;
-  /** Open places before the sync run. */
+  /** Places that were open before the sync run. */
   readonly open: number;
   readonly ending: number;
   /** True if the service shows the folder as empty, or no longer lists it. */
@@ -347,8 +338,9 @@ interface BrakeDecision {
 const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
 
 /**
- * Decides, per folder, whether to accept deletions at once or hold them until a second check. A suddenly empty folder
- * is held whatever its size. A large share of the whole mailbox holds every contributing folder.
+ * Decides for each folder whether to accept its deletions at once, or to hold them until a second check. A folder that
+ * is suddenly empty is held whatever its size. If a large share of the whole mailbox is gone, every folder that
+ * contributes is held.
  */
 export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): BrakeDecision[] {
   const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
@@ -369,16 +361,16 @@ function exceeds(ending: number, open: number, policy: BrakePolicy): boolean {
   return open >= policy.minMessages && ending > policy.maxEndedShare * open;
 }
 
-/** A place that is gone, of a just replaced UID epoch, or whose uid shows another message. */
+/** A place that is gone or belongs to a just replaced UID epoch, or whose uid shows another message. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
 }
 
-/** A new uid whose fingerprint the mailbox has elsewhere. */
+/** A new uid whose fingerprint the mailbox also has elsewhere. */
 export interface NewPlace extends GonePlace {
   readonly listing: Listing;
-  /** Drafts are rewritten in place: equal listings do not guarantee equal bytes. */
+  /** Drafts are rewritten in place, so equal listings do not guarantee equal bytes. */
   readonly draft: boolean;
 }
 
@@ -390,8 +382,8 @@ interface Relink {
 
 /**
  * Pairs new places with places that are gone. A new uid gets known bytes without download only if exactly one gone and
- * one new place have its fingerprint, with a Message-ID, and it is not a draft. Both may be in one folder: a
- * renumbering service may keep some uids. Everything else is fetched.
+ * one new place have its fingerprint, it has a Message-ID, and it is not a draft. Both may be in one folder, because a
+ * service that renumbers may keep some uids. Everything else is fetched.
  */
 export function pairMoves(
   gone: readonly GonePlace[],
@@ -437,17 +429,17 @@ function grouped<T extends { readonly fingerprint: string }>(
   return groups;
 }
 
-/** Response for a sampled open uid, compared by Message-ID and date. */
+/** What an open uid in the sample shows, compared by Message-ID and date. */
 export type SampleAnswer = 'same' | 'other' | 'missing';
 
-/** Open uids to sample before declaring a new UID epoch; all of them if there are fewer. */
+/** Number of open uids to sample before declaring a new UID epoch, or all of them if there are fewer. */
 export const SAMPLE_SIZE = 20;
 /** The share of the sample that must show another message. */
 const DECLARED_AT = 0.8;
 
 /**
- * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched. `new`: the service
- * reassigned the uids. `doubtful`: in between; the folder is walked first.
+ * `same`: nothing contradicts. `replaced`: a single uid shows another message, which is fetched. `new`: the service
+ * reassigned the uids. `doubtful`: neither is clear, so the folder is walked first.
  */
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 
@@ -459,7 +451,7 @@ export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerd
   return other === 1 ? 'replaced' : 'doubtful';
 }
 
-/** Returns the evenly spread positions of a sample among `count` items, ascending. */
+/** Returns the positions of a sample that is evenly spread over `count` items, ascending. */
 export function samplePositions(count: number, size = SAMPLE_SIZE): number[] {
   if (count <= size) return Array.from({ length: count }, (_, i) => i);
   return Array.from({ length: size }, (_, i) => Math.floor((i * (count - 1)) / (size - 1)));

@@ -16,7 +16,7 @@ export interface UidInterval {
 /** Disjoint, ascending, and never adjacent: `[1,5]` and `[6,9]` are stored as `[1,9]`. */
 export type UidIntervals = readonly UidInterval[];
 
-/** Returns a set of intervals with one more added. An empty interval (lo above hi) changes nothing. */
+/** Returns the set with one more interval. An empty interval (lo above hi) changes nothing. */
 export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals {
   if (added.lo > added.hi) return set;
   let { lo, hi } = added;
@@ -47,35 +47,34 @@ export function gapsOf(set: UidIntervals, within: UidInterval): UidIntervals {
   return gaps;
 }
 
-/** Returns whether every uid of `within` is covered. */
 export function covers(set: UidIntervals, within: UidInterval): boolean {
   return gapsOf(set, within).length === 0;
 }
 
-/** Tracks the messages of one page: once all of them are durable, the page's interval is covered. */
+/** Tracks the messages on one page. Once all of them are durable, the page's interval is covered. */
 export interface PageTicket {
   /** Adds a message that must be stored before the page counts. */
   expect(): void;
-  /** Completes one of them: it is durable, quarantined or gone. */
+  /** Completes one of the messages: it is durable, quarantined or gone. */
   settle(): void;
-  /** Ends the additions. */
+  /** Declares that no more messages will be added. */
   seal(): void;
 }
 
-/** A message that is not being fetched yet, and the page that expects it. */
+/** A message whose fetch has not started, and the page that expects it. */
 export interface AwaitedListing {
   readonly listing: Listing;
   readonly ticket: PageTicket;
 }
 
-/** A possible move: its fingerprint is compared with those of deleted messages. */
+/** A message that may have moved here. Its fingerprint is compared with those of deleted messages. */
 export interface DeferredListing extends AwaitedListing {
   readonly fingerprint: string;
 }
 
 /**
- * The uids of a folder's UID epoch that responses cover, with every message in them stored. A resumed sync run walks
- * only the rest. Losing the coverage costs listings, never sources.
+ * The uids of a UID epoch that responses cover and whose messages are all stored. A resumed sync run walks only the
+ * rest. Losing the coverage costs listings, but no sources.
  */
 export class Coverage {
   #durable: UidIntervals;
@@ -135,22 +134,21 @@ export const forecastShape = z.object({
   mailboxes: z.number(),
   folders: z.number(),
   messages: z.number(),
-  /** 0 if neither a quota nor the listings so far show the sizes of most messages. */
+  /** 0 if neither a quota nor the listings show the sizes of most messages. */
   bytes: z.number(),
   /** One per message, one per page of 100, and the folder listings. */
   requests: z.number(),
   /** The current rate. */
   requestsPerMinute: z.number(),
-  /** Hours at this rate; the service may be slower. */
+  /** At the current rate. The service may be slower. */
   hours: z.number(),
 });
-/** The remaining work of a sync, estimated from listings. */
+/** An estimate, from listings, of the work that remains. */
 export type Forecast = Readonly<z.output<typeof forecastShape>>;
 
 interface FolderAhead {
   /** Messages that the service counts in the folder. */
   readonly messages: number;
-  /** Of these, messages already in the archive. */
   readonly known: number;
   /** Mean size in bytes of the remaining messages, if the service reports it. */
   readonly meanBytes?: number | undefined;
@@ -158,10 +156,10 @@ interface FolderAhead {
 
 export const PAGE_SIZE = 100;
 
-/** The newest messages are not representative: their mean size counts once it covers this share. */
+/** The newest messages are not representative: their mean size counts only if they make up this share. */
 const LISTED_SHARE = 0.9;
 
-/** Adds up the remaining work. `sizes`: remaining messages listed so far, in folders without a reported mean. */
+/** Adds up the remaining work. `sizes` covers the remaining messages listed in folders without a reported mean. */
 export function forecast(input: {
   readonly mailboxes: number;
   readonly folders: readonly FolderAhead[];
@@ -207,15 +205,13 @@ export const folderPlanShape = z.object({
     'full',
     'newest-page',
   ]),
-  /** Messages of the service that the archive does not account for. */
+  /** Messages at the service that the archive does not account for. */
   messages: z.number(),
-  /** Listing pages plus sources; for `search`, the maximum needed to find a difference. */
+  /** Listing pages plus sources. For `search`, the most that finding a difference can take. */
   requests: z.number(),
 });
-/** Plan for a folder: action, reason and number of requests. Plain data, for printing. */
 export type FolderPlan = Readonly<z.output<typeof folderPlanShape>>;
 
-/** The archive's facts about a folder. */
 interface KnownOfFolder {
   /** Places that are stored, assumed, held, quarantined or forgotten. */
   readonly accounted: number;
@@ -227,7 +223,7 @@ interface KnownOfFolder {
 /**
  * Plans one folder from its listing and the archive. Pure.
  *
- * @param full read every page, as `--full` does
+ * @param full true to read every page, as `--full` does
  */
 export function planFolder(
   listed: ListedFolder,
@@ -249,7 +245,7 @@ export function planFolder(
   }
   const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
   if (full) return plan('sweep', 'full', messages + largest);
-  // Halving finds a difference in two requests per level, and never takes more than walking every page.
+  // Halving takes two requests per level, and never more than walking every page.
   const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
   if (listed.messageCount < accounted) return plan('search', 'fewer-at-origin', pages + search);
   if (listed.messageCount > accounted) return plan('look', 'more-at-origin', messages + pages);
@@ -259,28 +255,26 @@ export function planFolder(
   return plan('look', 'newest-page', pages);
 }
 
-/** The mirror's facts about the uids of a response. */
 interface KnownUids {
   readonly open: ReadonlyMap<number, { readonly flags: FlagSet; readonly fingerprint: string }>;
-  /** Returns whether a uid without an open place needs no fetch: quarantined, forgotten, or being fetched. */
+  /** Returns whether a uid without an open place needs no fetch: it is quarantined, forgotten, or being fetched. */
   readonly settled: (uid: number) => boolean;
 }
 
-/** Differences between a response and the archive. */
 interface Observation {
-  /** Listed but unknown: to be fetched. */
+  /** Listed, but unknown: to be fetched. */
   readonly appeared: readonly Listing[];
   readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
-  /** Open places in the interval that the response lacks. Not a proof by itself. */
+  /** Open places in the interval that the response lacks. This alone proves nothing. */
   readonly missing: readonly number[];
   /** Open places whose listing differs from their original one. */
   readonly contradicted: readonly Listing[];
 }
 
 /**
- * Compares one response with the archive. Pure: callers decide what follows.
+ * Compares one response with the archive. Pure: the caller decides what follows.
  *
- * @param fingerprint hex over the immutable fields of a listing, as stored with the place
+ * @param fingerprint returns the hash over the immutable fields of a listing, as stored with the place
  */
 export function observe(
   items: readonly Listing[],
@@ -321,12 +315,13 @@ interface PageAnswer {
 }
 
 /**
- * Weighs one response. Sorted by uid, it covers the uids from its request's bound to its last uid, or the whole request
- * if `total` does not exceed its items. A short page alone does not prove an end.
+ * Weighs one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
+ * request if `total` does not exceed its items. A short page alone does not prove an end.
  *
- * Returns `whole`: the response reaches the end of its request. `interval`: the covered part of the request; null for
- * none (no items despite a total). `doubtful`: a page with room to spare although `total` is higher: a deletion during
- * the request, or an error of the service. The request is repeated, and a walk never ends on such a page.
+ * Returns `whole`: the response reaches the end of its request. `interval`: the part of the request that it covers, or
+ * null if it has no items despite a total. `doubtful`: the page has room to spare although `total` is higher, because
+ * of a deletion during the request or an error of the service. The request is then repeated, and a walk never ends on
+ * such a page.
  */
 export function weighPage(question: PageQuestion, answer: PageAnswer) {
   const { range, order, perPage } = question;
@@ -339,7 +334,7 @@ export function weighPage(question: PageQuestion, answer: PageAnswer) {
   return { whole: false, interval, doubtful };
 }
 
-/** A step of a bisection. A count is answered with a number; a walk is not, because its pages are recorded. */
+/** A step of a bisection. A count is answered with a number. A walk needs no answer: its pages are recorded. */
 type BisectQuestion =
   | { readonly ask: 'count'; readonly range: UidInterval }
   | { readonly ask: 'walk'; readonly range: UidInterval };
@@ -379,7 +374,6 @@ export function* bisect(
   yield* bisect(known, { lo: middle + 1, hi: range.hi }, total - below, pageSize);
 }
 
-/** Returns the index of the first uid at or above `uid`. */
 function firstAtLeast(uids: readonly number[], uid: number): number {
   let lo = 0;
   let hi = uids.length;
@@ -401,36 +395,36 @@ const MIN_MS = 1_800_000;
 const MAX_MS = 20 * 3_600_000;
 
 /**
- * Returns whether a listing costs at most half of the requests that it replaces: one per mailbox.
+ * Returns whether a listing costs at most half of the requests that it replaces, which is one per mailbox.
  *
- * @param pages requests of the listing
- * @param mailboxes whose usage would be requested individually
+ * @param pages requests that the listing takes
+ * @param mailboxes number whose usage would be requested individually
  */
 export function listingPaysOff(pages: number, mailboxes: number): boolean {
   return 2 * pages <= mailboxes;
 }
 
 /**
- * Returns the milliseconds between listings, so that they cost at most half of one request per day and mailbox
- * (slightly more for 2 mailboxes); null if no interval is worth it.
+ * Returns the milliseconds between listings, such that they cost at most half of one request per day and mailbox
+ * (slightly more for 2 mailboxes). Null if no interval is worth it.
  */
 export function listingEveryMs(pages: number, mailboxes: number): number | null {
   if (!listingPaysOff(pages, mailboxes)) return null;
   return Math.min(MAX_MS, Math.max(MIN_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 
-/** Content of a mailbox by a listing; null if not reported. */
+/** What a mailbox contains according to a listing. Null if not reported. */
 export interface HeldAmounts {
   readonly bytes: number | null;
   readonly messages: number | null;
 }
 
 /**
- * Returns whether a mailbox's content changed since the last listing, and differs from the last sync run: then a sync
- * run may find something new. Neither answer is proof.
+ * Returns whether a mailbox's content has changed since the last listing and differs from the last sync run, so that a
+ * sync run may find something new. Neither answer is proof.
  *
- * @param before undefined for a first listing
- * @param seen messages listed at the last sync run over each folder
+ * @param before undefined if this is the first listing
+ * @param seen returns the messages listed at the last sync run over each folder
  */
 export function hasMoved(
   before: HeldAmounts | undefined,
