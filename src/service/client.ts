@@ -49,7 +49,6 @@ import {
 import { tooLarge } from './transport.ts';
 import type { Operation, Surface } from './wire.ts';
 
-/** Shared base of both API clients. */
 abstract class Client {
   protected readonly calls: SurfaceClient;
 
@@ -58,7 +57,6 @@ abstract class Client {
     this.calls = new SurfaceClient(surface, options);
   }
 
-  /** Host and port of the service. */
   get host(): string {
     return this.calls.host;
   }
@@ -68,7 +66,7 @@ abstract class Client {
     return this.calls.close();
   }
 
-  /** Calls any operation of the API; checks only the content type of the response. */
+  /** Calls any operation of the API. Only the content type of the response is checked. */
   call(
     operation: Operation,
     params: ParamValues,
@@ -78,7 +76,6 @@ abstract class Client {
     return this.calls.raw(operation, params, body, options);
   }
 
-  /** Yields every item of every page. */
   protected async *each<T>(
     operation: Operation,
     read: (page: number) => Promise<Page<T>>,
@@ -88,12 +85,12 @@ abstract class Client {
 }
 
 /**
- * Yields the pages of a collection on demand, one request each, without items repeated from the previous page. Pages
- * are offsets into a set that may change meanwhile: an item can still appear twice or not at all. Neither a short page
- * nor the requested page size marks the end, only the service's total.
+ * Yields the pages of a collection on demand, one request each, without the items that repeat the previous page. Pages
+ * are offsets into a set that may change between requests, so an item may still appear twice or not at all. Only the
+ * service's total marks the end: neither a short page nor the requested page size does.
  *
- * @throws origin.paging when pages bring nothing new before the total is reached
- * @throws origin.too-large when a total implies more pages than any real collection has
+ * @throws origin.paging if pages bring nothing new before the total is reached
+ * @throws origin.too-large if the total implies more pages than any real collection has
  */
 export async function* eachPage<T>(
   operation: Operation,
@@ -104,7 +101,7 @@ export async function* eachPage<T>(
   const earlier = new Set<string>();
   let before: ReadonlySet<string> = new Set();
   let shown = 0;
-  /** Items of all pages, including repeated ones: new items at the start shift the others down. */
+  /** Items on all pages, including repeated ones: new items at the start shift the others down. */
   let counted = 0;
   let idle = 0;
   for (let page = 1; page <= most; page += 1) {
@@ -136,13 +133,13 @@ function printOf(item: unknown): string {
 }
 
 export interface PlatformWebhookPageOptions extends PageOptions {
-  /** Filters by mailbox (resource id). */
+  /** Resource id of the only mailbox to list. */
   readonly mailboxId?: string;
   readonly status?: 'active' | 'paused' | 'disabled';
 }
 
 export interface DeliveryLogPageOptions extends PageOptions {
-  /** Filters by mailbox (resource id). */
+  /** Resource id of the only mailbox to list. */
   readonly mailboxId?: string;
 }
 
@@ -152,15 +149,14 @@ export interface PlatformMailboxPageOptions extends PageOptions {
 }
 
 /**
- * Webhooks of mail orders in the Platform API; its records keep their snake_case. Every method is one operation and,
- * except for retries, one request; `each…` methods request pages as they are consumed. Writes that the service answers
- * with 202 return `Accepted`.
+ * Webhooks of mail orders in the Platform API. Records keep their snake_case. Every method is one operation and, except
+ * for retries, one request; `each…` methods request pages as they are consumed. Writes that the service answers with
+ * 202 return `Accepted`.
  *
- * All throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts. This API returns 404
- * for a resource that the token may not see.
+ * All methods throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts. For a
+ * resource that the token may not see, this API returns 404.
  */
 export class PlatformClient extends Client {
-  /** @throws base-url-invalid */
   constructor(options: ClientOptions) {
     super('platform', options);
   }
@@ -203,7 +199,6 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.updateWebhook, { webhookId }, fields, options);
   }
 
-  /** Deletes the webhook permanently. */
   deleteWebhook(
     webhookId: string,
     options?: CallOptions,
@@ -211,7 +206,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(PLATFORM.deleteWebhook, { webhookId }, undefined, options);
   }
 
-  /** Replaces the secret; the old one becomes invalid at once. */
+  /** Replaces the secret. The old one becomes invalid at once. */
   regenerateWebhookSecret(
     webhookId: string,
     options?: CallOptions,
@@ -220,7 +215,7 @@ export class PlatformClient extends Client {
     return this.calls.recordOrAccepted(operation, { webhookId }, undefined, options);
   }
 
-  /** Sends one test delivery; has its own rate limit. */
+  /** Sends one test delivery. This operation has its own rate limit. */
   testWebhook(
     webhookId: string,
     options?: CallOptions,
@@ -291,15 +286,14 @@ export interface WebhookPageOptions extends PageOptions {
  * The complete Mailbox API. Every method is one operation and, except for retries, one request; `each…` methods request
  * pages as they are consumed.
  *
- * All throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts.
+ * All methods throw `MailkeepError` with the codes of `errors.ts`, or the signal's reason when it aborts.
  */
 export class MailboxClient extends Client {
-  /** @throws base-url-invalid */
   constructor(options: ClientOptions) {
     super('mailbox', options);
   }
 
-  /** @throws origin.too-large for more mailboxes than any order has */
+  /** @throws origin.too-large if there are more mailboxes than any order has */
   async getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
     const operation = OPS.getCurrentAccount;
     const found = await this.calls.record(operation, {}, undefined, options);
@@ -350,7 +344,6 @@ export class MailboxClient extends Client {
     return this.each(OPS.listMessages, (page) => this.listMessages(at, { ...options, page }));
   }
 
-  /** Deletes every message of the folder permanently. */
   deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
   }
@@ -374,7 +367,7 @@ export class MailboxClient extends Client {
     );
   }
 
-  /** Changes up to 100 messages; `failed` lists those that could not be changed. */
+  /** Changes up to 100 messages. `failed` lists those that could not be changed. */
   updateMessageFlags(
     at: FolderRef,
     change: MessageFlagsRequest,
@@ -383,7 +376,6 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.updateMessageFlags, inFolder(at), change, options);
   }
 
-  /** Moves up to 100 messages. */
   moveMessages(
     at: FolderRef,
     uids: number[],
@@ -410,14 +402,13 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.patchMessage, inMessage(at), change, options);
   }
 
-  /** Deletes the message permanently. */
   deleteMessage(at: MessageRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteMessage, inMessage(at), undefined, options);
   }
 
   /**
-   * Returns the raw source, checked for the type `message/rfc822` and the announced length. Above the memory limit it
-   * is a file of mode 0600, which the caller deletes.
+   * Returns the raw source, after checking its type (`message/rfc822`) and its announced length. Above the memory
+   * limit, it is a file of mode 0600, which the caller deletes.
    *
    * @throws origin.not-mail for any other type, origin.too-large, spool-failed
    */
@@ -430,7 +421,7 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.getMessageText, inMessage(at), undefined, options);
   }
 
-  /** Returns one decoded attachment; a file if it exceeds the memory limit. */
+  /** Returns one decoded attachment, in a file if it exceeds the memory limit. */
   getMessageAttachment(
     at: MessageRef,
     attachmentId: string,
@@ -482,12 +473,11 @@ export class MailboxClient extends Client {
     return this.calls.record(OPS.updateWebhook, inWebhook(at), fields, options);
   }
 
-  /** Deletes the webhook permanently. */
   deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
     return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
-  /** Replaces the secret; the old one becomes invalid at once. */
+  /** Replaces the secret. The old one becomes invalid at once. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     return this.calls.record(OPS.regenerateWebhookSecret, inWebhook(at), undefined, options);
   }
@@ -513,7 +503,7 @@ function inWebhook({ mailbox, webhookId }: WebhookRef) {
   return { mailboxResourceId: mailbox, webhookId };
 }
 
-/** Lists folders as `eachFolder` does, with the total of each page. */
+/** Lists folders like `eachFolder`, but in pages, which carry the total. */
 export function folderPages(
   client: MailboxClient,
   mailbox: string,
@@ -523,7 +513,7 @@ export function folderPages(
   return eachPage(OPS.listFolders, client.host, read);
 }
 
-/** Returns the error for a folder listing above its limit. */
+/** Returns the error for a folder listing that exceeds its limit. */
 export function tooManyFolders(
   client: MailboxClient,
   what: 'folders' | 'folder names',

@@ -2,7 +2,6 @@ import { withScheme } from '../core/address.ts';
 import { defineErrors, MailkeepError, reasonText, type Sentence } from '../core/errors.ts';
 import { span } from '../core/text.ts';
 
-/** Every error of an exchange with the service: the operation's name in the table, and host and port. */
 interface Exchange {
   readonly operation: string;
   readonly host: string;
@@ -18,7 +17,6 @@ type WrongContent = Exchange & {
   readonly contentType: string;
 };
 
-/** Bytes of a response, or entries of a listing. */
 export type TooLarge =
   | 'headers'
   | 'json'
@@ -29,7 +27,7 @@ export type TooLarge =
   | 'mailboxes'
   | 'pages';
 
-/** Limits that count entries, not bytes. */
+/** The limits on these count entries, not bytes. */
 const ENTRIES: ReadonlySet<string> = new Set(['folders', 'mailboxes', 'pages']);
 
 const LATER = 'Nothing is lost; the next sync continues where this one stopped.';
@@ -51,7 +49,7 @@ function wrongContent(f: WrongContent, expected: string): Sentence {
   return [`${f.host} answered ${f.operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS];
 }
 
-/** An error between this program and the service. Facts never contain the service's own text, see `OriginRefusal`. */
+/** An error between this program and the service. Its facts never contain the service's text: see `OriginAnswer`. */
 export const originError = defineErrors({
   auth: {
     /** 401, also after reading the token again. Stops the account. */
@@ -75,7 +73,6 @@ export const originError = defineErrors({
       `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
       `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
     ],
-    /** Any other unsuccessful status. */
     'origin.status': ({ host, operation, status, code }: StatusFacts) => [
       `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
       status >= 500
@@ -91,7 +88,7 @@ export const originError = defineErrors({
       `${f.host} redirects to ${f.to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
       'If that is the right address, write it as baseUrl in the configuration.',
     ],
-    /** `reason`: errno, TLS code or `not-http`. `sent`: the connection broke after the request was sent. */
+    /** `reason` is an errno, a TLS code or `not-http`. `sent`: the connection broke after the request was sent. */
     'origin.unreachable': (f: Exchange & { readonly reason: string; readonly sent: boolean }) => [
       `${f.host} cannot be reached: ${reasonText(f.reason)}.`,
       `Check the network, and baseUrl in the configuration. ${LATER}`,
@@ -114,7 +111,7 @@ export const originError = defineErrors({
       }[phase],
       LATER,
     ],
-    /** `expected` is the Content-Length, or null. */
+    /** `expected` is the Content-Length, or null without one. */
     'origin.cut-short': (
       f: Exchange & { readonly received: number; readonly expected: number | null },
     ) => [
@@ -210,16 +207,15 @@ export const originError = defineErrors({
 });
 
 export type OriginCode = Parameters<typeof originError>[0];
-/** The facts of each code. */
 export type OriginFacts = { readonly [C in OriginCode]: Parameters<typeof originError<C>>[1] };
 
-/** The service's error envelope. Its text may quote mail or secrets: show it to the caller only, and never log it. */
+/** The service's error envelope. Its text may quote mail or secrets: show it only to the caller, and never log it. */
 export interface OriginAnswer {
-  /** As sent; empty in the Platform API, which has none. */
+  /** Always empty in the Platform API, which has no codes. */
   readonly code: string;
   readonly message: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** Platform API, 422 only: messages by field. */
+  /** Messages by field. Only the Platform API sends them, with 422. */
   readonly errors: Readonly<Record<string, readonly string[]>>;
   /** Platform API only. */
   readonly correlationId: string | null;
@@ -232,7 +228,6 @@ export type RefusalCode =
   | 'origin.rate-limited'
   | 'origin.status';
 
-/** The service refused the request. */
 export class OriginRefusal<C extends RefusalCode = RefusalCode> extends MailkeepError<
   C,
   OriginFacts[C]
@@ -243,9 +238,9 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     code: C,
     facts: OriginFacts[C],
     readonly status: number,
-    /** A private field, to stay out of JSON and logs: see OriginAnswer. */
+    /** Kept private, so that it stays out of JSON and logs: see `OriginAnswer`. */
     answer: OriginAnswer | null,
-    /** Retry-After in milliseconds, capped; null without one. */
+    /** Retry-After in milliseconds, capped. Null without one. */
     readonly retryAfterMs: number | null,
     options: { readonly retryable?: boolean } = {},
   ) {

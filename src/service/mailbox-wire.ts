@@ -25,8 +25,8 @@ const accountRecord = z.looseObject({
 export type AccountRecord = z.output<typeof accountRecord>;
 
 /**
- * A folder. `messageCount` is required: a missing count would look like an emptied folder. A missing `name` defaults to
- * the last part of the path. The reader handles an empty path: it must not hide the other folders.
+ * `messageCount` is required, because a missing count would look like an emptied folder. A missing `name` becomes the
+ * last part of the path. An empty path is accepted here, so that it does not hide the other folders.
  */
 const folderRecord = z
   .looseObject({
@@ -77,7 +77,7 @@ export const messageRecord = z.looseObject({
 const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
 export type MessageTextRecord = z.output<typeof messageTextRecord>;
 
-/** Result of a bulk flag update: 200 if all succeeded, 207 if `failed` is not empty. */
+/** Result of a bulk flag update, with status 207 if `failed` is not empty. */
 const flagsResultRecord = z.looseObject({
   successful: list(uidField),
   failed: list(z.looseObject({ uid: uidField, reason: text })),
@@ -105,7 +105,7 @@ export const WEBHOOK_STATUSES = ['active', 'paused', 'disabled'] as const;
 /** The only event of the service. */
 const WEBHOOK_EVENTS = ['message.received'] as const;
 
-/** Statuses and events accept any text: a newer service may have others. */
+/** Statuses and events are any text, because a newer service may have others. */
 const webhookRecord = z.looseObject({
   id: z.string().min(1),
   accountResourceId: textOrNull,
@@ -120,7 +120,7 @@ const webhookRecord = z.looseObject({
 });
 export type WebhookRecord = z.output<typeof webhookRecord>;
 
-/** Response to creating a webhook or its new secret: only here is the secret shown. */
+/** Response to creating a webhook or a new secret. Only this response shows the secret. */
 export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
 export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
 
@@ -131,7 +131,7 @@ const webhookTestRecord = z.looseObject({
 });
 export type WebhookTestRecord = z.output<typeof webhookTestRecord>;
 
-/** Next to `data` of a collection. Only `total` marks the end: pages can be short. */
+/** Accompanies the `data` of a collection. Only `total` marks the end, because pages can be short. */
 export const mailboxPagination = z.looseObject({
   page: z.int().min(1),
   perPage: z.int().min(1),
@@ -191,22 +191,21 @@ export const moveMessagesRequest = z.object({ uids, targetFolder });
 
 export const deleteMessagesRequest = z.object({ uids });
 
-/** A valid day as `YYYY-MM-DD`; compared with the received date. */
+/** A valid day as `YYYY-MM-DD`, compared with the received date. */
 const day = z.iso.date();
 const term = z.string().min(1).max(1024);
 const addressTerm = z.string().min(1).max(320);
 
-/** `subject`, `from`, `to`, `cc` and `body` are ORed, all others ANDed. An empty object matches everything. */
+/** One of `subject`, `from`, `to`, `cc` and `body` must match, and all others. An empty object matches everything. */
 export const searchRequest = z.object({
   since: day.optional(),
   before: day.optional(),
-  /** A message must have all of them. */
   flags: z.array(flagName).optional(),
   uid: z
     .string()
     .refine((set) => parseUidSet(set) !== null, { error: 'not an IMAP uid set' })
     .optional(),
-  /** `Name:value`, a substring of that header. */
+  /** `Name:value` matches a substring of that header. */
   header: term.regex(/^[!-9;-~]+:/, { error: 'not of the form Name:value' }).optional(),
   larger: z.int().min(0).optional(),
   smaller: z.int().min(0).optional(),
@@ -242,7 +241,7 @@ export const sendRequest = z
           content: z.string(),
           contentType: z.string().optional(),
           cid: z.string().optional(),
-          /** Encoding of `content`; base64 by default. */
+          /** Encoding of `content`, base64 by default. */
           encoding: z.string().optional(),
         }),
       )
@@ -275,7 +274,7 @@ export type CreateWebhookRequest = z.input<typeof createWebhookRequest>;
 export const updateWebhookRequest = z.object(webhookFields).partial();
 export type UpdateWebhookRequest = z.input<typeof updateWebhookRequest>;
 
-/** Shared parameters; the APIs differ only in their names. */
+/** Parameters that both APIs have, under different names. */
 
 const MESSAGE_SORTS = ['uid', '-uid', 'date', '-date', 'size', '-size'] as const;
 
@@ -305,17 +304,14 @@ export const status: Param = {
   values: WEBHOOK_STATUSES,
 };
 
-/** Returns a required path segment parameter. */
 export function pathId(name: string, help: string): Param {
   return { name, in: 'path', type: 'string', required: true, minLength: 1, help };
 }
 
-/** Returns an optional text query parameter. */
 export function anyText(name: string, help: string): Param & { readonly type: 'string' } {
   return { name, in: 'query', type: 'string', required: false, help };
 }
 
-/** Returns the parameter for items per page. */
 export function pageSize(name: 'perPage' | 'per_page', byDefault: number, max: number): Param {
   return { ...countFromOne(name, byDefault, 'items a page'), max };
 }
@@ -328,7 +324,6 @@ function countFromOne(
   return { name, in: 'query', type: 'integer', required: false, min: 1, default: byDefault, help };
 }
 
-/** Parameters that a path may contain. */
 const IN_PATH = [mailbox, folder, uid, attachmentId, webhookId];
 
 const MAILBOX = '/api/v1/mailboxes/{mailboxResourceId}';
@@ -336,7 +331,6 @@ const FOLDER = `${MAILBOX}/folders/{folder}`;
 const MESSAGE = `${FOLDER}/messages/{uid}`;
 const WEBHOOK = `${MAILBOX}/webhooks/{webhookId}`;
 
-/** A response without body. */
 const empty = { response: { kind: 'empty' }, success: [204] } as const;
 
 /** The 28 operations of the Mailbox API. */
@@ -529,12 +523,12 @@ export const MAILBOX_OPERATIONS = operationsOf('mailbox', IN_PATH, [401, 403, 42
   },
 });
 
-/** The fields of a record that a listing has: `path` and `unseen` repeat its place and its flags. */
+/** The fields that a listing takes from a record. `path` and `unseen` repeat its place and its flags. */
 const { path: _path, unseen: _unseen, ...listedFields } = messageRecord.shape;
 const listedRecord = z.object({
   ...listedFields,
   attachments: list(
-    // The interface documents the parameter as attachmentId, and the record's field as id.
+    // The interface calls the parameter attachmentId, and the record's field id.
     attachmentRecord
       .extend({ id: textOrNull, attachmentId: textOrNull })
       .transform(({ id, attachmentId, ...rest }) => ({ id: id ?? attachmentId ?? '', ...rest })),
@@ -549,10 +543,10 @@ const requiredFields = z.object({
 });
 
 /**
- * Decodes one message record leniently: only `uid` is required, and a missing field is null or empty. Unknown fields go
- * to `extra`, and so do fields of a wrong type: an odd message must not hide the others of its page.
+ * Decodes one message record leniently. Only `uid` is required, and a missing field is null or empty. Unknown fields
+ * and fields of a wrong type go to `extra`, so that an odd message does not hide the others on its page.
  *
- * @param path of the record in the response, such as `data[3]`, for the error
+ * @param path of the record in the response, such as `data[3]`, for errors
  * @throws origin.shape if it is not a record, has no uid, or its flags are unreadable
  */
 export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {

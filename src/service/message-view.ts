@@ -5,11 +5,10 @@ import addressparser from 'nodemailer/lib/addressparser';
 import type { Address, ListedAttachment, Listing } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 
-/** A header block read in place: names and unfolded, undecoded values as Latin-1 text (one char per byte). */
 interface HeaderBlock {
-  /** Raw values in order of appearance, by lower-case field name. Only the requested names. */
+  /** Undecoded values as Latin-1 text (one char per byte), by lower-case field name. Only the requested names. */
   readonly fields: ReadonlyMap<string, readonly string[]>;
-  /** Offset of the body's first byte; equals `end` without a body. */
+  /** Offset of the body's first byte. Equals `end` without a body. */
   readonly bodyStart: number;
 }
 
@@ -17,10 +16,10 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const TAB = 9;
-/** Bytes; longer header blocks are cut, since listings need nothing after 256 kB. */
+/** Longer header blocks are cut, because listings need nothing after 256 kB. */
 const HEADER_CEILING = 262_144;
 
-/** Returns the offset after the empty line that ends the header block at `start`, or `end`. */
+/** Returns the offset after the empty line that ends the header block at `start`, or `end` without such a line. */
 export function headerEnd(source: Buffer, start: number, end: number): number {
   let line = start;
   while (line < end) {
@@ -35,8 +34,8 @@ export function headerEnd(source: Buffer, start: number, end: number): number {
 }
 
 /**
- * Reads the wanted fields of the header block at `start`. Skips lines that are not fields (an mbox "From " line,
- * garbage) without an error.
+ * Reads the wanted fields of the header block at `start`. Skips lines that are not fields, such as an mbox "From "
+ * line.
  *
  * @param wanted lower-case field names
  */
@@ -83,14 +82,14 @@ function unfold(value: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: bytes above ASCII are what is looked for
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/** Decodes a raw header: encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or windows-1252 (old senders). */
+/** Decodes encoded words, and bytes above ASCII as UTF-8 (RFC 6532) or, from old senders, as windows-1252. */
 export function decodeHeader(raw: string): string {
   const text = decodeBytes(raw);
   if (!text.includes('=?')) return text;
   try {
     return libmime.decodeWords(text);
   } catch {
-    // An unknown charset label: show the encoded form.
+    // The charset label is unknown, so the encoded form stays.
     return text;
   }
 }
@@ -101,7 +100,7 @@ function decodeBytes(raw: string): string {
   return isUtf8(bytes) ? bytes.toString('utf8') : new TextDecoder('windows-1252').decode(bytes);
 }
 
-/** Returns a field's addresses, groups flattened. Decodes names after splitting: they may contain a comma. */
+/** Returns a field's addresses without their groups. Decodes names after splitting: they may contain a comma. */
 function decodeAddresses(values: readonly string[] | undefined): Address[] {
   if (values === undefined) return [];
   const out: Address[] = [];
@@ -121,25 +120,22 @@ function decodeAddresses(values: readonly string[] | undefined): Address[] {
   return out;
 }
 
-/** Fast path: `Name <local@domain>` or a bare address with nothing to decode or unquote, as in most mail. */
+/** Fast path: `Name <local@domain>` or a bare address with nothing to decode or unquote, like most addresses. */
 const SIMPLE_ADDRESS =
   /^(?:([A-Za-z0-9][A-Za-z0-9 .'-]*[A-Za-z0-9.]) )?<?([A-Za-z0-9._+-]+@[A-Za-z0-9.-]+)>?$/;
 
-/** A leaf of the MIME tree, as offsets into the raw source. */
 export interface Part {
   /** IMAP-style section number: `1`, `2.1`. */
   readonly section: string;
   /** Lower-case `type/subtype`. */
   readonly contentType: string;
   readonly charset: string | null;
-  /** Lower-case transfer encoding; empty if undeclared. */
   readonly encoding: string;
   /** Lower-case disposition or empty. */
   readonly disposition: string;
   readonly filename: string | null;
   /** Without angle brackets. */
   readonly contentId: string | null;
-  /** True below a multipart/related. */
   readonly related: boolean;
   readonly start: number;
   readonly end: number;
@@ -158,7 +154,6 @@ const PART_FIELDS: ReadonlySet<string> = new Set([
 
 type PartHeaders = Readonly<ReturnType<typeof partHeaders>>;
 
-/** Returns the four raw headers that describe a part. */
 function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   return {
     type: fields.get('content-type')?.[0],
@@ -168,7 +163,7 @@ function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   };
 }
 
-/** Returns whether a body cannot contain attachments: plain text or HTML without a name or disposition. */
+/** Returns whether a body cannot contain attachments: it is plain text or HTML without a name or disposition. */
 function isPlainBody(headers: PartHeaders): boolean {
   return (
     headers.disposition === undefined &&
@@ -177,7 +172,7 @@ function isPlainBody(headers: PartHeaders): boolean {
   );
 }
 
-/** Returns the leaves of the entity at `[start, end)`, in order; as many as a damaged structure allows. */
+/** Returns the leaves of the entity at `[start, end)`, in order. A damaged structure may hide some. */
 function readParts(source: Buffer, headers: PartHeaders, bodyStart: number, end: number): Part[] {
   const parts: Part[] = [];
   walk(source, headers, bodyStart, end, '', 0, false, false, parts);
@@ -257,7 +252,7 @@ function contentId(raw: string | undefined): string | null {
   return id === undefined || id === '' ? null : id;
 }
 
-/** Yields the ranges between boundary lines (RFC 2046, 5.1.1); an unclosed last part ends with its parent. */
+/** Yields the ranges between boundary lines (RFC 2046, 5.1.1). A last part that is not closed ends with its parent. */
 function* bodyParts(
   source: Buffer,
   boundary: string,
@@ -289,7 +284,7 @@ function* bodyParts(
   if (partStart >= 0 && partStart < end) yield [partStart, end];
 }
 
-/** Returns the bytes of a part without its transfer encoding; with an unknown encoding, unchanged. */
+/** Returns the bytes of a part without its transfer encoding. An unknown encoding leaves them unchanged. */
 export function decodedBody(source: Buffer, part: Part): Buffer {
   const body = source.subarray(part.start, part.end);
   switch (part.encoding) {
@@ -315,7 +310,7 @@ export function decodeQuotedPrintable(body: Buffer): Buffer {
   return Buffer.from(text, 'latin1');
 }
 
-/** The immutable part of a listing, which depends only on the raw source. */
+/** The part of a listing that depends only on the raw source. */
 export type ImmutableRecord = Omit<Listing, 'uid' | 'date' | 'flags' | 'extra'>;
 
 const LISTED_FIELDS: ReadonlySet<string> = new Set([
@@ -329,7 +324,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   ...PART_FIELDS,
 ]);
 
-/** Reads a listing record from a raw source. Never throws on malformed mail: unknown fields are null or empty. */
+/** Reads a listing record from a raw source. Never throws: fields that malformed mail lacks are null or empty. */
 export function readListingRecord(source: Buffer): ImmutableRecord {
   const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
   const subject = fields.get('subject')?.[0];
@@ -364,13 +359,13 @@ function listAttachments(
     }));
 }
 
-/** True for every leaf except the texts shown as the message itself. */
+/** True for every leaf except the texts that are shown as the message itself. */
 export function isAttachment(part: Part): boolean {
   if (part.disposition === 'attachment' || part.filename !== null) return true;
   return part.contentType !== 'text/plain' && part.contentType !== 'text/html';
 }
 
-/** Opaque to clients. Ours are prefixed section numbers: stable, and without a table. */
+/** Opaque to clients. Ours are prefixed section numbers, which are stable and need no table. */
 function attachmentId(part: Part): string {
   return `part-${part.section}`;
 }
@@ -389,14 +384,14 @@ function identifier(raw: string | undefined): string | null {
 
 const DATE_FIELDS: ReadonlySet<string> = new Set(['date', 'received']);
 
-/** Received date of a source without any usable date, so that listings are reproducible. */
+/** Received date of a source that has none. It is fixed, so that listings are reproducible. */
 export const UNDATED = Date.UTC(2000, 0, 1);
 
 /**
- * Returns the received date of a source that came without one: its Date header, else the topmost Received line, else a
- * fixed time. Never the clock or a file's mtime.
+ * Returns a received date for a source that came without one: its Date header, else the topmost Received line, else a
+ * fixed time. Never the clock or a file's mtime, so that listings are reproducible.
  *
- * @param head the source, or its start including the header
+ * @param head the source, or the start of it that contains the header
  */
 export function receivedFromSource(head: Buffer): number {
   const { fields } = readHeaderBlock(head, 0, head.length, DATE_FIELDS);
@@ -411,10 +406,10 @@ export interface RenderedText {
   readonly html: string;
 }
 
-/** Bytes; larger sources are cut before rendering, so that one request cannot block the service. */
+/** Larger sources are cut before rendering, so that one request cannot block the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** Renders plain text and HTML, each from the other if one is missing; empty without a body. */
+/** Renders plain text and HTML. If one is missing, it is made from the other. Both are empty without a body. */
 export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,

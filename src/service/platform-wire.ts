@@ -24,7 +24,7 @@ import {
   textOrNull,
 } from './wire.ts';
 
-/** Records of the Platform API, in snake_case: single resources are unwrapped, collections have `data` and `meta`. */
+/** Records of the Platform API, in snake_case. Single resources are unwrapped. Collections have `data` and `meta`. */
 
 const mailboxReference = z.looseObject({ id: textOrNull, address: text });
 
@@ -46,7 +46,7 @@ const platformWebhookWithSecretRecord = platformWebhookRecord.extend({
 });
 export type PlatformWebhookWithSecretRecord = z.output<typeof platformWebhookWithSecretRecord>;
 
-/** All three may be missing; a missing outcome is null, not a failure. */
+/** All three fields may be missing. A missing outcome is null, which is not a failure. */
 const platformWebhookTestRecord = z.looseObject({
   http_status: quantityOrNull,
   is_successful: orElse(z.boolean(), null),
@@ -57,7 +57,7 @@ export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecor
 const platformMessageRecord = z.looseObject({ message: text });
 export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
 
-/** `duration` is in milliseconds; `retry_count` counts attempts after the first, and `max_retry_count` limits them. */
+/** `duration` is in milliseconds. `retry_count` counts attempts after the first, and `max_retry_count` limits them. */
 const deliveryLogRecord = z.looseObject({
   created_at: text,
   mailbox_address: text,
@@ -89,7 +89,7 @@ const platformMailboxRecord = z.looseObject({
 });
 export type PlatformMailboxRecord = z.output<typeof platformMailboxRecord>;
 
-/** There is no last page or next link: `total` marks the end. */
+/** There is no last page and no next link: only `total` marks the end. */
 export const platformMeta = z.looseObject({
   current_page: z.int().min(1),
   per_page: z.int().min(1),
@@ -97,7 +97,7 @@ export const platformMeta = z.looseObject({
 });
 export type PlatformMeta = z.output<typeof platformMeta>;
 
-/** Every error of the Platform API; `errors` by field on 422 only. */
+/** Every error of the Platform API. Only 422 has `errors`, by field. */
 export const platformErrorRecord = z.looseObject({
   message: text,
   correlation_id: textOrNull,
@@ -116,7 +116,6 @@ const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its reso
 const search = anyText('search', 'only mailboxes whose address contains this');
 const sort = anyText('sort', 'order; a leading - is descending');
 
-/** The 9 operations of the Platform API about webhooks of mail orders. */
 export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 422, 500], {
   listWebhooks: {
     route: ['GET', `${ORDER}/webhooks`],
@@ -175,20 +174,18 @@ export const PLATFORM_OPERATIONS = operationsOf('platform', IN_PATH, [401, 404, 
   },
 });
 
-/** Body of our own service's webhook deliveries. The format is undocumented: receivers use `readDelivery`. */
+/** Body of the webhook deliveries that our service sends. The format is undocumented: receivers use `readDelivery`. */
 const deliveryBody = z.looseObject({
   event: z.string(),
-  /** Address of the mailbox. */
   mailbox: z.string(),
-  /** The message as in a listing. */
   data: z.looseObject({}),
 });
 export type DeliveryBody = z.output<typeof deliveryBody>;
 
-/** Content of a delivery: a notification, never data to store. */
+/** Content of a delivery. It is a notification, never data to store. */
 export interface DeliveryHint {
   readonly event: string | null;
-  /** Address or resource id of the mailbox; null if the delivery has none. */
+  /** Address or resource id of the mailbox. */
   readonly mailbox: string | null;
   readonly folder: string | null;
   readonly uid: number | null;
@@ -217,7 +214,7 @@ const loose = z.looseObject({
     .catch(null),
 });
 
-/** Reads a delivery; fields that do not fit are null. Never throws. */
+/** Reads a delivery. Fields that do not fit are null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
   const read = decodeIfFits(loose, body);
   return {

@@ -12,9 +12,8 @@ import type { Reply } from './transport.ts';
 import { decode, describeParam, type Operation, readParam, typeName } from './wire.ts';
 
 export interface BaseUrl {
-  /** Scheme, host and port. */
   readonly origin: string;
-  /** Host and port as in the URL: without the scheme's default port. */
+  /** Host and port as in the URL: the scheme's default port is omitted. */
   readonly host: string;
   /** The path before `/api/…`, without a trailing slash. */
   readonly prefix: string;
@@ -23,8 +22,8 @@ export interface BaseUrl {
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
- * Parses a base address. Plain http would expose the token on the network, so it is allowed only for this machine,
- * unless `insecure`.
+ * Parses a base address. Plain http would expose the token on the network, so only this machine may use it, unless
+ * `insecure`.
  *
  * @throws base-url-invalid
  */
@@ -50,7 +49,7 @@ function withoutSecrets(text: string): string {
 export type ParamValues = Readonly<Record<string, string | number | null | undefined>>;
 
 /**
- * Returns the path and query of a request. Every path parameter becomes one segment; omitted parameters are not sent.
+ * Returns the path and query of a request. Every path parameter becomes one segment. Omitted parameters are not sent.
  *
  * @throws request-invalid for a parameter that is missing, unknown or out of bounds
  */
@@ -63,7 +62,7 @@ export function requestPath(operation: Operation, prefix: string, values: ParamV
 
 function segment(operation: Operation, name: string, value: ParamValues[string]): string {
   const text = String(checked(operation, name, value ?? ''));
-  // Servers and proxies resolve these as path steps, even percent-encoded.
+  // Servers and proxies resolve these as path steps, even if they are percent-encoded.
   if (text === '.' || text === '..') throw invalid(operation, name, 'a name that is no dots');
   return encoded(operation, name, text);
 }
@@ -102,10 +101,10 @@ function invalid(operation: Operation, field: string, expected: string): Error {
 /** Reads the token from its source. Called for the first request, and again after a 401. */
 export type TokenReader = () => string | Promise<string>;
 
-/** Valid token of an Authorization header (RFC 6750, 2.1, slightly extended). */
+/** What an Authorization header can carry as a token (RFC 6750, 2.1, slightly extended). */
 const USABLE = /^[\x21-\x7e]+$/;
 
-/** Caches the token until the service refuses it, so that requests do not each read a file or secret store. */
+/** Caches the token until the service refuses it, so that requests do not each read a file or a secret store. */
 export class Credentials {
   #token: string | undefined;
   #reading: Promise<string> | undefined;
@@ -120,7 +119,7 @@ export class Credentials {
     return this.#token ?? this.#readOnce();
   }
 
-  /** Returns the token to use after `refused`, reading it again if another call has not; null if unchanged. */
+  /** Returns the token to use after `refused`, rereading it unless another call already has. Null if unchanged. */
   async after(refused: string): Promise<string | null> {
     if (this.#token === refused) this.#token = undefined;
     const token = await this.token();
@@ -142,34 +141,31 @@ export class Credentials {
   }
 }
 
-/** Returns the content type without parameters, in lower case; empty without one. */
 export function contentTypeOf(headers: IncomingHttpHeaders): string {
   return (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Returns Content-Length, or null if it is missing or not a number. */
 export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
   const text = headers['content-length'];
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** True for an encoded body, which the request did not allow. */
+/** True for an encoded body, although the request did not allow any encoding. */
 function isEncoded(headers: IncomingHttpHeaders): boolean {
   const coding = headers['content-encoding'];
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';
 }
 
-/** Returns Retry-After (RFC 9110, 10.2.3: seconds or a date) in milliseconds, uncapped; null if unreadable. */
+/** Returns Retry-After (RFC 9110, 10.2.3: seconds or a date) in milliseconds, uncapped. Null if unreadable. */
 export function retryAfterOf(headers: IncomingHttpHeaders, now: number): number | null {
   const text = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(\.\d{1,6})?$/.test(text)) return Math.round(Number(text) * 1000);
-  // HTTP dates start with a weekday; Date.parse alone would accept nearly anything.
+  // HTTP dates start with a weekday. Date.parse alone would accept nearly anything.
   if (!/^(mon|tue|wed|thu|fri|sat|sun)/i.test(text)) return null;
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-/** Returns a count in a header such as X-RateLimit-Limit, or null. */
 export function countOf(headers: IncomingHttpHeaders, name: string): number | null {
   const value = headers[name];
   const text = (Array.isArray(value) ? value[0] : value)?.trim() ?? '';
@@ -178,7 +174,7 @@ export function countOf(headers: IncomingHttpHeaders, name: string): number | nu
 
 const PAGE_TYPES = new Set(['text/html', 'application/xhtml+xml']);
 
-/** True for a web page, such as a portal or a maintenance notice, by its type or else by its first bytes. */
+/** Recognises a web page, such as a portal or a maintenance notice, by its type or else by its first bytes. */
 export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
   if (PAGE_TYPES.has(contentType)) return true;
   if (contentType === 'application/json') return false;
@@ -187,10 +183,10 @@ export function looksLikeWebPage(contentType: string, bytes: Buffer): boolean {
 
 type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
-/** The service nests only a few levels; deeper responses would overflow the stack of recursive code. */
+/** The service nests only a few levels. Deeper responses would overflow the stack of recursive code. */
 const DEEPEST = 100;
 
-/** Parses JSON up to `DEEPEST` levels. Invalid UTF-8 is replaced: one bad subject must not hide a whole page. */
+/** Parses JSON up to `DEEPEST` levels. Replaces invalid UTF-8, because one bad subject must not hide a whole page. */
 export function readJson(bytes: Buffer): JsonReading {
   if (isTooDeep(bytes)) return { ok: false };
   const text = bytes.toString('utf8');
@@ -209,7 +205,7 @@ const CASE_BIT = 0x20;
 const OPENING = 0x7b;
 const CLOSING = 0x7d;
 
-/** Counts brackets before parsing, which takes memory many times the size of deeply nested text. */
+/** Counts brackets before parsing, because parsed text that is deeply nested takes many times its size in memory. */
 function isTooDeep(bytes: Buffer): boolean {
   let depth = 0;
   let inText = false;
@@ -226,12 +222,11 @@ function isTooDeep(bytes: Buffer): boolean {
   return false;
 }
 
-/** Limits of responses. */
 const MIB = 1024 * 1024;
 
 /** A page of 100 messages is about 60 kB. */
 export const MAX_JSON_BYTES = 32 * MIB;
-/** Of an error's body: the status suffices. */
+/** An error's status suffices. */
 export const MAX_ERROR_BYTES = 64 * 1024;
 export const MAX_HEADER_BYTES = 64 * 1024;
 /** Larger sources are spooled to a file. */
@@ -239,13 +234,13 @@ export const IN_MEMORY_BYTES = 8 * MIB;
 export const MAX_SOURCE_BYTES = 2 * 1024 * MIB;
 /** Ten million messages at 100 per page. */
 export const MAX_MESSAGE_PAGES = 100_000;
-/** Pages of any other collection: 100,000 webhooks, log entries or folders. */
+/** For any other collection: 100,000 webhooks, log entries or folders. */
 export const MAX_PAGES = 1_000;
-/** Consecutive pages without new items before a collection counts as endless. */
+/** A collection counts as endless after this many pages in a row without new items. */
 export const MAX_IDLE_PAGES = 3;
-/** Mailboxes per token; each costs memory and requests in every sync. */
+/** Limit per token, because each mailbox costs memory and requests in every sync. */
 export const MAX_MAILBOXES = 20_000;
-/** Informational responses (1xx) before the final one. */
+/** Limit of informational responses (1xx) before the final one. */
 export const MAX_INFORMATIONAL = 16;
 
 /** Time limits of a response, in milliseconds. */
@@ -253,9 +248,9 @@ export interface Timeouts {
   readonly connect: number;
   /** Until the response starts. */
   readonly headers: number;
-  /** Silence within the response. */
+  /** Maximum silence within the response. */
   readonly idle: number;
-  /** For the whole response, plus its bytes at `MIN_BYTES_PER_MS`: stops one that trickles for ever. */
+  /** For the whole response, plus its bytes at `MIN_BYTES_PER_MS`. Stops a response that trickles for ever. */
   readonly total: number;
 }
 
@@ -269,12 +264,11 @@ export const TIMEOUTS: Timeouts = {
 /** 16 kB/s. */
 export const MIN_BYTES_PER_MS = 16;
 
-/** A body in a file, which the receiver deletes. */
 interface FileBody {
   readonly kind: 'file';
   readonly path: string;
   readonly size: number;
-  /** Lower-case hexadecimal SHA-256, computed while receiving. */
+  /** SHA-256 in lower-case hexadecimal, computed while receiving. */
   readonly sha256: string;
 }
 
@@ -285,7 +279,7 @@ interface BufferBody {
 
 export type Body = BufferBody | FileBody;
 
-/** Pending bytes for the file before the sender must pause. */
+/** The sender must pause when this many bytes wait to be written to the file. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
 interface SpoolTakerOptions {
@@ -306,7 +300,7 @@ export class SpoolTaker {
 
   constructor(private readonly options: SpoolTakerOptions) {}
 
-  /** Takes a chunk; `false` means that the sender must pause until `resume`. */
+  /** Takes a chunk. Returns false if the sender must pause until `resume`. */
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;
@@ -318,7 +312,7 @@ export class SpoolTaker {
 
   finish(): Body | Promise<Body> {
     if (this.#file !== undefined) return this.#finishFile(this.#file);
-    // Copies, because a chunk is a view that keeps a larger buffer alive.
+    // This copies: a chunk is a view that keeps a larger buffer alive.
     const bytes = Buffer.concat(this.#chunks);
     this.#chunks = [];
     return { kind: 'buffer', bytes };
@@ -396,16 +390,15 @@ export type RecordOf<O extends Operation> = O['response'] extends {
     : z.output<R>
   : never;
 
-/** One page of a collection of either API. */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Items of the whole collection, by the service's count. Only this marks the end: a page can be short. */
+  /** Items in the whole collection, as the service counts them. Only this marks the end: a page can be short. */
   readonly total: number;
 }
 
-/** Returns the JSON of a success; undefined for an empty body. */
+/** Returns the JSON of a success. Undefined for an empty body. */
 export function jsonOf(operation: Operation, host: string, reply: Reply): unknown {
   const bytes = reply.body.kind === 'buffer' ? reply.body.bytes : Buffer.alloc(0);
   if (bytes.length === 0 && reply.status === 204) return undefined;
@@ -468,7 +461,7 @@ function misshapen({ name }: Operation, path: string, found: unknown, expected: 
   return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
-/** Unchanged bytes, with the announced length and type. The receiver deletes a file. */
+/** Unchanged bytes, with the announced length and type. The receiver deletes the file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
 /**

@@ -45,14 +45,13 @@ import {
 } from './transport.ts';
 import { decodeIfFits, encodeBody, type Operation } from './wire.ts';
 
-/** The Mailbox API's code for a missing mailbox, with any status. */
+/** The Mailbox API's code for a missing mailbox. It may come with any status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
-/** Statuses of failures that a retry may resolve. */
 const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
 
 /**
- * Returns the error for an unsuccessful response. A web page instead of the error envelope comes from a portal or
- * proxy: it must not count as a refused token or a missing mailbox.
+ * Returns the error for an unsuccessful response. A web page in place of the error envelope comes from a portal or a
+ * proxy, so it must not count as a refused token or a missing mailbox.
  */
 function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;
@@ -80,7 +79,7 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   if (status === 429) {
     return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
-  // An operation without a mailbox cannot miss one: the response is not from the service.
+  // An operation without a mailbox cannot miss one, so the response is not from the service.
   if (code === MAILBOX_NOT_FOUND && operation.path.includes('{'))
     return refused('origin.mailbox-not-found', facts);
   if (status === 403) return refused('origin.forbidden', facts);
@@ -112,7 +111,7 @@ function readEnvelope(operation: Operation, bytes: Buffer): Envelope {
   return { code: '', answer: { code: '', message, params: {}, errors, correlationId } };
 }
 
-/** Returns the code if it looks like one: facts are shown and logged. */
+/** Returns the code if it looks like one, because facts are shown and logged. */
 function codeName(code: string): string {
   return /^[A-Z][A-Z0-9_]{0,99}$/.test(code) ? code : '';
 }
@@ -125,12 +124,12 @@ function originOf(location: string | undefined): string | null {
 
 /** Retry limits. Times in milliseconds. */
 export interface RetryPolicy {
-  /** Total attempts. A 429 does not count: the limiter spaces those. */
+  /** All attempts, except those that end with a 429: the limiter spaces those. */
   readonly attempts: number;
-  /** Upper bound of the first random wait; doubles for each further one. */
+  /** Upper bound of the first random wait. It doubles for each further one. */
   readonly firstWaitMs: number;
   readonly longestWaitMs: number;
-  /** From the first failure on; a wait beyond it does not start. */
+  /** Counts from the first failure. A wait that would exceed it does not start. */
   readonly budgetMs: number;
 }
 
@@ -141,22 +140,21 @@ const RETRY_POLICY: RetryPolicy = {
   budgetMs: 300_000,
 };
 
-/** Default wait after an operation's own rate limit, such as feedback's. */
+/** Default wait after an operation's own rate limit, such as the one for feedback. */
 const OWN_LIMIT_WAIT_MS = 10_000;
 
 interface Retries {
   readonly policy: RetryPolicy;
   readonly clock: Clock;
-  /** From 0 to 1, as Math.random. */
   readonly random: () => number;
   readonly gate: Gate;
   readonly host: string;
 }
 
 /**
- * The only layer that retries. Reads are retried after any temporary failure: 429, 408, 5xx, broken connections,
- * malformed bodies. Writes are retried only after a 429 or if never sent; otherwise the error states that they may have
- * taken effect.
+ * The only layer that retries. It retries reads after any temporary failure: 429, 408, 5xx, broken connections,
+ * malformed bodies. It retries writes only after a 429, or if they were never sent. Otherwise the error says that the
+ * write may have taken effect.
  *
  * @throws the last failure, or origin.outcome-unknown
  */
@@ -182,7 +180,7 @@ async function withRetries<T>(
       if (!refusedByRate) failures += 1;
       const wait = waitOf(retries, operation, error, failures);
       if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
-      // Unless the operation has its own limit, a 429 waits at the gate, like all requests behind it.
+      // A 429 waits at the gate, like all requests behind it, unless the operation has its own limit.
       if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
     }
   }
@@ -194,7 +192,7 @@ function mayRepeat(operation: Operation, error: MailkeepError): boolean {
   return error.facts.sent === false;
 }
 
-/** Failures after which a write may have taken effect. All others settle the outcome. */
+/** After these failures, a write may have taken effect. All others rule that out. */
 const UNCERTAIN = new Set([
   'origin.unreachable',
   'origin.timeout',
@@ -234,7 +232,7 @@ function waitOf(
   return Math.max(asked ?? 0, retries.random() * bound);
 }
 
-/** Adds the host's remaining wait to a rate-limited failure, as far as the gate knows it. */
+/** Adds the host's remaining wait, if the gate knows it, to a rate-limited failure. */
 function withHostWait(gate: Gate, error: MailkeepError): Error {
   if (!isRateLimited(error)) return error;
   const { code, facts, status, answer, retryAfterMs, retryable } = error;
@@ -247,19 +245,19 @@ function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rat
 }
 
 export interface ClientOptions {
-  /** Base address of the API, without `/api/…`. Plain http for this machine only. */
+  /** Base address of the API, without `/api/…`. Plain http only works for this machine. */
   readonly baseUrl: string;
-  /** The token, or its reader: called for the first request, and again after a 401. */
+  /** The token, or a function that reads it. The function is called for the first request, and again after a 401. */
   readonly token: string | TokenReader;
-  /** Allows plain http beyond this machine: the token is sent unencrypted. */
+  /** Allows plain http beyond this machine. The token is then sent unencrypted. */
   readonly insecure?: boolean;
-  /** The limiter of the process. By default the client creates one from the two numbers below. */
+  /** The limiter of the process. By default, the client creates one from the two numbers below. */
   readonly limiter?: Limiter;
-  /** Identifies the token to the limiter without revealing it; clients with the same label and host share a gate. */
+  /** Identifies the token to the limiter without revealing it. Clients with the same label and host share a gate. */
   readonly label?: string;
-  /** Ceiling; default 60. Ignored with `limiter`. */
+  /** Maximum, 60 by default. Ignored with `limiter`. */
   readonly requestsPerMinute?: number;
-  /** Requests in flight at once; default 4. Ignored with `limiter`. */
+  /** Maximum number of requests in flight, 4 by default. Ignored with `limiter`. */
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;
@@ -271,31 +269,29 @@ export interface ClientOptions {
   readonly random?: () => number;
 }
 
-/** Options of a single call. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Priority of waiting requests; default `new-mail`. */
+  /** Priority among waiting requests, `new-mail` by default. */
   readonly lane?: Lane | undefined;
 }
 
-/** `perPage` is always sent; default 100. */
+/** `perPage` is always sent. It is 100 by default. */
 export interface PageOptions extends CallOptions {
   readonly page?: number;
   readonly perPage?: number;
 }
 
 export interface SpoolOptions extends CallOptions {
-  /** Directory for bodies above the memory limit; default: the system's temporary directory. */
+  /** Directory for bodies above the memory limit. By default, the system's temporary directory. */
   readonly spoolDir?: string | undefined;
   /** Default 8 MiB. */
   readonly inMemoryLimit?: number | undefined;
-  /** Limit in bytes; default 2 GiB. */
+  /** Limit in bytes, 2 GiB by default. */
   readonly ceiling?: number | undefined;
 }
 
-/** A 202: the service accepted the request and completes it later. It is never resent. */
+/** The service accepted the request with a 202 and completes it later. The request is never resent. */
 export class Accepted {
-  /** Undecoded body of the response. */
   constructor(readonly body: unknown) {}
 }
 
@@ -305,12 +301,10 @@ export type RawAnswer =
   | { readonly kind: 'empty'; readonly status: number }
   | { readonly kind: 'bytes'; readonly status: number; readonly body: Bytes };
 
-/** Parameters, body (undefined for none) and options of a call. */
 type Args = [params: ParamValues, body?: unknown, options?: CallOptions];
 
-/** Calls operations of one API: builds the request, waits for its turn, sends it, retries if that is safe, decodes. */
+/** Calls the operations of one API. Requests wait for their turn, and are retried if that is safe. */
 export class SurfaceClient {
-  /** Host and port. */
   readonly host: string;
   readonly gate: Gate;
   readonly #surface: Operation['surface'];
@@ -405,7 +399,7 @@ export class SurfaceClient {
     );
   }
 
-  /** For operations without a response body. A web page instead is an error. */
+  /** Calls an operation without a response body. A web page in its place is an error. */
   done(operation: Operation, ...[params, body, options]: Args): Promise<void> {
     return this.#call(operation, params, body, options, null, (reply) => {
       if (reply.body.kind === 'file' || reply.body.bytes.length > 0) {

@@ -4,7 +4,6 @@ import type { searchRequest } from './mailbox-wire.ts';
 import { decodedBody, decodeHeader, headerEnd, partsOf, readHeaderBlock } from './message-view.ts';
 import { parseUidSet, type UidRange } from './wire.ts';
 
-/** Returns the decoded values of one header field, in lower case. */
 function searchableHeader(source: Buffer, name: string): string[] {
   const { fields } = readHeaderBlock(source, 0, source.length, new Set([name]));
   return (fields.get(name) ?? []).map((value) => decodeHeader(value).toLowerCase());
@@ -16,7 +15,7 @@ function searchableHeaders(source: Buffer): string {
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
 }
 
-/** Returns the decoded text parts of a message, in lower case; HTML with its tags. */
+/** Returns the decoded text parts of a message in lower case, with the tags of HTML. */
 function searchableBody(source: Buffer): string {
   return partsOf(source)
     .filter((part) => part.contentType.startsWith('text/'))
@@ -30,7 +29,7 @@ export interface FileRange {
   readonly length: number;
 }
 
-/** Response of an operation, before simulated faults and latency. */
+/** Response of an operation, before the sandbox adds faults and latency. */
 export type Reply =
   | { readonly kind: 'empty'; readonly status: number }
   | {
@@ -48,12 +47,12 @@ export type ReadyReply = Exclude<Reply, { kind: 'file' }>;
 
 export const NO_CONTENT: ReadyReply = { kind: 'empty', status: 204 };
 
-/** Returns a resource or a list wrapped in `data`. */
+/** Wraps a resource or a list in `data`. */
 export function dataReply(data: unknown, status = 200): ReadyReply {
   return { kind: 'text', status, text: JSON.stringify({ data }) };
 }
 
-/** Returns a page of items that are already JSON texts, with pagination. */
+/** Returns a page with pagination. The items are already JSON. */
 export function pageReply(items: readonly string[], page: Page, total: number): ReadyReply {
   const totalPages = Math.ceil(total / page.perPage);
   return {
@@ -63,7 +62,6 @@ export function pageReply(items: readonly string[], page: Page, total: number): 
   };
 }
 
-/** Returns one page of a complete collection. */
 export function pageOfAll<T>(
   all: readonly T[],
   page: Page,
@@ -78,7 +76,7 @@ export function pageOfAll<T>(
   );
 }
 
-/** The requested page; both values start at 1 and are within limits. */
+/** The requested page. Both values start at 1 and are within their limits. */
 export interface Page {
   readonly page: number;
   readonly perPage: number;
@@ -91,29 +89,27 @@ export function pageOffset(page: Page): number {
 /** The messages of a folder in UID order. */
 export interface UidOrder<Entry> {
   readonly count: number;
-  /** The highest UID; 0 in an empty folder. */
+  /** The highest UID, or 0 in an empty folder. */
   readonly lastUid: number;
   /** Counts messages with `low <= uid <= high`. */
   countBetween(low: number, high: number): number;
-  /** Returns messages of a UID range, ascending, after skipping `skip` of them. */
+  /** Returns messages of a UID range in ascending order, after skipping `skip` of them. */
   between(low: number, high: number, skip: number, limit: number): Entry[];
 }
 
-/** A page of messages, and the total over all pages. */
 export interface FoundPage<Entry> {
   readonly entries: readonly Entry[];
   readonly total: number;
 }
 
-/** A closed range of UIDs, `low <= high`. */
 interface Span {
   readonly low: number;
   readonly high: number;
 }
 
 /**
- * Returns the UIDs of a set in a folder whose highest UID is `last`: sorted, disjoint, not adjacent. `*` is the highest
- * UID, so `n:*` with n beyond it is the last message, as in IMAP (RFC 3501, 6.4.8).
+ * Returns the UIDs of a set in a folder whose highest UID is `last`: sorted, disjoint and not adjacent. `*` is the
+ * highest UID, so `n:*` with a higher n is the last message, as in IMAP (RFC 3501, 6.4.8).
  */
 export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   const sorted = ranges
@@ -132,12 +128,11 @@ export function spansOf(ranges: readonly UidRange[], last: number): Span[] {
   return spans;
 }
 
-/** Returns all messages of some UID ranges, ascending. */
 export function allWithin<Entry>(folder: UidOrder<Entry>, spans: readonly Span[]): Entry[] {
   return spans.flatMap(({ low, high }) => folder.between(low, high, 0, folder.count));
 }
 
-/** Returns a page of a search by UID ranges only, without visiting messages outside the page. */
+/** Returns a page of a search by UID ranges alone. Visits no messages outside the page. */
 export function pageOfSpans<Entry>(
   folder: UidOrder<Entry>,
   spans: readonly Span[],
@@ -166,7 +161,7 @@ export function pageOfSpans<Entry>(
  * Returns a page of messages that are all in memory.
  *
  * @param all ascending by uid; sorted in place
- * @param keyOf sort key, ties by uid; null sorts by uid
+ * @param keyOf sort key, or null to sort by uid; ties are sorted by uid
  */
 export function pageOfSorted<Entry extends { readonly uid: number }>(
   all: Entry[],
@@ -183,21 +178,19 @@ export function pageOfSorted<Entry extends { readonly uid: number }>(
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };
 }
 
-/** Criteria of a search; all must hold, except for the alternative substrings. */
+/** Criteria of a search. All must hold, except that one of the alternative substrings suffices. */
 export type Criteria = z.output<typeof searchRequest>;
 
-/** Returns the UID ranges of a search in a folder whose highest UID is `last`. */
 export function spansOfCriteria({ uid }: Criteria, last: number): Span[] {
   const ranges = uid === undefined ? null : parseUidSet(uid);
   return ranges === null ? [{ low: 1, high: last }] : spansOf(ranges, last);
 }
 
-/** Facts of a message that need no source. */
+/** What is known of a message without its source. */
 interface MessageFacts {
   readonly flags: readonly string[];
   /** Milliseconds since the epoch. */
   received(): number;
-  /** Bytes. */
   size(): number;
 }
 
@@ -206,17 +199,17 @@ type Test<T> = (of: T) => boolean;
 const DAY_MS = 86_400_000;
 
 /**
- * Returns the test of the criteria that need no source, or null without any. Days are UTC; `since` includes its day,
- * `before` does not; `larger` and `smaller` exclude their size, as in IMAP.
+ * Returns a test of the criteria that need no source, or null if there are none. Days are UTC: `since` includes its
+ * day, `before` does not. `larger` and `smaller` exclude their size, as in IMAP.
  */
 export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const { flags, since, before, larger, smaller } = criteria;
   const tests: Test<MessageFacts>[] = [];
-  // Deduplicates: a request may repeat a flag a million times.
+  // Deduplicated, because a request may repeat a flag a million times.
   const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
   if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
-    // Messages without a date are before every day, and match none.
+    // Messages without a date precede every day, and match none.
     const from = since === undefined ? Number.MIN_SAFE_INTEGER : Date.parse(since);
     const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);
     tests.push((of) => {
@@ -229,7 +222,7 @@ export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   return all(tests);
 }
 
-/** Returns the test of criteria that need the source, or null. Five of them are alternatives, see `searchRequest`. */
+/** Returns a test of the criteria that need the source, or null. For the five alternatives, see `searchRequest`. */
 export function sourceTest(criteria: Criteria): Test<Buffer> | null {
   const { header, text } = criteria;
   const tests: Test<Buffer>[] = [];
@@ -270,32 +263,32 @@ function alternativesOf(criteria: Criteria): Test<Buffer>[] {
   return alternatives;
 }
 
-/** Returns a test that requires all tests; list cheap ones first. */
+/** Returns a test that requires all of these tests. List cheap ones first. */
 function all<T>(tests: readonly Test<T>[]): Test<T> | null {
   return tests.length === 0 ? null : (of) => tests.every((test) => test(of));
 }
 
-/** Returns whether a flag is in a list, in any case (RFC 3501, 2.3.2). */
+/** Returns whether a flag is in a list, regardless of case (RFC 3501, 2.3.2). */
 export function hasFlag(flags: readonly string[], flag: string): boolean {
   const wanted = flag.toLowerCase();
   return flags.some((candidate) => candidate.toLowerCase() === wanted);
 }
 
-/** Plain values that describe the error to a client; the `params` of the error envelope. */
+/** Plain values that describe the error to a client: the `params` of the error envelope. */
 type RefusalParams = Readonly<Record<string, unknown>>;
 
-/** A 4xx or 5xx response that an operation throws, for the envelope of its API. */
+/** A 4xx or 5xx response. Operations throw it, and their API puts it in its envelope. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 
   constructor(
     readonly status: number,
-    /** SCREAMING_SNAKE_CASE, as clients branch on it. */
+    /** SCREAMING_SNAKE_CASE, because clients branch on it. */
     readonly code: string,
     message: string,
     readonly params: RefusalParams = {},
     readonly headers: Readonly<Record<string, string>> = {},
-    /** `cause`: for the operator, never shown to the client. */
+    /** `cause` is for the operator, and never shown to the client. */
     options?: ErrorOptions,
   ) {
     super(message, options);
@@ -306,7 +299,7 @@ export function unauthorized(message: string): Refusal {
   return new Refusal(401, 'ERR_UNAUTHORIZED', message, {}, { 'www-authenticate': 'Bearer' });
 }
 
-/** Returns a 429 with Retry-After, in seconds from now. */
+/** Returns a 429. Retry-After is in seconds. */
 export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
   const headers = { 'retry-after': String(retryAfter) };
   return new Refusal(429, code, message, { retryAfter }, headers);
@@ -333,7 +326,7 @@ export function invalid(fields: Readonly<Record<string, readonly string[]>>): Re
   return new Refusal(422, 'ERR_VALIDATION_FAILED', message, { fields });
 }
 
-/** Returns an error in the envelope of the Mailbox API. An unexpected error is a 500 without its cause. */
+/** Returns an error in the Mailbox API's envelope. An unexpected error becomes a 500 that does not show its cause. */
 export function envelope(error: unknown): ReadyReply {
   const refusal = error instanceof Refusal ? error : statusRefusal(500, undefined, undefined);
   const { message, code, params, status, headers } = refusal;
@@ -377,7 +370,7 @@ export function statusRefusal(
 }
 
 /**
- * Parses a JSON object body. A missing body is `{}`, since the interface declares it optional.
+ * Parses a JSON object. A missing body is `{}`, because the interface declares bodies optional.
  *
  * @throws Refusal 422 for anything but a JSON object
  */
@@ -403,7 +396,7 @@ export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined
   return body;
 }
 
-/** Returns the refusal of a body of more than `ceiling` bytes. */
+/** Returns the refusal of a body that exceeds `ceiling` bytes. */
 export function bodyTooLarge(
   ceiling: number,
   headers: Readonly<Record<string, string>> = {},
@@ -412,7 +405,6 @@ export function bodyTooLarge(
   return new Refusal(422, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
 }
 
-/** Sort keys of a listing. */
 export type SortField = 'uid' | 'date' | 'size';
 
 export interface Sort {
@@ -443,7 +435,7 @@ function integer(raw: string | null, low: number, high: number, fallback: number
 }
 
 /**
- * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending; default `-uid`.
+ * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending order. The default is `-uid`.
  *
  * @throws Refusal 422
  */
@@ -477,12 +469,12 @@ export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.outpu
   throw invalid(problemsByField(result.error.issues));
 }
 
-/** Returns a folder's path with INBOX in upper case: only that name ignores case (RFC 3501, 5.1). */
+/** Returns a folder's path with INBOX in upper case, because only that name ignores case (RFC 3501, 5.1). */
 export function spelledPath(path: string): string {
   return /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
 }
 
-/** Sorts INBOX first, then by path. */
+/** Compares paths; INBOX comes first. */
 export function byFolderPath(
   { path: a }: { readonly path: string },
   { path: b }: { readonly path: string },
@@ -497,7 +489,7 @@ export interface Routed {
   readonly path: string;
 }
 
-/** Splits a request target into its path, still percent-encoded, and its query. */
+/** Splits a request target into its path, which stays percent-encoded, and its query. */
 export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
   const mark = url.indexOf('?');
   return mark < 0
@@ -517,7 +509,7 @@ export type RouteMatch<T extends Routed> =
  * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
  */
 export class RouteTable<T extends Routed> {
-  /** Routes with the fewest named segments first. */
+  /** Sorted by their number of named segments, lowest first. */
   readonly #routes: readonly { readonly route: T; readonly names: number; pattern: RegExp }[];
 
   constructor(routes: readonly T[]) {
@@ -550,7 +542,7 @@ export class RouteTable<T extends Routed> {
   }
 }
 
-/** Decodes a path segment. Invalid percent-encoding stays: the operation refuses it with a declared status. */
+/** Invalid percent-encoding stays, and the operation refuses it with a status that it declares. */
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);

@@ -24,7 +24,7 @@ import type { Operation } from './wire.ts';
 /** TLS failures that no retry can resolve. */
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
-/** Of several attempted addresses, returns the code of the first failure. */
+/** If several addresses were tried, returns the code of the first failure. */
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
@@ -44,7 +44,7 @@ interface TransportOptions {
   readonly onRequest?: ((report: RequestReport) => void) | undefined;
 }
 
-/** Sends single requests over its own connections to one host: no retries, no limits, no redirects. */
+/** Sends single requests over its own connections to one host, without retries, limits or redirects. */
 export class Transport {
   readonly #paused: Paused = new Set();
   readonly #pool: Pool;
@@ -87,7 +87,7 @@ export class Transport {
   }
 }
 
-/** Paused responses, because the disk is slower than the network. */
+/** Responses that are paused because the disk is slower than the network. */
 type Paused = Set<Dispatcher.DispatchController>;
 
 /**
@@ -99,7 +99,7 @@ function connector(timeout: number, paused: Paused): buildConnector.connector {
   const connect = buildConnector({ timeout });
   return (target, connected) =>
     connect(target, (...result) => {
-      // undici adds its own listener afterwards, so this one runs first.
+      // undici adds its own listener later, so this one runs first.
       result[1]?.on('end', () => {
         for (const controller of [...paused]) controller.resume();
       });
@@ -108,8 +108,8 @@ function connector(timeout: number, paused: Paused): buildConnector.connector {
 }
 
 /**
- * Follows one request through undici's handler interface. Unlike `request()`, it shows when undici starts to write a
- * request, so that an unsent write may be retried. It also allows stopping a body above its limit.
+ * Follows one request through undici's handler interface. Unlike `request()`, that interface shows when undici starts
+ * to write a request, so an unsent write may be retried. It also allows stopping a body above its limit.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #answer = Promise.withResolvers<Reply>();
@@ -144,10 +144,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
   }
 
-  /** Called when the request is about to be written: from here on it may take effect. */
+  /** Called just before the request is written. From here on, it may take effect. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    // Cancelled while it waited for a connection.
+    // The request was cancelled while it waited for a connection.
     if (this.#over) controller.abort(new Error('given up'));
   }
 
@@ -187,12 +187,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // The parser emits an empty chunk when it resumes after the last byte: a response that paused then would still be
+    // When the parser resumes after the last byte, it emits an empty chunk. A response that paused then would still be
     // paused when its connection ends.
     if (this.#over || chunk.length === 0) return;
     this.#received += chunk.length;
     if (this.#received > this.#ceiling) {
-      // An error's status suffices; an endless success is a failure.
+      // An error's status suffices. An endless success is a failure.
       if (this.#status >= 300) {
         this.#finish();
         controller.abort(new Error('read enough'));
@@ -217,7 +217,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#over) return;
-    // The body of an error may break off: its status is known.
+    // The body of an error may break off, because its status is known.
     if (this.#status >= 300) this.#finish();
     else this.#fail(this.#broken(error));
   }
@@ -271,7 +271,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const taker = this.#taker;
     const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
     if (body instanceof Promise) {
-      // Writing the last bytes to the file may still fail; until then a signal may still abort it.
+      // Writing the last bytes to the file may still fail, and a signal may still abort it.
       body.then(
         (written) => this.#succeed(written),
         (error: unknown) => this.#fail(error),
@@ -281,7 +281,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   #succeed(body: Body): void {
     if (this.#over) {
-      // Cancelled while the last bytes were written.
+      // The request was cancelled while the last bytes were written.
       void this.#taker?.discard();
       return;
     }
@@ -308,7 +308,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#unwatch?.();
     if (this.#controller !== undefined) this.paused.delete(this.#controller);
     const { now, base, onRequest } = this.options;
-    // The origin never saw an unsent request.
+    // The service never saw an unsent request.
     if (this.#controller === undefined) return;
     onRequest?.({
       operation: this.request.operation.name,
@@ -322,10 +322,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Sends one request and reads its response, whatever the status. */
 export type Send = (request: Request) => Promise<Reply>;
 
-/** Waits at the gate, sends, and reports the response to it. After a 401, resends if a fresh token differs. */
+/** Waits at the gate, sends, and reports the response to the gate. After a 401, resends with a changed token. */
 export function sendInTurn(options: {
   readonly transport: Transport;
   readonly gate: Gate;
@@ -369,24 +368,22 @@ export function sendInTurn(options: {
   };
 }
 
-/** Storage for a body of bytes above the memory limit. */
 export interface Spool {
   readonly dir: string;
   readonly inMemoryLimit: number;
   readonly ceiling: number;
 }
 
-/** One request, before its token and turn. */
+/** One request, before it has a token and its turn. */
 export interface Request {
   readonly operation: Operation;
-  /** Path and query, encoded. */
   readonly path: string;
-  /** JSON, or null for none. */
+  /** JSON, or null without a body. */
   readonly body: string | null;
   /** For operations that return bytes. */
   readonly spool: Spool | null;
   readonly lane: Lane;
-  /** Fairness unit within the lane: the mailbox. */
+  /** The mailbox: the unit of fairness within the lane. */
   readonly key: string;
   readonly signal: AbortSignal | undefined;
 }
@@ -396,20 +393,20 @@ export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Body;
-  /** Content-Length, or null. */
+  /** Content-Length, or null without one. */
   readonly contentLength: number | null;
 }
 
-/** Cost of one HTTP exchange. */
+/** What one HTTP exchange cost. */
 export interface RequestReport {
   readonly operation: string;
-  /** Resource id of the mailbox; empty for none. */
+  /** Resource id of the mailbox. Empty if the request is not about a mailbox. */
   readonly key: string;
   readonly surface: 'mailbox' | 'platform';
   readonly host: string;
   /** 0 without a response. */
   readonly status: number;
   readonly ms: number;
-  /** Of the response body. */
+  /** Bytes of the response body. */
   readonly bytes: number;
 }

@@ -4,7 +4,7 @@ import { originError } from './errors.ts';
 /**
  * Decodes a response by its schema.
  *
- * @throws origin.shape with the path of the first invalid field; never with its value
+ * @throws origin.shape with the path of the first invalid field, but never with its value
  */
 export function decode<S extends z.ZodType>(
   schema: S,
@@ -24,7 +24,7 @@ export function decode<S extends z.ZodType>(
   });
 }
 
-/** Returns a record, or undefined if the value does not fit: for optional details, such as error envelopes. */
+/** Returns undefined if the value does not fit. For optional details, such as error envelopes. */
 export function decodeIfFits<S extends z.ZodType>(
   schema: S,
   value: unknown,
@@ -33,20 +33,19 @@ export function decodeIfFits<S extends z.ZodType>(
   return read.success ? read.data : undefined;
 }
 
-/** Returns the name of a JSON type, for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
+/** Returns the name of a JSON type for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
 export function typeName(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** Returns an own field of an object, or undefined. */
+/** Returns an own field of an object. Undefined for anything else. */
 export function fieldOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;
 }
 
-/** Returns a path such as `a.b[3].c`. */
 function joinPath(start: string, path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, key) => {
     if (typeof key === 'number') return `${text}[${key}]`;
@@ -54,7 +53,7 @@ function joinPath(start: string, path: readonly PropertyKey[]): string {
   }, start);
 }
 
-/** Returns what zod expected, without quoting the value. */
+/** Returns what zod expected. Never quotes the value. */
 function expectation(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -73,8 +72,8 @@ function expectation(issue: z.core.$ZodIssue): string {
 }
 
 /**
- * Checks a request body before sending: every documented bound, and no unknown field, since a misspelt one would be
- * silently ignored.
+ * Checks a request body before it is sent: every documented bound, and no unknown field, because a service would
+ * silently ignore a misspelt one.
  *
  * @throws request-invalid with the field and the expected value
  */
@@ -97,34 +96,29 @@ export function encodeBody<S extends z.ZodType>(
 
 /**
  * Field types of the wire formats. Responses are decoded leniently: a missing or null field gets its empty value, and
- * an unknown field is kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
+ * unknown fields are kept (`z.looseObject`). Only a wrong type is an error. The *output* of each schema is the full
  * record, which a service must send.
  */
 
-/** Returns a field that defaults to `empty` if missing or null. */
+/** Replaces a missing or null field with `empty`. */
 export function orElse<T extends z.ZodType, E>(field: T, empty: E) {
   return field.nullish().transform((value) => value ?? empty);
 }
 
-/** A text; missing or null is the empty text. */
 export const text = orElse(z.string(), '');
 
-/** A text or null; missing is null. */
 export const textOrNull = orElse(z.string(), null);
 
-/** A count of things or bytes, never negative; missing or null is 0. */
+/** A count of things or bytes, never negative. Missing or null is 0. */
 export const count = orElse(z.int().min(0), 0);
 
-/** Any finite number; missing or null is 0. */
+/** Any finite number. Missing or null is 0. */
 export const quantity = orElse(z.number(), 0);
 
-/** A number or null; missing is null. */
 export const quantityOrNull = orElse(z.number(), null);
 
-/** True or false; missing or null is false. */
 export const flag = orElse(z.boolean(), false);
 
-/** A list; missing or null is the empty list. */
 export function list<T extends z.ZodType>(item: T) {
   return z
     .array(item)
@@ -132,12 +126,12 @@ export function list<T extends z.ZodType>(item: T) {
     .transform((value) => value ?? []);
 }
 
-/** An IMAP UID: unique within a folder and UID epoch. */
+/** An IMAP UID, unique within a folder's UID epoch. */
 export const uid = z.int().min(1);
 
 /** IMAP UID sets (RFC 3501 section 9, `sequence-set`): `7`, `1:100`, `100:*`, `3,9:12`. `*` is the highest UID. */
 
-/** One range of a set, both ends included; `'*'` is the folder's highest UID. */
+/** One range of a set, both ends included. `'*'` is the folder's highest UID. */
 export interface UidRange {
   readonly from: number | '*';
   readonly to: number | '*';
@@ -147,7 +141,7 @@ export interface UidRange {
 const HIGHEST_UID = 4_294_967_295;
 const RANGE = /^(\d{1,10}|\*)(?::(\d{1,10}|\*))?$/;
 
-/** Returns the ranges of a set in the order written, or null if the text is not a set. */
+/** Returns the ranges of a set in the order in which they are written. Null if the text is not a set. */
 export function parseUidSet(set: string): readonly UidRange[] | null {
   const ranges: UidRange[] = [];
   for (const part of set.split(',')) {
@@ -167,7 +161,7 @@ function parseEnd(text: string | undefined): number | '*' | null {
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
 
-/** Returns whether a set has a UID, given the folder's highest (0 if empty). A range may be reversed. */
+/** Returns whether a set contains a UID. `highest` is the folder's highest UID, or 0. A range may be reversed. */
 export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
   return ranges.some(({ from, to }) => {
     const a = from === '*' ? highest : from;
@@ -176,27 +170,26 @@ export function inUidSet(ranges: readonly UidRange[], uid: number, highest: numb
   });
 }
 
-/** An operation as data for the client's requests, the command line and the conformance tests. */
+/** An operation as data, for the client's requests, the command line and the conformance tests. */
 export interface Operation {
-  /** Unique over both APIs: Platform API names start with `platform.`. */
+  /** Unique across both APIs: Platform API names start with `platform.`. */
   readonly name: string;
   readonly surface: Surface;
   readonly method: Method;
-  /** `{name}` is a path parameter, always one whole segment. */
+  /** `{name}` is a path parameter. It always fills a whole segment. */
   readonly path: string;
   readonly params: readonly Param[];
   readonly body: z.ZodType | null;
   readonly response: ResponseShape;
   readonly success: readonly number[];
-  /** Documented error statuses; others may still occur. */
+  /** Documented error statuses. Others may still occur. */
   readonly errors: readonly number[];
-  /** True if repeating it has no further effect: a client may retry it after any failure. */
+  /** True if repeating it has no further effect. A client may then retry it after any failure. */
   readonly read: boolean;
   /** Deletes something permanently, or invalidates a secret. */
   readonly destructive: boolean;
-  /** Effect beyond its purpose. */
   readonly sideEffect: 'marks-seen' | null;
-  /** Its 429 refers to its own limit, not to the request rate. */
+  /** A 429 refers to the operation's own limit, not to the request rate. */
   readonly ownLimit: boolean;
   readonly summary: string;
 }
@@ -220,13 +213,12 @@ export type Param = {
   | {
       readonly type: 'string';
       readonly minLength?: number;
-      /** The only values allowed. */
       readonly values?: readonly string[];
       readonly default?: string;
     }
 );
 
-/** Position of the payload in a successful body. */
+/** Where a successful body contains the payload. */
 type ResponseShape =
   /** Mailbox API: `{data: record}`. */
   | { readonly kind: 'data'; readonly record: z.ZodType }
@@ -237,11 +229,10 @@ type ResponseShape =
   | { readonly kind: 'bytes'; readonly contentType: string }
   | { readonly kind: 'empty' };
 
-/** A table entry: omits defaults, and what the API and the key imply. */
+/** An entry of a table. Omits defaults, and what the API and the key imply. */
 type OperationEntry = Pick<Operation, 'response' | 'summary'> &
   Partial<Omit<Operation, 'name' | 'surface' | 'method' | 'path' | 'params'>> & {
     readonly route: readonly [method: Method, path: string];
-    /** Query parameters. */
     readonly query?: readonly Param[];
   };
 
@@ -286,7 +277,7 @@ export function operationsOf<const T extends Readonly<Record<string, OperationEn
   };
 }
 
-/** A valid value of a parameter, or what was expected. */
+/** A parameter's valid value, or what was expected. */
 type ParamReading =
   | { readonly ok: true; readonly value: string | number }
   | { readonly ok: false; readonly expected: string };
@@ -306,7 +297,7 @@ export function readParam(param: Param, given: string | number): ParamReading {
   return { ok: true, value };
 }
 
-/** Describes a parameter's values, for listings and errors: `integer 1..100`, `one of a, b`, `string`. */
+/** Describes a parameter's values for listings and errors: `integer 1..100`, `one of a, b`, `string`. */
 export function describeParam(param: Param): string {
   if (param.type === 'string') {
     if (param.values !== undefined) return `one of ${param.values.join(', ')}`;
