@@ -10,9 +10,11 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/** Retry delays for a refused token: slow enough to avoid being blocked. A changed token file is detected at once. */
+/**
+ * Delays before retrying a refused token, long enough not to get blocked. A changed token file is detected at once.
+ */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
-/** Retry delays for a lost network, which is usually back soon. */
+/** Delays before retrying after a lost network, which is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
@@ -20,14 +22,14 @@ interface Waiting {
   readonly tries: number;
 }
 
-/** Returns the failure that ended a sync for the whole account, if any: it has no mailbox. */
+/** Returns the failure, if any, that ended a sync for the whole account. Such a failure has no mailbox. */
 export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
 
 /**
- * Returns the wait after an account's failure. The delay doubles, and up to half of it is random, so that many daemons
- * do not return at once.
+ * Returns how long to wait after an account's failure. The delay doubles, and up to half of it is random, so that many
+ * daemons do not return at once.
  *
  * @param random from 0 to 1
  */
@@ -47,7 +49,7 @@ function waitAfter(
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** Returns true for a disk error that may be temporary. A log whose end may not be durable is not written again. */
+/** Returns true for a disk error that may be temporary. If the end of the log may not be durable, it is final. */
 export function isOfTheDisk(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
@@ -58,14 +60,13 @@ export function isOfTheDisk(error: unknown): error is MailkeepError {
   );
 }
 
-/** Returns an error that ended a sync for the whole archive as a failure, without details of internal errors. */
+/** Returns an error that ended a sync for the whole archive as a failure. Omits the details of internal errors. */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   return failureOfAccount(account, known);
 }
 
 interface Round {
-  /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly durationMs: number;
   readonly mailboxes: number;
@@ -73,16 +74,15 @@ interface Round {
 
 interface Account {
   waiting: Waiting | undefined;
-  /** The token's mark when it was refused. */
+  /** The token's mark at the time of the refusal. */
   tokenMark: string | null;
   probing: boolean;
-  /** Unfinished scheduled runs: the next run of that kind is skipped. */
+  /** Scheduled runs that have not finished: the next run of the same kind is skipped. */
   readonly open: Set<RunKind>;
   mailboxes: readonly WatchedMailbox[];
   round: Round | undefined;
-  /** Time from one round's start to the next: the actual freshness. */
+  /** Milliseconds from the start of one round to the start of the next, which is the actual freshness. */
   everyMs: number | undefined;
-  /** A full sync is due but could not start yet. */
   owesSweep: boolean;
 }
 
@@ -95,7 +95,7 @@ export class Accounts {
     private readonly random: () => number,
   ) {}
 
-  /** Sets the account names of a configuration; keeps the data of remaining accounts. */
+  /** Sets the names of the configured accounts. Keeps the data of accounts that remain. */
   set(names: readonly string[]): void {
     for (const name of this.#accounts.keys()) {
       if (!names.includes(name)) this.#accounts.delete(name);
@@ -125,7 +125,7 @@ export class Accounts {
 
   failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
-    // Concurrent syncs fail after the first one: that does not count as another try.
+    // Concurrent syncs fail after the first one, which does not count as another try.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
     account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
@@ -141,7 +141,7 @@ export class Accounts {
     this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /** Returns accounts to retry now: they are due, or their token has changed. Each is returned once, until `probed`. */
+  /** Returns accounts to retry now: they are due, or their token has changed. Returns each once until `probed`. */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.clock.now();
     const names: string[] = [];
@@ -178,7 +178,7 @@ export class Accounts {
     return this.#accounts.get(name)?.waiting?.trouble ?? null;
   }
 
-  /** Starts a scheduled run; false if the last one of its kind is unfinished. */
+  /** Starts a scheduled run. Returns false if the last one of its kind has not finished. */
   open(name: string, kind: RunKind): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.open.has(kind)) return false;
@@ -195,7 +195,7 @@ export class Accounts {
     if (account !== undefined) account.owesSweep = true;
   }
 
-  /** Returns true, once, if an account has a delayed full sync and does not wait. */
+  /** Returns true, once, if the account owes a full sync and is not waiting. */
   settleSweep(name: string): boolean {
     const account = this.#accounts.get(name);
     if (account === undefined || account.waiting !== undefined) return false;

@@ -33,7 +33,7 @@ import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { choreReport, copyReport, failureOf } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
-/** Environment variables passed to child processes, without tokens, credentials and the service manager's socket. */
+/** Environment variables for child processes: no tokens or credentials, and not the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 const refused = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
@@ -45,16 +45,14 @@ interface ChildOptions {
 }
 
 interface ChildEnded {
-  /** Null if it was killed or could not start. */
+  /** Null if the process was killed or could not start. */
   readonly code: number | null;
-  /** JSON output; undefined for none. */
   readonly result: unknown;
-  /** Printed error; undefined for none. */
   readonly error: { readonly code: string; readonly message: string } | undefined;
 }
 
 /**
- * Runs a command of this program in a separate process with low priority, and ends it with the signal.
+ * Runs a command of this program in a separate process with low priority. The signal ends the process.
  *
  * @param args without `--json`, which is added
  */
@@ -96,31 +94,31 @@ function giveWay(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch (error) {
-    // It has just ended, or the system denies it.
+    // The process has just ended, or the system denies it.
     if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
   }
 }
 
-/** Returns the value of the last line if it is JSON; otherwise undefined. */
+/** Returns the value of the last line, or undefined if it is not JSON. */
 function lastJson(output: string): unknown {
   return parseJson(output.trim().split('\n').at(-1) ?? '');
 }
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Times of a cron expression compared to find the longest interval. */
+/** How many times of a cron expression are compared to find the longest interval. */
 const COMPARED = 10;
-/** Delay after a failure; it doubles with each further failure. */
+/** Delay after a failure. It doubles with each further failure. */
 const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
-/** Doubling one minute this often exceeds the longest delay. */
+/** After this many doublings, one minute exceeds the longest delay. */
 const MAX_DOUBLINGS = 6;
 
 interface CopyTimes {
-  /** Returns the first time after `last`, milliseconds since the epoch; null for none. */
+  /** Returns the first time after `last`, milliseconds since the epoch. Null if there is none. */
   next(last: number): number | null;
   readonly longestMs: number;
-  /** True for an interval, which is skipped if there is nothing to do; cron times always run. */
+  /** True for an interval, which is skipped if there is nothing to do. Cron times always run. */
   readonly isInterval: boolean;
 }
 
@@ -146,7 +144,7 @@ export function retryAfterMs(tries: number): number {
   return Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** doublings);
 }
 
-/** Returns when a copy is due, milliseconds since the epoch; null for never. */
+/** Returns when a copy is due, milliseconds since the epoch. Null if it never is. */
 export function copyDueAt(
   times: CopyTimes,
   { made, failed, plan }: KnownCopy,
@@ -158,7 +156,6 @@ export function copyDueAt(
   return times.isInterval ? now : times.next(Math.min(plan?.since ?? now, now));
 }
 
-/** Returns when a full verification of a copy is due; null for never. */
 export function checkDueAt(
   times: CopyTimes | null,
   { made, checked, plan }: KnownCopy,
@@ -168,17 +165,17 @@ export function checkDueAt(
   return times.next(Math.min(checked?.fullAt ?? plan?.since ?? now, now));
 }
 
-/** Returns whether an up-to-date copy must run to extend its locks: those with less than half their period left. */
+/** Returns whether an up-to-date copy must run to extend those of its locks that have passed half their period. */
 export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
 
-/** Timers fire late after a suspend, never early: check the clock this often. */
+/** Timers fire late after a suspend, but never early, so the clock is checked this often. */
 const LOOK_MS = 30_000;
-/** Pause after a failure outside the copy, such as an unwritable state, and after a verification that could not run. */
+/** Pause after a failure outside the copy, such as an unwritable state, or after a verification that could not run. */
 const PAUSE_MS = 3_600_000;
 
-/** Settings for S3; see docs/offsite.md. Other child processes do not get them. */
+/** Settings for S3, as in docs/offsite.md. Only these child processes get them. */
 const VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
@@ -234,15 +231,15 @@ interface Planned {
   readonly copy: CopySettings;
   readonly times: CopyTimes;
   readonly full: CopyTimes | null;
-  /** Earliest next try after an unexpected failure. */
+  /** When to try again, at the earliest, after an unexpected failure. */
   pausedUntil: number;
-  /** Likewise for full verification. */
+  /** The same for a full verification. */
   checkPausedUntil: number;
 }
 
 /**
- * Updates and verifies copies, on schedule and after syncs: one at a time, in a separate process, while syncs continue.
- * A failed copy is retried and does not affect the others.
+ * Updates and verifies copies on schedule and after syncs: one at a time, in a separate process, while syncs continue.
+ * A failed copy is retried, and does not affect the others.
  */
 export class ScheduledCopies {
   readonly #options: ScheduledCopiesOptions;
@@ -259,7 +256,7 @@ export class ScheduledCopies {
     this.#child = { program, env, variables: VARIABLES };
   }
 
-  /** Sets the copies of a configuration. A running copy is finished. */
+  /** Sets the copies of a configuration. A copy that is already running is finished. */
   configure(copies: readonly CopySettings[], timezone: string): void {
     const { clock, state, onDropped } = this.#options;
     const now = clock.now();
@@ -284,7 +281,7 @@ export class ScheduledCopies {
     if (event === 'pass-finished') this.#look();
   }
 
-  /** Aborts the running work: an interrupted copy stays as it was. */
+  /** Aborts the running work. An interrupted copy stays as it was. */
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -342,7 +339,7 @@ export class ScheduledCopies {
   }
 
   async #copy(planned: Planned, signal: AbortSignal): Promise<void> {
-    // Move it to the end, so that a copy that is always due does not block the others.
+    // Moved to the end, so that a copy that is always due does not block the others.
     this.#planned = [...this.#planned.filter((one) => one !== planned), planned];
     const { clock, state, dataDir, log, onRun } = this.#options;
     const { to, encrypt, keep, lockDays, limitRate, sample } = planned.copy;
@@ -408,7 +405,7 @@ export class ScheduledCopies {
     onRun(copyReport('copy-check', to, startedAt, at, failure));
   }
 
-  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, and ours would be filled. */
+  /** Returns an error if a readable copy's folder is missing: its disk is not mounted, and ours would fill up. */
   #isGone(to: string): ChildEnded | undefined {
     const { made } = recalledCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;
@@ -425,7 +422,7 @@ export class ScheduledCopies {
     }
   }
 
-  /** Handles failures outside the copy, such as an unwritable state, which syncs also detect. */
+  /** Handles failures outside the copy, such as an unwritable state. Syncs detect those too. */
   #failed(planned: Planned, error: unknown): void {
     const { clock, log } = this.#options;
     planned.pausedUntil = clock.now() + PAUSE_MS;
@@ -433,7 +430,7 @@ export class ScheduledCopies {
   }
 }
 
-/** A longer pause than the maximum means that the clock was set back. */
+/** A pause that is longer than the maximum means that the clock was set back. */
 function isPaused(until: number, now: number): boolean {
   return until > now && until <= now + PAUSE_MS;
 }
@@ -452,7 +449,6 @@ function failureOfChild(to: string, { code, error }: ChildEnded): Failure {
   return { ...error, family: FAMILIES[code ?? EXIT.failures] ?? 'origin' };
 }
 
-/** Returns the problems of a completed copy. */
 function flaw(
   to: string,
   found: number,
@@ -509,8 +505,8 @@ export function scheduledPruning(
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // The next pruning, scheduled or manual, finishes a decided one. Log only the code: a hold's query may contain
-      // names of people.
+      // The next pruning, scheduled or manual, finishes one that is already decided. Only the code is logged, because a
+      // hold's query may contain people's names.
       const { code, family } = error;
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
@@ -559,16 +555,16 @@ const drilled = z
   })
   .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
 
-/** Result of a verification and the number of messages read; undefined if it could not run. */
+/** `messages` is the number of messages read, or undefined if the verification could not run. */
 interface Checked {
   readonly failure: MailkeepError | null;
   readonly messages?: number | undefined;
 }
 
 /**
- * Returns the scheduled verification task, which verifies the archive and then runs an export test. Each runs in a
- * separate process: verification takes minutes of CPU and much memory, while syncs continue. The processes record their
- * results. Findings are logged and reported, never thrown.
+ * Returns the scheduled verification task, which verifies the archive and then runs an export test. Verification takes
+ * minutes of CPU and much memory while syncs continue, so both run in separate processes, which record their results.
+ * Findings are logged and reported, never thrown.
  *
  * @param now milliseconds since the epoch
  */

@@ -6,13 +6,12 @@ import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../core
 import { daemonError } from './errors.ts';
 
 const SOCKET = 'control.sock';
-/** A file in the archive with the socket's path, if the socket cannot be there. */
+/** If the socket cannot be in the archive's folder, this file contains its path. */
 const POINTER = 'control.path';
 const MAX_POINTER_BYTES = 4_096;
 
 export interface ControlPlace {
   readonly socket: string;
-  /** File that contains the socket's path, if it is outside the archive's folder. */
   readonly pointer: string | null;
 }
 
@@ -42,7 +41,7 @@ export function prepareControlPlace(
   }
 }
 
-/** Converts a system error into a control socket error; returns other errors unchanged. */
+/** Converts a system error into a control socket error. Returns other errors unchanged. */
 export function socketFailed(file: string, error: unknown): unknown {
   const reason = errnoName(error);
   const isOurs = error instanceof MailkeepError || reason === 'unknown';
@@ -50,8 +49,8 @@ export function socketFailed(file: string, error: unknown): unknown {
 }
 
 /**
- * Returns an archive's control socket, or null if there is none. Someone else may have packed the archive: the socket
- * must belong to the user. Outside the archive, it must be in a private folder.
+ * Returns an archive's control socket, or null if there is none. Someone else may have packed the archive, so the
+ * socket must belong to the user. Outside the archive, it must be in a private folder.
  *
  * @throws daemon-socket-foreign
  */

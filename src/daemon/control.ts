@@ -26,7 +26,7 @@ import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
 
-/** Messages on the control socket. Both ends must be the same program, as checked by `version`. */
+/** Messages on the control socket. Both ends must be the same version of the program, which `version` checks. */
 const names = z.array(z.string().max(4096)).max(10_000);
 
 export const syncMessage = z.object({
@@ -46,7 +46,7 @@ export const hintMessage = z.object({
   uid: z.int().min(1).optional(),
 });
 
-/** One line of the response to `sync`: any number of progress lines, then one other line. */
+/** The response to `sync` has any number of progress lines, and then one other line. */
 export const answerLine = z.union([
   z.object({ progress: syncProgress }),
   z.object({ result: syncResult }),
@@ -55,21 +55,21 @@ export const answerLine = z.union([
 ]);
 type AnswerLine = z.output<typeof answerLine>;
 
-/** Returns an error as a line for the socket. Details of internal errors stay in the daemon's log. */
+/** Returns an error as a line for the socket. The details of internal errors stay in the daemon's log. */
 function errorLine(error: unknown): AnswerLine {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
   const { family, code, facts } = known;
   return { error: { family, code, facts } };
 }
 
-/** Requests contain only names. */
+/** Enough, because requests contain only names. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /**
  * Serves the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the archive's
- * owner may connect. A disconnecting client interrupts nothing.
+ * owner may connect. If a client disconnects, its work continues.
  *
- * @param link returns a sign-in link of the web interface; null if it is not served
+ * @param link returns a sign-in link to the web interface, or null if that is not served
  */
 export async function startControlServer(
   place: ControlPlace,
@@ -98,7 +98,7 @@ export async function startControlServer(
     throw socketFailed(place.socket, error);
   }
   return {
-    /** Reports the daemon's end to waiting clients, and removes the socket. */
+    /** Tells waiting clients that the daemon ends, and removes the socket. */
     async close() {
       ending.abort();
       const closed = once(server, 'close');
@@ -162,7 +162,7 @@ async function sync(
   const narrowing = { ...message, account: message.account };
   let release = () => {};
   const ended = new Promise<AnswerLine>((resolve) => {
-    // Wait a turn: the sync may have just ended with a more specific result.
+    // Waits a turn, because the sync may just have ended with a more specific result.
     const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
     release = onAbort(ending, () => setImmediate(stopped));
   });
@@ -170,7 +170,7 @@ async function sync(
     ? daemon.plan(narrowing, message.full, ending).then((plan) => ({ plan }))
     : daemon
         .sync(narrowing, (progress) => {
-          // Skip progress that the client does not read in time.
+          // Skips progress that the client does not read in time.
           if (!response.destroyed && !response.writableNeedDrain) write({ progress });
         })
         .done.then((result) => ({ result }));
@@ -195,14 +195,13 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
   return data;
 }
 
-/** Timeout for a status response. */
 const STATUS_MS = 2_000;
 
-/** Maximum bytes of a line: a sync result lists every folder. */
+/** A line may be long, because a sync result lists every folder. */
 const LINE_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 
-/** No process listens on the socket: the daemon was killed or is about to end. */
+/** No process listens on the socket, because the daemon was killed or is about to end. */
 const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 /** Returns the daemon's status, or null if none responds. */
@@ -219,11 +218,11 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
 }
 
 /**
- * Requests a sync or a plan from the daemon. Aborting the signal disconnects; the daemon continues.
+ * Requests a sync or a plan from the daemon. Aborting the signal disconnects, but the daemon continues.
  *
  * @returns null if no daemon responds
- * @throws the daemon's own errors; `daemon-stopped` if it ended meanwhile; `daemon-version` if it runs another version
- * of the program
+ * @throws the daemon's own errors; `daemon-stopped` if it has ended; `daemon-version` if it runs another version of the
+ * program
  */
 export async function askSync(
   socket: string,
@@ -268,7 +267,7 @@ const EVERYTHING: SyncMessage = {
 };
 
 /**
- * Requests a sync of all mailboxes, and resolves once the daemon has accepted it.
+ * Requests a sync of all mailboxes. Resolves once the daemon has accepted it.
  *
  * @returns false if no daemon responds
  * @throws daemon-version if it runs another version of the program
@@ -284,7 +283,7 @@ export async function askToLook(socket: string, version: string): Promise<boolea
   return true;
 }
 
-/** Returns whether a daemon of any version listens. One too busy to respond within two seconds counts. */
+/** Returns whether a daemon of any version listens, even if it is too busy to respond within two seconds. */
 export async function isListening(socket: string): Promise<boolean> {
   const signal = AbortSignal.timeout(STATUS_MS);
   const response = await ask(socket, 'GET', '/status', null, signal);

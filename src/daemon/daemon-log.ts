@@ -9,7 +9,7 @@ import type { DaemonEvent } from './ports.ts';
 import type { ReceiverEvent } from './receiver.ts';
 import { lineOptions } from './runs.ts';
 
-/** The daemon's log: counts, codes, durations and resource ids; no addresses, subjects, folder paths or secrets. */
+/** The daemon's log: counts, codes, durations and resource ids, but no addresses, subjects, folders or secrets. */
 export type DaemonLog = Readonly<ReturnType<typeof daemonLog>>;
 
 /** Opens the log on standard output: JSON Lines, or readable lines if `pretty`. */
@@ -18,7 +18,7 @@ export async function openDaemonLog(
   pretty: boolean,
 ): Promise<DaemonLog> {
   const { pino } = await import('pino');
-  // Write synchronously: the last line before an exit matters most.
+  // Synchronous, because the last line before an exit matters most.
   const stream = pretty
     ? (await import('pino-pretty')).default({
         sync: true,
@@ -31,12 +31,11 @@ export async function openDaemonLog(
   return daemonLog(pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream));
 }
 
-/** Fields that pino-pretty prints before the message. */
 const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name', 'msg']);
 
 /**
- * Returns a log record as a readable line: the message and its facts, without zeros. Facts may come from the service,
- * so terminal control characters are removed.
+ * Returns a log record as a readable line: the message and its facts, without zeros. Removes terminal control
+ * characters, because facts may come from the service.
  */
 export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
@@ -58,7 +57,7 @@ export function daemonLog(log: Logger) {
     },
     say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts: object = {}) =>
       log[level](facts, text),
-    /** Logs a failure that needs attention: its code, and facts without names. */
+    /** Logs a failure that needs attention, by its code and without names. */
     fail: (level: 'error' | 'fatal', text: string, error: unknown) =>
       log[level](errorFacts(error), text),
     setLevel: (level: Settings['log']['level']) => {
@@ -83,7 +82,7 @@ function logEvent(log: Logger, event: DaemonEvent): void {
     case 'pass-finished': {
       const { account, resourceId } = event.mailbox;
       const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
-      // Backlog belongs to no run: it continues alongside them.
+      // A backlog sync belongs to no run: it continues alongside them.
       if (event.kind === 'backlog') log.info(line, 'backlog finished');
       else log.debug(line, 'pass finished');
       for (const { code, family, uid } of event.result.failures) {
@@ -162,7 +161,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** Configuration errors are logged in full: they name fields of a file and contain no secret values. */
+/** Configuration errors are logged in full, because they name fields of a file and contain no secret values. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;
@@ -171,7 +170,7 @@ function errorFacts(error: unknown): object {
     return { code, family, message, hint };
   }
   if (!(error instanceof Error)) return { code: 'bug', what: typeof error };
-  // A stack contains code positions; its first line may quote mail data.
+  // A stack contains code positions. Its first line may quote mail.
   const at = (error.stack ?? '')
     .split('\n')
     .filter((line) => /^\s+at /.test(line))
@@ -180,7 +179,7 @@ function errorFacts(error: unknown): object {
 }
 
 /**
- * Logs the events of a webhook receiver, and counts the requests.
+ * Logs the events of a webhook receiver, and counts its requests.
  *
  * @param count called with `delivery` or the reason for refusal, and the number of requests
  */

@@ -31,15 +31,15 @@ import { choreReport, Passes } from './runs.ts';
 import { noteBegun, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
-/** A closing terminal sends SIGHUP first and disappears a moment later: interval and number of checks. */
+/** A closing terminal sends SIGHUP before it disappears. Interval and number of checks whether it has. */
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
 /** Handles the process's signals and uncaught exceptions until the returned function is called. */
 function watchProcess(options: {
-  /** SIGHUP sent by a user. */
+  /** Called for a SIGHUP that a user sent. */
   readonly hangup: () => void;
-  /** Started on a terminal, which sends SIGHUP when it closes. */
+  /** True if started on a terminal, which sends SIGHUP when it closes. */
   readonly onTerminal: boolean;
   readonly signal: AbortSignal;
   readonly interrupted: (code: ExitCode) => void;
@@ -80,12 +80,11 @@ function watchTerminal(gone: () => void): void {
   timer.unref();
 }
 
-/** Shorter tidying rounds found nothing to do. */
+/** A shorter tidying round found nothing to do. */
 const WORTH_NOTING_MS = 100;
 
 /** Records the daemon's runs in the archive's state, for the web interface. */
 export class RunNotes {
-  /** @param now returns milliseconds since the epoch */
   constructor(
     private readonly state: Pick<StateFile, 'runs'>,
     private readonly now: () => number,
@@ -97,7 +96,7 @@ export class RunNotes {
       const { kind, account, startedAt } = event.run;
       this.#pass(event.result, { kind, account, startedAt, endedAt: this.now() });
     } else if (event.event === 'pass-finished' && event.kind === 'backlog') {
-      // Backlog belongs to no run: it continues alongside them.
+      // A backlog sync belongs to no run: it continues alongside them.
       const endedAt = this.now();
       const startedAt = endedAt - event.result.durationMs;
       const { account } = event.mailbox;
@@ -116,7 +115,7 @@ export class RunNotes {
     this.#keep({ ...frame, ...NO_NUMBERS, ...counts, outcome, troubles });
   }
 
-  /** Records idle work: reading attachments and sealing segments. */
+  /** Records work done while idle: reading attachments and sealing segments. */
   onTidied(startedAt: number): void {
     const endedAt = this.now();
     if (endedAt - startedAt < WORTH_NOTING_MS) return;
@@ -135,14 +134,13 @@ export class RunNotes {
   }
 }
 
-/** Registers a function that stops a started component. */
 export type OnStop = (stop: () => unknown) => void;
 
 /**
- * Calls `act`, then stops everything it started, in reverse order, even if it failed. A failing stop does not prevent
- * the others.
+ * Calls `act`, and then stops everything that it started, in reverse order, even if it failed. A failing stop does not
+ * prevent the others.
  *
- * @throws errors of `act`, otherwise the first error of a stop
+ * @throws the error of `act`, otherwise the first error of a stop
  */
 export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
@@ -156,7 +154,7 @@ export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise
   return result.value;
 }
 
-/** Reports damage found while sealing once, although every round finds it. A round without damage clears it. */
+/** Reports damage found while sealing only once, although every round finds it. A round without damage clears it. */
 function watchSealing(options: {
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -182,10 +180,10 @@ function watchSealing(options: {
   };
 }
 
-/** Service managers wait ten seconds. Work unfinished by then is cut off without loss, as in a crash. */
+/** Service managers wait ten seconds. Work that takes longer than this is cut off without loss, as in a crash. */
 const STOP_MS = 8_000;
 
-/** The daemon's context; `interactive`: standard output is a terminal. */
+/** `interactive`: standard output is a terminal. */
 interface DaemonContext extends EngineContext {
   readonly interactive: boolean;
 }
@@ -198,10 +196,10 @@ interface Parts {
 }
 
 /**
- * Runs `mailkeep daemon`: keeps an archive up to date until the signal. If a start step fails, everything started is
- * stopped.
+ * Runs `mailkeep daemon`, which keeps an archive up to date until the signal. If a step of the start fails, everything
+ * that was started is stopped.
  *
- * @throws archive-in-use if another daemon or writing command has the archive; cannot-listen
+ * @throws archive-in-use if another daemon or a writing command has the archive; cannot-listen
  */
 export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
   const settings = settingsOf(context);
@@ -317,7 +315,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   return code;
 }
 
-/** Reloads the configuration, one reload at a time; an invalid one changes nothing. */
+/** Reloads the configuration, one reload at a time. An invalid configuration changes nothing. */
 function reloading(
   parts: Parts,
   daemon: Daemon,

@@ -20,13 +20,13 @@ import {
 import { type PassRunner, Run } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
-/** Delays between searches for an announced message that has not appeared: about a minute in total. */
+/** Delays between searches for an announced message that has not appeared. About a minute in total. */
 const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 
-/** Maximum awaited messages per mailbox. Further notifications only start a sync, because they may be fake. */
+/** Maximum number of awaited messages per mailbox. Notifications may be fake, so further ones only start a sync. */
 const MAX_AWAITED = 1_000;
 
-/** Returns the mailbox of a notification: by resource id if present, otherwise by address. */
+/** Returns the mailbox of a notification, by resource id if it has one, otherwise by address. */
 function hintedMailbox(
   { resourceId, address }: Hint,
   mailboxes: readonly WatchedMailbox[],
@@ -38,14 +38,12 @@ function hintedMailbox(
 
 interface Awaited {
   readonly mailbox: WatchedMailbox;
-  /** Tries by uid. */
   readonly uids: Map<number, number>;
 }
 
 export class AwaitedMessages {
   readonly #mailboxes = new Map<string, Awaited>();
 
-  /** Waits for another message, up to 1,000 per mailbox. */
   add(mailbox: WatchedMailbox, uid: number): void {
     const key = mailboxKey(mailbox);
     const awaited = this.#mailboxes.get(key) ?? { mailbox, uids: new Map<number, number>() };
@@ -54,9 +52,9 @@ export class AwaitedMessages {
   }
 
   /**
-   * Updates the list after a sync of the mailbox: removes messages that arrived, and those awaited for too long.
+   * Called after a sync of the mailbox. Removes messages that arrived, and those that were awaited for too long.
    *
-   * @returns milliseconds until the next search (null if nothing is awaited), and the number given up
+   * @returns milliseconds until the next search (null if nothing is awaited), and the number of messages given up
    */
   settle(
     mailbox: WatchedMailbox,
@@ -83,7 +81,7 @@ export class AwaitedMessages {
   }
 }
 
-/** A shared/exclusive lock; a waiting exclusive holder precedes later shared ones. */
+/** A shared/exclusive lock. A waiting exclusive holder precedes shared ones that come later. */
 class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
   #alone: Promise<void> | undefined;
@@ -117,12 +115,11 @@ class SharedTurn {
   }
 }
 
-/** Segments are sealed when the daemon is idle, or after this long. */
+/** Segments are sealed when the daemon is idle, and at least this often. */
 const TIDY_EVERY_MS = 600_000;
 
-/** Timers fire late after a suspend, never early: check the clock this often. */
+/** Timers fire late after a suspend, but never early, so the clock is checked this often. */
 const LOOK_AT_CLOCK_MS = 30_000;
-/** Interval of checks while an account waits: its token file may change. */
 const LOOK_AT_TOKEN_MS = 2_000;
 /** Delay before retrying after a disk failure. */
 const DISK_WAIT_MS = 60_000;
@@ -141,7 +138,7 @@ export interface DaemonOptions {
   readonly timetable: Timetable;
   /** Called when a scheduled task starts, to record the time. */
   readonly begun: (name: Scheduled, at: number) => void;
-  /** Scheduled work other than syncs. Each task reports its own result. */
+  /** Scheduled work other than syncs. Each task reports its result itself. */
   readonly chores: {
     verify(signal: AbortSignal): Promise<void>;
     /** Removes mail according to the retention settings, exclusively. */
@@ -149,7 +146,7 @@ export interface DaemonOptions {
   };
   readonly observer: Observer;
   readonly random: () => number;
-  /** The archive cannot continue, or an internal error occurred: the process must end. */
+  /** Called if the archive cannot continue, or after an internal error: the process must end. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -161,7 +158,7 @@ function isoOrNull(at: number | null | undefined): string | null {
   return at === null || at === undefined ? null : iso(at);
 }
 
-/** Decides when to do what: by schedule, by webhook and on request. Does no work itself. */
+/** Decides what to do and when: on schedule, after notifications and on request. Does not do the work itself. */
 export class Daemon {
   readonly #dispatcher: Dispatcher;
   readonly #accounts: Accounts;
@@ -173,14 +170,14 @@ export class Daemon {
   #cancelWake: (() => void) | undefined;
   readonly #jumps: ClockJumps;
   #diskWaits = false;
-  /** True if data was added since the last tidying round, or that round left work. */
+  /** True if data was added since the last tidying round, or if that round left work. */
   #untidy = true;
   #isTidying = false;
   #tidiedAt: number;
   readonly #errands = new Set<Promise<void>>();
-  /** Verification and pruning, one after the other: each may take hours, and sends no requests to the service. */
+  /** Verification and pruning, one after the other. Each may take hours, and neither sends requests to the service. */
   #chores: Promise<void> = Promise.resolve();
-  /** Listing and tidying share the archive with syncs; pruning does not. */
+  /** Listing and tidying run alongside syncs, but pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
 
@@ -208,7 +205,7 @@ export class Daemon {
     this.#wake();
   }
 
-  /** Ends syncs at the next safe point; collected messages are durable when it resolves. */
+  /** Ends syncs at the next safe point. When it resolves, collected messages are durable. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
@@ -223,7 +220,7 @@ export class Daemon {
     timetable: Timetable,
     change: () => Promise<void>,
   ): Promise<void> {
-    // Let requests with the old configuration finish first; syncs need not wait for them.
+    // Requests with the old configuration finish first. Syncs need not wait for them.
     await Promise.all(this.#errands);
     await this.#dispatcher.pause();
     try {
@@ -264,7 +261,7 @@ export class Daemon {
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
-  /** Syncs a mailbox at once. Notifications that arrive while one waits are merged. */
+  /** Syncs a mailbox at once. While that sync waits, further notifications are merged into it. */
   hint(hint: Hint): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
@@ -277,7 +274,7 @@ export class Daemon {
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
   }
 
-  /** Syncs mailboxes before other scheduled ones, but after notifications and requests: it is only a guess. */
+  /** Syncs mailboxes before other scheduled ones, but after notifications and requests: this is only a guess. */
   checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
     const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
@@ -380,7 +377,7 @@ export class Daemon {
       }
     });
     await this.#enqueue(run, account, aim, false, () => true);
-    // This full sync has started or waits for its turn; an earlier one could not start.
+    // The owed full sync has started, or waits for its turn. An earlier one could not start.
     const owed = this.#accounts.settleSweep(account);
     if (owed && kind === 'sync') await this.#round('sweep', account, SWEEP);
   }
@@ -436,7 +433,7 @@ export class Daemon {
     return true;
   }
 
-  /** Checks with one request whether an account works again; if so, starts a run to catch up. */
+  /** Checks with one request whether an account works again. If it does, starts a run to catch up. */
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
@@ -498,7 +495,7 @@ export class Daemon {
     );
   }
 
-  /** Starts a tidying round, unless nothing was added since the last one or a round is running. */
+  /** Starts a tidying round, unless one is running or nothing was added since the last one. */
   #tidy(): void {
     if (this.#stopping.signal.aborted || !this.#untidy || this.#isTidying) return;
     this.#untidy = false;
@@ -550,7 +547,7 @@ export class Daemon {
     return run;
   }
 
-  /** Tracks background work: its failure is the daemon's. */
+  /** Tracks background work. Its failure is the daemon's. */
   #errand(work: Promise<void>): void {
     const errand = work.catch((error: unknown) => {
       if (!this.#stopping.signal.aborted) this.#failed(error);

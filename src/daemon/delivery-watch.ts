@@ -3,11 +3,10 @@ import type { StateFile } from '../core/state.ts';
 import type { PlatformClient } from '../service/client.ts';
 import type { DeliveryLogRecord } from '../service/platform-wire.ts';
 
-/** Storage of the delivery log: the archive's state. */
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
-/** Maximum entries per account; about 100 kB. */
+/** Limit of entries per account, which take about 100 kB. */
 const MOST = 500;
 
 /** Returns an account's recorded webhook deliveries, newest first. */
@@ -18,7 +17,7 @@ export function keptDeliveries(
   return memory.get(SCOPE, account) ?? [];
 }
 
-/** Adds the deliveries that the service lists now; later entries replace earlier ones. */
+/** Adds the deliveries that the service lists now. Later entries replace earlier ones. */
 export function keepDeliveries(
   memory: LogMemory,
   account: string,
@@ -30,7 +29,7 @@ export function keepDeliveries(
   return kept;
 }
 
-/** Merges deliveries, newest first; later entries replace earlier ones. */
+/** Merges deliveries, newest first. Later entries replace earlier ones. */
 export function mergedDeliveries(
   before: readonly LoggedDelivery[],
   later: readonly LoggedDelivery[],
@@ -39,16 +38,14 @@ export function mergedDeliveries(
   return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
-/** Returns a key for a log entry, because entries have no id. */
+/** Entries have no id, so these fields together are the key. */
 function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }
 
 /**
- * Returns the number of attempts of a delivery log entry.
- *
- * The service counts retries without the first attempt, and has no "pending" state. A delivery without success, retries
- * and duration was never attempted.
+ * Returns the number of attempts of a delivery log entry. The service counts retries without the first attempt, and has
+ * no "pending" state. A delivery without success, retries and duration was never attempted.
  */
 export function attemptsOf({
   is_successful: isSuccessful,
@@ -62,8 +59,8 @@ export function attemptsOf({
 export type LoggedDelivery = NonNullable<ReturnType<typeof entryOf>>;
 
 /**
- * Returns whether two delivery addresses are equal as URLs: the host's case, default ports and an empty path's slash do
- * not matter. Invalid URLs are compared literally.
+ * Returns whether two delivery addresses are equal as URLs, regardless of the host's case, default ports and an empty
+ * path's slash. Invalid URLs are compared literally.
  */
 export function isSameAddress(one: string, other: string): boolean {
   return one === other || normal(one) === normal(other);
@@ -73,7 +70,6 @@ function normal(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url;
 }
 
-/** A webhook created by this archive. */
 export type OwnWebhook = Pick<StoredWebhook, 'id' | 'account' | 'mailboxId' | 'mailbox' | 'url'>;
 
 interface ListedWebhook {
@@ -87,19 +83,19 @@ export interface WebhookFinding {
   readonly webhook: OwnWebhook;
   /** `off`: paused or disabled. */
   readonly state: 'well' | 'missing' | 'off' | 'failing';
-  /** The service's own spelling; null if it does not know the webhook. */
+  /** As spelled by the service. Null if it does not know the webhook. */
   readonly status: string | null;
-  /** Consecutive failed deliveries, up to the newest. */
+  /** How many deliveries in a row have failed, up to the newest. */
   readonly failures: number;
   readonly lastSuccessAt: number | null;
 }
 
 /** Older failures say nothing about the present. */
 const RECENT_MS = 24 * 3_600_000;
-/** This many consecutive deliveries with retries are not a coincidence. */
+/** This many deliveries in a row that needed retries are no coincidence. */
 const MANY = 3;
 
-/** Returns the condition of our webhooks. Pure. */
+/** Returns the state of our webhooks. Pure. */
 export function judgeWebhooks(
   own: readonly OwnWebhook[],
   listed: readonly ListedWebhook[],
@@ -109,7 +105,7 @@ export function judgeWebhooks(
   const byId = new Map(listed.map((webhook) => [webhook.id, webhook]));
   return own.map((webhook) => {
     const there = byId.get(webhook.id);
-    // The log has no ids: match a webhook by mailbox and address.
+    // The log has no ids, so webhooks are matched by mailbox and address.
     const entries = log
       .filter(({ mailbox, url, at, attempts }) => {
         // A delivery that was never attempted has not failed.
@@ -139,17 +135,17 @@ function stateOf(there: ListedWebhook | undefined, failing: boolean): WebhookFin
 }
 
 const WEBHOOKS_A_PAGE = 100;
-/** Validity of a listing per page; at most an hour. */
+/** How long a listing stays valid, per page. At most an hour in total. */
 const GOOD_MS_A_PAGE = 14 * 60_000;
 const MAX_GOOD_MS = 56 * 60_000;
 
-/** The service's webhooks of an order. A single page is requested each time, many pages once per hour. */
+/** The service's webhooks of an order. A single page is requested each time, but several pages only once per hour. */
 export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
-   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive. It may
-   * have been created or resumed since.
+   * Returns an order's webhooks. A cached listing is not used if it lacks one of `own` or shows it as inactive, because
+   * that webhook may have been created or resumed since.
    *
    * @param own ids of the expected webhooks
    * @param now milliseconds since the epoch
@@ -188,17 +184,16 @@ function isGood(
   return pages > 1 && age >= 0 && age < Math.min(MAX_GOOD_MS, pages * GOOD_MS_A_PAGE);
 }
 
-/** Entries requested if none is known: two requests. */
+/** Number of entries to request if none is known. Takes two requests. */
 const FIRST_ENTRIES = 200;
-/** Maximum entries requested to catch up with the log: ten requests. */
+/** Maximum number of entries to request to catch up with the log. Takes ten requests. */
 const MAX_ENTRIES = 1_000;
 const ENTRIES_A_PAGE = 100;
-/** Age after which a delivery is no longer retried. */
 const OPEN_MS = 24 * 3_600_000;
 
 /**
- * Checks over the Platform API whether an account's webhooks exist, are active and deliver; records its delivery log.
- * Costs about two requests if nothing happened, and none without webhooks of ours.
+ * Checks over the Platform API whether an account's webhooks exist, are active and deliver, and records its delivery
+ * log. Costs about two requests if nothing happened, and none without webhooks of ours.
  *
  * @throws errors of `PlatformClient`
  */
@@ -207,12 +202,11 @@ export async function watchDeliveries(options: {
   readonly orderId: string;
   readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
   readonly own: readonly OwnWebhook[];
-  /** Cached webhooks of the order; without it they are listed each time. */
+  /** Caches the order's webhooks. Without it, they are listed each time. */
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Called with deliveries new in the log: mail arrived, even if no webhook reached us. */
+  /** Called with deliveries that are new in the log: mail arrived, even if no webhook reached us. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }): Promise<WebhookFinding[]> {
@@ -231,7 +225,7 @@ export async function watchDeliveries(options: {
 }
 
 /**
- * Returns an order's deliveries, from the newest back to those surely in `before`.
+ * Returns an order's deliveries, from the newest back to those that are certainly in `before`.
  *
  * @param now milliseconds since the epoch
  * @throws errors of `PlatformClient`
@@ -257,14 +251,14 @@ export async function loggedDeliveries(
       logged.push(entry);
     }
     if (read >= most) break;
-    // The order of entries is not documented: rely only on an observed one.
+    // The order of entries is not documented, so it counts only if it was observed.
     const isLevel = newestFirst && (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
     if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
   return logged;
 }
 
-/** Returns the time before which all entries are known and final; milliseconds since the epoch. */
+/** Returns the time before which all entries are known and final, milliseconds since the epoch. */
 function levelWith(before: readonly LoggedDelivery[], now: number): number {
   const open = before.filter(
     ({ at, success, attempts, mostAttempts }) =>
@@ -275,8 +269,8 @@ function levelWith(before: readonly LoggedDelivery[], now: number): number {
 }
 
 /**
- * Returns a delivery from the service's log, with times in milliseconds since the epoch. Null for an entry with an
- * invalid time, which has no unique key.
+ * Returns a delivery from the service's log, with times in milliseconds since the epoch. Returns null for an entry with
+ * an invalid time, because nothing else identifies it.
  */
 function entryOf(record: DeliveryLogRecord) {
   const at = Date.parse(record.created_at);
@@ -286,7 +280,7 @@ function entryOf(record: DeliveryLogRecord) {
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,
-    /** Attempts made and allowed; 0 while waiting for the first. */
+    /** Attempts made and allowed. 0 while the first one is pending. */
     attempts: attemptsOf(record),
     mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,
@@ -298,7 +292,7 @@ export interface PlannedMailbox {
   readonly address: string;
 }
 
-/** A webhook listed by an order or mailbox; `mailbox` is the address, because the two APIs use different ids. */
+/** A listed webhook. `mailbox` is the address, because the two APIs use different ids. */
 interface ListedHook extends ListedWebhook {
   readonly mailbox: string;
 }
@@ -306,20 +300,19 @@ interface ListedHook extends ListedWebhook {
 /** The step that gives a mailbox one working webhook of ours at an address. */
 export type WebhookStep<Hook extends ListedHook> = {
   readonly mailbox: PlannedMailbox;
-  /** Our webhook ids at that address that no longer exist at the service. */
+  /** Ids of our webhooks at that address that the service no longer has. */
   readonly missing: readonly string[];
 } & ({ readonly act: 'keep' | 'resume'; readonly hook: Hook } | { readonly act: 'create' });
 
 interface WebhookPlan<Hook extends ListedHook> {
-  /** One per mailbox, in their order. */
   readonly steps: readonly WebhookStep<Hook>[];
-  /** Other webhooks of these mailboxes, which stay unchanged. */
+  /** Other webhooks of these mailboxes. They stay unchanged. */
   readonly others: readonly Hook[];
 }
 
 /**
- * Plans one webhook per mailbox at one address. Only webhooks whose secrets are stored here are ours: deliveries of
- * others would be refused. Pure.
+ * Plans one webhook per mailbox at one address. Only webhooks whose secrets are stored here are ours, because the
+ * deliveries of others would be refused. Pure.
  *
  * @param own webhooks created here for the account of these mailboxes
  */

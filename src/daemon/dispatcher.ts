@@ -6,35 +6,34 @@ import type { DaemonOptions } from './daemon.ts';
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
-/** Priorities by purpose. A long sync of a higher rank becomes backlog. */
+/** From the most to the least urgent. A sync of a higher rank that takes long becomes backlog. */
 const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
   rank: RunKind;
-  /** First start of a sync with this aim; undefined before. */
   begunAt: number | undefined;
   readonly runs: Set<Run>;
 }
 
 export interface Underway {
   readonly task: Task;
-  /** By the monotonic clock. */
+  /** On the monotonic clock, in milliseconds. */
   readonly startedAt: number;
   stopping: boolean;
 }
 
-/** Returns a key by the service's id: two accounts with the same mailbox must not sync it concurrently. */
+/** Uses the service's id, because two accounts with the same mailbox must not sync it concurrently. */
 export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
   return `${host}/${resourceId}`;
 }
 
-/** Age at which a sync of a higher rank becomes backlog. */
+/** Age in milliseconds at which a sync of a higher rank becomes backlog. */
 export const SLICE_MS = 30_000;
-/** Age at which a sync yields to a waiting one of its class. */
+/** Age in milliseconds at which a sync yields to a waiting one of its class. */
 export const ROTATE_MS = 600_000;
-/** Concurrent syncs per account, by current class. The limiter controls the request rate independently. */
+/** Concurrent syncs per account, by their current class. The limiter controls the request rate independently. */
 export const SLOTS: Readonly<Record<RunKind, number>> = {
   hint: 4,
   hand: 4,
@@ -115,26 +114,24 @@ function oldestByClass(underway: readonly Underway[], monotonic: number): Map<st
   return oldest;
 }
 
-/** Interval for deciding again while nothing else happens. */
+/** How often to decide again if nothing else happens, in milliseconds. */
 const WEIGH_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 
 interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   readonly isOpen: (account: string) => boolean;
-  /** A sync ended, successfully or with failures of the service. */
+  /** Called when a sync has ended, with or without failures of the service. */
   readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
-  /** The archive cannot continue, or an internal error occurred. */
+  /** Called if the archive cannot continue, or after an internal error. */
   readonly onFailed: (error: unknown) => void;
-  /** No sync is waiting or running. */
   readonly onIdle: () => void;
 }
 
 interface Pass extends Underway {
   readonly controller: AbortController;
   stored: { messages: number; bytes: number };
-  /** Expected number of messages to store, as far as known. */
+  /** How many messages the sync probably stores. */
   ahead: number;
-  /** Time of the last progress report, by the monotonic clock. */
   reportedAt: number;
   readonly ended: Promise<void>;
 }
@@ -162,7 +159,7 @@ export class Dispatcher {
     }
   }
 
-  /** Queues syncs before all others of their rank, in the given order; moves those already waiting. */
+  /** Queues syncs before all others of their rank, in the given order. Moves those that already wait. */
   addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
     const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
@@ -177,7 +174,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides again; call it after every event that may affect the decision. */
+  /** Decides again. To be called after every event that may affect the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -199,7 +196,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends the runs that wait for an account's syncs, with the failure; the syncs stay in the queue. */
+  /** Ends the runs that wait for an account's syncs, with the failure. The syncs stay in the queue. */
   fail(account: string, result: SyncResult): void {
     const failures = result.failures.filter(({ mailbox }) => mailbox === null);
     for (const task of this.#waiting) {
@@ -207,7 +204,7 @@ export class Dispatcher {
     }
   }
 
-  /** Ends all runs that wait for an account's syncs, even running ones, with the failure; the syncs follow later. */
+  /** Ends all runs that wait for an account's syncs, even running ones, with the failure. The syncs follow later. */
   abandon(account: string, failures: readonly SyncFailure[]): void {
     for (const { task, stored } of this.#underway.values()) {
       if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
@@ -217,7 +214,6 @@ export class Dispatcher {
     }
   }
 
-  /** Drops waiting syncs of other mailboxes. */
   keep(wanted: (mailbox: WatchedMailbox) => boolean): void {
     for (const task of this.#waiting) if (!wanted(task.mailbox)) settle(task, () => {});
     this.#waiting = this.#waiting.filter(({ mailbox }) => wanted(mailbox));
@@ -244,7 +240,7 @@ export class Dispatcher {
     }));
   }
 
-  /** Interrupts all syncs, requeues them, and resolves at their end. Nothing starts until every pause is resumed. */
+  /** Interrupts all syncs, requeues them, and resolves when they end. Nothing starts until every pause is resumed. */
   async pause(): Promise<void> {
     this.#paused += 1;
     this.#cancelTimer?.();
@@ -258,7 +254,7 @@ export class Dispatcher {
     this.weigh();
   }
 
-  /** Interrupts all syncs permanently. Waiting runs never end: their callers are informed otherwise. */
+  /** Interrupts all syncs for good. Waiting runs never end: their callers learn of it in another way. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.pause();
@@ -305,7 +301,7 @@ export class Dispatcher {
       this.#underway.delete(mailboxKey(task.mailbox));
       const failed = accountFailure(result) !== undefined;
       settle(task, (run) => run.add(result));
-      // A full sync cut short by an account's failure must be repeated.
+      // A full sync that an account's failure cut short must be repeated.
       if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
       onPassed(task, classOf(pass, clock.monotonic()), result);
     } catch (error) {
@@ -333,7 +329,7 @@ export class Dispatcher {
     this.options.observer({ event: 'pass-progress', mailbox: task.mailbox, ...stored, of });
   }
 
-  /** Requeues an unfinished sync, with the runs that wait for it. */
+  /** Requeues an unfinished sync together with the runs that wait for it. */
   #again({ task }: Pass, rank: RunKind): void {
     if (this.#closing) return;
     const waits = this.#waiting.find(
@@ -351,7 +347,7 @@ export class Dispatcher {
     }
   }
 
-  /** A scheduled run does not wait for backlog: the next one must look for new mail meanwhile. */
+  /** A scheduled run does not wait for backlog, because the next run must look for new mail. */
   #release(pass: Pass, monotonic: number): void {
     if (monotonic - pass.startedAt < SLICE_MS) return;
     for (const run of pass.task.runs) {

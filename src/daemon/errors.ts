@@ -1,6 +1,6 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** What a quota counts, by the service's name for it. */
+/** What each quota counts, by the service's name for it. */
 const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE: 'messages' };
 
 export const daemonError = defineErrors({

@@ -47,13 +47,13 @@ import { syncRunReport } from './runs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** systemd responds within milliseconds; a longer wait is useless. */
+/** systemd responds within milliseconds, so there is no point in waiting longer. */
 const TIMEOUT_MS = 10_000;
 
 /**
  * Sends messages to systemd (sd_notify(3)), one after another. Does nothing outside a unit with Type=notify. Uses
- * `systemd-notify`, because Node.js has no Unix datagram sockets. The unit needs NotifyAccess=all, because a child
- * process sends the messages.
+ * `systemd-notify`, because Node.js has no Unix datagram sockets. The messages come from a child process, so the unit
+ * needs NotifyAccess=all.
  *
  * @param onError receives a code if a message could not be sent
  */
@@ -61,7 +61,7 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
   const socket = env.NOTIFY_SOCKET ?? '';
   let timer: NodeJS.Timeout | undefined;
   let last: Promise<void> = Promise.resolve();
-  /** A watchdog message is waiting to be sent: a second one would be redundant. */
+  /** True while a watchdog message waits to be sent, so that no second one is queued. */
   let isPingWaiting = false;
   const send = (args: readonly string[], before: () => void = () => {}): void => {
     if (socket === '') return;
@@ -79,7 +79,7 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
     });
   };
   return {
-    /** Reports that the archive is open and the schedules run. `systemctl status` shows the `status` line. */
+    /** Reports that the archive is open and the schedules are running. `systemctl status` shows the `status` line. */
     ready: (status: string) => send(['--ready', `--status=${oneLine(status)}`]),
     status: (status: string) => send([`--status=${oneLine(status)}`]),
     stopping: () => send(['STOPPING=1']),
@@ -90,7 +90,7 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
       ping();
       timer = setInterval(ping, everyMs);
     },
-    /** Stops the watchdog, and resolves when every message was received. */
+    /** Stops the watchdog. Resolves when every message has been received. */
     async close() {
       clearInterval(timer);
       await last;
@@ -104,7 +104,7 @@ function notify(
   socket: string,
   path = '/usr/bin:/bin',
 ): Promise<string | null> {
-  // The rest of our environment is withheld.
+  // The child gets nothing else from our environment.
   const env = { NOTIFY_SOCKET: socket, PATH: path };
   const killed = { timeout: TIMEOUT_MS, killSignal: 'SIGKILL' } as const;
   const child = spawn('systemd-notify', [...args], { env, stdio: 'ignore', ...killed });
@@ -116,7 +116,7 @@ function notify(
   });
 }
 
-/** Returns the watchdog interval, half of its timeout; null if this process has no watchdog. */
+/** Returns the watchdog interval in milliseconds, half of its timeout. Null if this process has no watchdog. */
 export function watchdogMs(env: Environment, pid = process.pid): number | null {
   const microseconds = Number(env.WATCHDOG_USEC ?? '');
   const meant = env.WATCHDOG_PID === undefined || Number(env.WATCHDOG_PID) === pid;
@@ -134,7 +134,7 @@ export interface WatchTiming {
   readonly log: DaemonLog;
 }
 
-/** A periodic check by the daemon, one round at a time, until closed. */
+/** A check that the daemon repeats, one round at a time, until it is closed. */
 export abstract class PeriodicWatch {
   /** Aborts running requests when the watch is closed. */
   protected readonly stopping: AbortSignal;
@@ -180,18 +180,17 @@ interface UsageWatchOptions extends WatchTiming {
   readonly memory: Memory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** Interval of checks whether a listing is due; a check costs no request. */
+/** Interval of checks whether a listing is due. A check costs no request. */
 const CHECK_MS = 60_000;
-/** Minimum interval of early listings, caused by unreachable mailboxes. */
+/** Minimum interval of early listings, which unreachable mailboxes cause. */
 const OUT_OF_TURN_MS = 1_800_000;
-/** Maximum early syncs per listing: a listing that is always wrong must not use up the budget. */
+/** Limit of early syncs per listing, so that a listing that is always wrong does not use up the budget. */
 const MAX_SOONER = 100;
 
-/** Errors that may mean a suspended mailbox. */
+/** Errors which may mean that a mailbox is suspended. */
 const REFUSED: ReadonlySet<string> = new Set([
   'origin.forbidden',
   'origin.mailbox-not-found',
@@ -201,13 +200,13 @@ const REFUSED: ReadonlySet<string> = new Set([
 
 /**
  * Lists the mailboxes of each order over the Platform API if that is cheaper than requesting each quota. The listing
- * shows quotas, suspended mailboxes and changed usage; mailboxes with changes are synced sooner. Syncing does not
- * depend on it.
+ * shows quotas, suspended mailboxes and changed usage. Mailboxes with changed usage are synced sooner, but syncing does
+ * not depend on this.
  */
 export class UsageWatch extends PeriodicWatch {
-  /** Amounts from this process's last listing, by account and mailbox. */
+  /** Amounts in this process's last listing, by account and mailbox. */
   readonly #held = new Map<string, HeldAmounts>();
-  /** Accounts with a mailbox that became unreachable since the last listing. */
+  /** Accounts in which a mailbox has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
 
@@ -216,7 +215,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 
   onEvent(event: DaemonEvent): void {
-    // The account's mailboxes are now known: one listing saves a request per sync.
+    // The account's mailboxes are now known, so one listing saves a request per sync.
     if (event.event === 'run-started' && event.run.kind === 'sync') this.look();
     if (event.event !== 'pass-finished' && event.event !== 'run-finished') return;
     for (const { account, code } of event.result.failures) {
@@ -244,7 +243,7 @@ export class UsageWatch extends PeriodicWatch {
     const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
     const inTurn = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
     const every = this.#refused.has(name) ? Math.min(inTurn, OUT_OF_TURN_MS) : inTurn;
-    // Retry a failed listing as soon as the Platform API may be used again.
+    // A failed listing is retried as soon as the Platform API may be used again.
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
     if (!isDue || isLeftAlone(last, now())) return;
@@ -338,18 +337,17 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
 /** The service's delivery log covers more than a quarter of an hour. */
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
-/** Maximum deliveries kept until an account's mailboxes are first listed. */
+/** Limit of deliveries that are kept until an account's mailboxes have been listed. */
 const MAX_PENDING = 1_000;
 
 /**
  * Checks periodically, over the Platform API, whether webhooks exist, are active and deliver, and reports changes.
  * Mailboxes with deliveries but no later sync are synced sooner, because the receiver may have been down. Nothing
- * depends on it: scheduled syncs find unannounced mail.
+ * depends on this: scheduled syncs find unannounced mail.
  */
 export class WebhookWatch extends PeriodicWatch {
-  /** The last report, by webhook, or by account if the check failed. */
+  /** The last report by webhook, or by account if the check failed. */
   readonly #said = new Map<string, string>();
-  /** By account and service. */
   readonly #listings = new Map<string, WebhookListing>();
   /** Deliveries by account, from before its mailboxes were known. */
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
@@ -360,7 +358,7 @@ export class WebhookWatch extends PeriodicWatch {
 
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
-    // The run queues its syncs first: early ones are moved, not duplicated.
+    // The run queues its syncs first, so early ones are moved instead of queued twice.
     const { accounts, after, log } = this.options;
     after(0, () => {
       if (this.stopping.aborted) return;
@@ -425,7 +423,7 @@ export class WebhookWatch extends PeriodicWatch {
     return known;
   }
 
-  /** Syncs mailboxes that were not compared since a delivery or an attempt at one. */
+  /** Syncs mailboxes that have not been compared since a delivery or an attempt at one. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
     const { lastCompared, checkSooner, log } = this.options;
     const { settings, host, listing } = account;
@@ -441,7 +439,7 @@ export class WebhookWatch extends PeriodicWatch {
       const address = mailbox.toLowerCase();
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
-    // Least recently compared first: a log that is always wrong must not delay others.
+    // Least recently compared first, so that a log that is always wrong does not delay others.
     const missed = listing.mailboxes
       .filter(({ address }) => latest.has(address.toLowerCase()))
       .filter(({ address }) => selects(settings.mailboxes, address))
@@ -479,7 +477,6 @@ export class WebhookWatch extends PeriodicWatch {
   }
 }
 
-/** Selects all accounts, as in a manual sync. */
 const EVERYTHING = {
   account: undefined,
   mailboxes: [],
@@ -488,14 +485,14 @@ const EVERYTHING = {
   acceptEndings: false,
 };
 
-/** The archive's facts cost several queries per folder, and a scrape requests them once per metric. */
+/** The archive's facts cost several queries per folder, and each metric of a scrape asks for them. */
 const FACTS_MS = 5_000;
 
 export type Integrations = Awaited<ReturnType<typeof openIntegrations>>;
 
 /**
  * Opens the configured integrations: health and metrics, webhooks, the web interface and the service manager. `onStop`
- * receives a function to stop each.
+ * receives a function that stops each of them.
  *
  * @throws cannot-listen
  */
@@ -560,9 +557,8 @@ export async function openIntegrations(options: {
     notifying.onRun(report);
   };
   return {
-    /** Handles the result of a run without syncs. */
     onRun,
-    /** Clears the problems of copies removed from the configuration. */
+    /** Clears the problems of copies that the configuration no longer has. */
     onCopiesDropped: (to: readonly string[]) =>
       notifying.observe(
         to.flatMap((one) =>
@@ -581,12 +577,12 @@ export async function openIntegrations(options: {
       onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
     },
     onRequest: (account: string, report: RequestReport) => metrics.request({ account, ...report }),
-    /** Called once the schedules run. Starts receiving webhooks. @throws cannot-listen */
+    /** Starts receiving webhooks. Called once the schedules are running. @throws cannot-listen */
     async ready(
       daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
       accounts: () => readonly AccountOrigin[],
     ) {
-      // Its result is logged and recorded like any run.
+      // The result is logged and recorded like that of any run.
       look = () => void daemon.sync(EVERYTHING, () => {});
       if (settings.webhook !== null) {
         const { listen, publicUrl } = settings.webhook;
@@ -597,7 +593,7 @@ export async function openIntegrations(options: {
           log: received,
           secrets: () => storedWebhooks(writer.dataDir),
           onHint: ({ resourceId, folder, uid }) => {
-            // Only INBOX supports lookup by uid; the mailbox is synced in any case.
+            // Only INBOX supports lookup by uid. The mailbox is synced in any case.
             const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
             daemon.hint({ resourceId, ...(known ? { uid } : {}) });
           },
@@ -631,7 +627,7 @@ export async function openIntegrations(options: {
       webhooks = watch;
       watch.look();
     },
-    /** Applies another configuration, and logs the changes that need a restart. */
+    /** Applies another configuration, and logs which changes need a restart. */
     async configure(changed: Settings) {
       const old = settings;
       settings = changed;
@@ -644,7 +640,7 @@ export async function openIntegrations(options: {
       webhooks?.look();
       usages?.look();
     },
-    /** Returns a sign-in link of the web interface; null if it is not served. */
+    /** Returns a sign-in link to the web interface, or null if that is not served. */
     link: (mailboxes: readonly string[] | null) => web?.link(mailboxes) ?? null,
     failed(error: unknown) {
       state.enter('failed');
@@ -657,7 +653,7 @@ export async function openIntegrations(options: {
   };
 }
 
-/** Starts the web interface if configured; loads its code only then. */
+/** Starts the web interface if it is configured. Its code is loaded only then. */
 async function webOf(
   { context, writer, now, log }: Parameters<typeof openIntegrations>[0],
   settings: () => Settings,

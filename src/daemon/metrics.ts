@@ -16,8 +16,8 @@ import {
 
 /**
  * Serves monitoring: `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and
- * damage) and `/metrics` (`?addresses=1` adds mailbox addresses). Status 200 or 503. It has no authentication, so it
- * never shares the webhook's port and refuses requests from web pages.
+ * damage) and `/metrics` (`?addresses=1` adds mailbox addresses). Answers with status 200 or 503. There is no
+ * authentication, so it never shares the webhook's port, and refuses requests from web pages.
  *
  * @throws cannot-listen
  */
@@ -30,9 +30,8 @@ export async function startHealthServer({
 }: Omit<HealthAnswers, 'liveness' | 'readiness'> & {
   readonly state: DaemonState;
   readonly facts: () => ArchiveFacts;
-  /** Returns known damage and copies; cheaper than `facts`, because supervisors query every few seconds. */
+  /** Returns known damage and copies. Cheaper than `facts`, because supervisors query every few seconds. */
   readonly known: () => Known;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }): Promise<HealthServer> {
   return serveHealth({
@@ -46,13 +45,13 @@ export type HealthServer = Awaited<ReturnType<typeof listenOn>>;
 
 interface HealthAnswers {
   readonly listen: { readonly host: string; readonly port: number };
-  /** Host names accepted from monitoring; IP addresses and localhost always work. */
+  /** Host names that monitoring may use. IP addresses and localhost always work. */
   readonly hosts: readonly string[];
   readonly liveness: () => HealthAnswer;
   /** Returns null if it cannot determine freshness for this age. */
   readonly readiness: (maxAgeMs: number | null) => HealthAnswer | null;
   readonly metrics: Pick<RunMetrics, 'text' | 'contentType'>;
-  /** Called if a response could not be created: an internal error, an unreadable catalog or a failed connection. */
+  /** Called if a request could not be answered: an internal error, an unreadable catalog or a failed connection. */
   readonly onError: (error: unknown) => void;
   readonly limits?: Partial<ListenerLimits>;
 }
@@ -61,7 +60,7 @@ interface HealthAnswer {
   readonly ok: boolean;
 }
 
-/** Serves the monitoring endpoints with the given responses. @throws cannot-listen */
+/** Serves the monitoring endpoints with the given answers. @throws cannot-listen */
 export async function serveHealth(options: HealthAnswers): Promise<HealthServer> {
   const { listen, hosts, metrics, onError, limits = {} } = options;
   const clients = { kind: 'programs', names: hosts } as const;
@@ -96,7 +95,7 @@ function answer(condition: HealthAnswer): Response {
   });
 }
 
-/** Adds a labelled gauge; null values are omitted. */
+/** Adds a labelled gauge. Null values are omitted. */
 export function labelled<Label extends string>(
   registry: Registry,
   name: string,
@@ -121,7 +120,7 @@ export function labelled<Label extends string>(
 
 type Row<Of> = readonly [name: string, help: string, read: (of: Of) => number | null];
 
-/** Metrics of the whole archive; verification metrics are absent before the first verification. */
+/** Metrics of the whole archive. Those of verification are absent before the first one. */
 const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ['messages', 'Distinct messages in the archive', ({ messages }) => messages],
   ['message_bytes', 'Bytes of their raw sources', ({ messageBytes }) => messageBytes],
@@ -223,7 +222,7 @@ type CountedRequest = Pick<RequestReport, 'operation' | 'status' | 'ms'> & {
   readonly surface: string;
 };
 
-/** From a sync of a second to a first sync of a day. */
+/** From one second for a sync to a day for a first sync. */
 const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
 const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
@@ -310,7 +309,6 @@ export class RunMetrics {
     return this.registry.contentType;
   }
 
-  /** Returns the metrics in Prometheus text format. */
   async text(_withAddresses: boolean): Promise<string> {
     return this.registry.metrics();
   }
@@ -322,8 +320,8 @@ export class RunMetrics {
 }
 
 /**
- * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and copy addresses.
- * Mail addresses appear only in one metric, on request.
+ * The daemon's Prometheus metrics. Labels contain resource ids, account names, operations, codes and the addresses of
+ * copies. Only one metric has mail addresses, and only on request.
  */
 export class Metrics extends RunMetrics {
   readonly #addresses = new Registry();
@@ -335,7 +333,7 @@ export class Metrics extends RunMetrics {
   }: {
     readonly version: string;
     readonly now: () => number;
-    /** Called for each metric of a scrape: cache expensive results. */
+    /** Called for each metric of a scrape, so it should cache what is expensive. */
     readonly facts: () => ArchiveFacts;
   }) {
     super(version);
@@ -383,7 +381,7 @@ export class Metrics extends RunMetrics {
     );
   }
 
-  /** Returns the metrics in Prometheus text format; with addresses, one more metric maps mailboxes to addresses. */
+  /** Returns the metrics in Prometheus text format. With addresses, one more metric maps mailboxes to addresses. */
   override async text(withAddresses: boolean): Promise<string> {
     const text = await super.text(false);
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;

@@ -5,54 +5,53 @@ import { ERROR_FAMILIES, type ErrorFamily, errnoOf, some } from '../core/errors.
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
-/** Kinds of monitored subjects. `fleet` covers the issues of a fleet; `quota` fails when its mailbox is nearly full. */
+/** Kinds of monitored subjects. `fleet` stands for a fleet's issues. `quota` fails if its mailbox is nearly full. */
 const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota', 'copy', 'fleet'] as const;
 
 const family = z.enum(ERROR_FAMILIES);
 
-/** Stored data of a subject that fails, or failed recently. Times in milliseconds since the epoch. */
+/** A subject that fails, or failed recently, as it is stored. Times are milliseconds since the epoch. */
 const troubleSchema = z.object({
-  /** A monitored subject: an account, a mailbox, a webhook, a kind of run, a copy; or a mailbox's quota. */
+  /** A monitored subject: an account, a mailbox, a webhook, a kind of run, a copy, or a mailbox's quota. */
   subject: z.object({
     kind: z.enum(SUBJECT_KINDS),
-    /** Name, address, id or kind of run. */
     name: z.string(),
-    /** Distinguishes subjects that share a name, now or later; default: the name. */
+    /** Distinguishes subjects that share a name, now or later. By default the name. */
     id: z.string().optional(),
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
   since: z.number(),
-  /** Last time it was found to fail. */
+  /** When it was last found to fail. */
   seenAt: z.number(),
-  /** Time of recovery; null while it fails. */
+  /** When it recovered. Null while it fails. */
   wellSince: z.number().nullable(),
-  /** Last report of the failure; null before that, and after its recovery was reported. */
+  /** When the failure was last reported. Null before that, and once its recovery has been reported. */
   toldAt: z.number().nullable(),
-  /** Family of the reported failure; default: that of `failure`. */
+  /** Family of the reported failure. By default that of `failure`. */
   toldAs: family.optional(),
-  /** Recovery was reported within the last hour: the next recovery must last before it is reported. */
+  /** True if a recovery was reported within the last hour: the next one must last before it is reported. */
   flapping: z.boolean(),
 });
 type Trouble = Readonly<z.output<typeof troubleSchema>>;
 type Subject = Readonly<Trouble['subject']>;
 export type Failure = Readonly<Trouble['failure']>;
 
-/** Reports to one channel: troubles by subject, and the time of the last attempt. */
+/** What was reported to one channel: troubles by subject, and when a report was last attempted. */
 const reportedSchema = z.object({
   troubles: z.record(z.string(), troubleSchema),
   triedAt: z.number().nullable(),
 });
 export type Reported = Readonly<z.output<typeof reportedSchema>>;
 
-/** An observed condition of a subject; a null failure means that it works. */
+/** A null failure means that the subject works. */
 export interface Observation {
   readonly subject: Subject;
   readonly failure: Failure | null;
 }
 
 /**
- * Returns the observations of a run. An interrupted run yields none; a run that could not reach an account yields none
- * for its mailboxes.
+ * Returns what a run shows about its subjects. An interrupted run shows nothing, and a run that could not reach an
+ * account shows nothing about its mailboxes.
  */
 export function observationsOf(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
@@ -68,7 +67,7 @@ export function observationsOf(report: RunReport): Observation[] {
   return [...found.values()];
 }
 
-/** Returns true for a warning: everything still works, and it is reported once. */
+/** Returns true for a subject whose failure is only a warning: everything still works, and it is reported once. */
 function isWarning({ kind }: Subject): boolean {
   return kind === 'quota';
 }
@@ -77,10 +76,9 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
   return `${kind} ${id}`;
 }
 
-/** Possible problems of a copy: updating it fails, verifying it fails, or it is stale. */
+/** What may be wrong with a copy: updating it fails, verifying it fails, or it is stale. */
 export const COPY_TROUBLES = ['copy', 'copy-check', 'stale'] as const;
 
-/** Returns the subject of one problem of a copy. */
 export function copySubject(to: string, trouble: (typeof COPY_TROUBLES)[number]): Subject {
   return { kind: 'copy', name: to, id: `${trouble} ${to}` };
 }
@@ -99,18 +97,17 @@ function failureOf({ family, code, message }: RunFailure): Failure {
   return { family, code, message };
 }
 
-/** A notification: JSON on standard input of the command, and in the body of the POST. */
+/** A notification, as JSON on the command's standard input and in the body of the POST. */
 interface NotificationMessage {
   /**
-   * `failing`: something fails. `warning`: a problem is near. `recovered`: everything reported works again. `alive`: a
-   * heartbeat. `test`: a manual test of the channel.
+   * `warning`: a problem is near. `recovered`: everything that was reported works again. `alive`: a heartbeat. `test`:
+   * a user tests the channel.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   /** True if no failure is known. */
   readonly ok: boolean;
   /** ISO 8601. */
   readonly at: string;
-  /** Name of this machine. */
   readonly host: string;
   readonly version: string;
   /** One line for users. */
@@ -127,9 +124,8 @@ interface MessageItem {
   readonly message: string;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601; null while it fails. */
+  /** ISO 8601. Null while it fails. */
   readonly until: string | null;
-  /** True if it was reported before and still fails. */
   readonly reminder: boolean;
 }
 
@@ -183,10 +179,10 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Target systems (mail subjects, chats, SMS) cut longer lines anyway. */
+/** Mail subjects, chats and SMS cut longer lines anyway. */
 const MAX_CHARACTERS = 300;
 
-/** Returns a notification in one line; null is a heartbeat. */
+/** Returns a notification in one line. Null is a heartbeat. */
 function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;
@@ -229,22 +225,22 @@ export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
 
 export interface Notice {
   readonly failing: readonly Trouble[];
-  /** Reported before and still failing a day later. */
+  /** Reported before, and still failing a day later. */
   readonly still: readonly Trouble[];
   readonly recovered: readonly Trouble[];
 }
 
 /** A failure that clears within this time is not reported. */
 const PATIENCE_MS = 15 * 60_000;
-/** A problem that returned within this time must be gone for as long before its recovery is reported. */
+/** If a problem returned within this time, it must be gone for as long before its recovery is reported. */
 const FLAPPING_MS = 60 * 60_000;
-/** Minimum interval between notifications; events in between are reported together. */
+/** Minimum interval between notifications. What happens in the meantime is reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** Retention for subjects no longer observed, such as removed mailboxes. */
+/** How long to keep subjects that are no longer observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Failures that need a user to act; damage is the gravest. */
+/** Failures on which a user must act. Damage is the gravest. */
 const GRAVITY: Readonly<Partial<Record<ErrorFamily, number>>> = {
   ...{ auth: 1, config: 1, usage: 1, disk: 1, held: 1 },
   damage: 2,
@@ -281,7 +277,7 @@ function failed(
   if (known.wellSince !== null && known.toldAt === null) {
     return { ...begun, flapping: known.flapping };
   }
-  // During a network loss, a refused token stays refused: reporting it again later would be a repetition.
+  // During a network loss, a refused token stays refused. Reporting it again later would be a repetition.
   const isMilder =
     known.wellSince === null && gravityOf(failure.family) < gravityOf(known.failure.family);
   return {
@@ -301,7 +297,7 @@ function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
   return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
 }
 
-/** Returns what is due for a report; null for nothing. */
+/** Returns what is due to be reported, or null. */
 export function due({ troubles, triedAt }: Reported, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
@@ -326,12 +322,12 @@ export function due({ troubles, triedAt }: Reported, now: number): Notice | null
 function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: number): boolean {
   const gravity = gravityOf(failure.family);
   if (wellSince !== null) return false;
-  // It may have become a failure that needs action.
+  // The failure may have become one on which a user must act.
   if (toldAt !== null) return gravity > gravityOf(toldAs ?? failure.family);
   return gravity > 0 || now - since >= PATIENCE_MS;
 }
 
-/** Records that a notice was sent, or could not be sent and is due again later. */
+/** Records that a notice was sent, or that it could not be sent and is due again later. */
 export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
   if (!sent) return { ...reported, triedAt: now };
   const troubles = new Map(Object.entries(reported.troubles));
@@ -350,27 +346,27 @@ export function tried(reported: Reported, notice: Notice, sent: boolean, now: nu
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
-/** Returns true if no failure is known; ignores warnings. */
+/** Returns true if no failure is known. Warnings do not count. */
 export function allWell({ troubles }: Reported): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
 }
 
-/** Parses the stored reports of a channel; empty if the format differs: at worst a report is repeated. */
+/** Parses a channel's stored reports. If the format differs, there are none: at worst, a report is repeated. */
 export function readReported(value: unknown): Reported {
   return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
 }
 
-/** Result of sending; the reason is a code, a status or a signal, never external text. */
+/** The reason is a code, a status or a signal, never external text. */
 type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
 
-/** Environment variables passed to the command, without tokens, credentials and the service manager's socket. */
+/** Environment variables for the command: no tokens or credentials, and not the service manager's socket. */
 const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
 
 /**
- * Runs the operator's command line in a shell. The line stays unchanged: MAILKEEP_EVENT, MAILKEEP_OK and
- * MAILKEEP_SUMMARY contain the summary, and standard input the whole notification as JSON. Its output is discarded.
+ * Runs the operator's command line in a shell, unchanged. MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY contain the
+ * summary, and standard input contains the whole notification as JSON. Output is discarded.
  *
  * @param timeoutMs time until the command and its children are killed
  */
@@ -382,7 +378,7 @@ function runCommand(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const child = spawn('/bin/sh', ['-c', command], {
-    // A process group, so that all of it can be killed.
+    // A process group can be killed as a unit.
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
     env: {
@@ -428,8 +424,8 @@ function killGroup(pid: number): void {
 }
 
 /**
- * POSTs a notification as JSON. In the URL, `{code}` is replaced by 0 or 1 and `{status}` by `up` or `down`, as
- * heartbeat services expect.
+ * POSTs a notification as JSON. In the URL, `{code}` becomes 0 or 1 and `{status}` becomes `up` or `down`, as heartbeat
+ * services expect.
  *
  * @param url a secret: anyone who has it can send as us
  */
@@ -451,7 +447,7 @@ async function postMessage(
   try {
     const response = await fetch(filled, {
       method: 'POST',
-      // Do not follow redirects: only the configuration decides the target, and a POST may become a GET.
+      // Redirects are not followed: only the configuration decides the target, and a POST may become a GET.
       redirect: 'manual',
       headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
       body: JSON.stringify(message),
@@ -477,27 +473,26 @@ function connectionCode(error: unknown): string {
   return typeof code === 'string' ? code : 'no answer';
 }
 
-/** Stores reports by channel, across restarts. */
+/** Stores the reports of each channel, across restarts. */
 export interface NotifyMemory {
   get(scope: 'notify', channel: string): unknown;
   set(scope: 'notify', channel: string, value: unknown): void;
 }
 
 export interface NotifierOptions extends Surroundings {
-  /** A shell command line and a URL; null for none. */
+  /** A shell command line and a URL, or null. */
   readonly command: string | null;
   readonly url: { reveal(): string } | null;
   readonly memory: NotifyMemory;
-  /** This process's environment; only part of it reaches the command. */
+  /** This process's environment. Only part of it reaches the command. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly onSent: (
     channel: Channel,
     event: NotificationMessage['event'],
     outcome: Outcome,
   ) => void;
-  /** An internal error, or storage that cannot be written. */
+  /** Called after an internal error, or if the reports cannot be stored. */
   readonly onError: (error: unknown) => void;
   readonly timeoutMs?: number;
 }
@@ -507,7 +502,7 @@ type Send = (message: NotificationMessage) => Promise<Outcome>;
 
 const SCOPE = 'notify';
 const TIMEOUT_MS = 30_000;
-/** Minimum interval of heartbeats: a burst of mail causes many runs. */
+/** Minimum interval of heartbeats, because a burst of mail causes many runs. */
 const ALIVE_EVERY_MS = 60_000;
 
 /** Returns the configured channels. `send` never throws. */
@@ -529,8 +524,8 @@ export function openChannels(
 }
 
 /**
- * Notifies the operator of failures and recoveries over each configured channel. Records observations at once and sends
- * in the background, one notification at a time.
+ * Notifies the operator of failures and recoveries over each configured channel. Observations are recorded at once.
+ * Sending happens in the background, one notification at a time.
  */
 export class Notifier {
   readonly #stopping = new AbortController();
@@ -545,7 +540,7 @@ export class Notifier {
   /**
    * Records the result of a run. A successful run that reached an account sends a heartbeat to the URL.
    *
-   * @param observations the conditions found by the run
+   * @param observations what the run found
    */
   onRun(report: RunReport, observations = observationsOf(report)): void {
     this.observe(observations);
@@ -559,17 +554,17 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
-  /** Records that a failure with this code is over; a subject with another failure stays unchanged. */
+  /** Records that a failure with this code is over. A subject with another failure stays unchanged. */
   settle(subject: Subject, code: string): void {
     for (const channel of this.#channels) channel.settle(subject, code);
   }
 
-  /** Marks all subjects that `isGone` accepts as recovered: they are no longer observed. */
+  /** Marks all subjects that `isGone` accepts as recovered, because they are no longer observed. */
   drop(isGone: (subject: Subject) => boolean): void {
     for (const channel of this.#channels) channel.drop(isGone);
   }
 
-  /** Sends notifications that have become due; call it about every minute. */
+  /** Sends notifications that have become due. To be called about every minute. */
   tick(): void {
     this.observe([]);
   }
@@ -590,12 +585,11 @@ export class Notifier {
   }
 }
 
-/** One channel: its reports, and the notification being sent. */
 class Sender {
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
-  /** Storing the reports failed. */
+  /** True if the reports could not be stored. */
   #isForgetful = false;
   #sending: Promise<void> | null = null;
 
@@ -622,7 +616,7 @@ class Sender {
     this.observe(subjects.filter(isGone).map((subject) => ({ subject, failure: null })));
   }
 
-  /** Heartbeats go only to the URL, not to the command. */
+  /** Heartbeats only go to the URL, not to the command. */
   alive(): void {
     const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
@@ -664,7 +658,7 @@ class Sender {
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
     const { now, onSent } = this.options;
     const message = messageOf(notice, allWell(this.#reported), now(), this.options);
-    // Record before sending: an internal error must not send it repeatedly.
+    // Recorded before sending, so that an internal error does not send it repeatedly.
     this.#keep(tried(this.#reported, notice, false, now()));
     const outcome = await this.send(message);
     this.#keep(tried(this.#reported, notice, outcome.sent, now()));

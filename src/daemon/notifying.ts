@@ -29,14 +29,14 @@ import {
 import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { failureOf, syncRunReport } from './runs.ts';
 
-/** Hysteresis in percentage points, so that a mailbox near the threshold is reported once. */
+/** Hysteresis in percentage points, so that a mailbox near the threshold is reported only once. */
 const POINTS_BELOW = 2;
 
 type MailboxQuota = ReturnType<typeof rememberedQuotas>[number];
 
 /**
- * Returns the known quotas of watched mailboxes. A mailbox's name is its address; with host or resource id if another
- * watched mailbox has the same address.
+ * Returns the known quotas of watched mailboxes. A mailbox's name is its address, followed by the host or resource id
+ * if another watched mailbox has the same address.
  */
 export function rememberedQuotas(
   { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
@@ -62,7 +62,7 @@ function nameAmong(
   return `${address} (${others.some((other) => other.host === host) ? mailbox : host})`;
 }
 
-/** Returns which mailboxes are nearly full, for notifications. @param warnPercent null clears all warnings */
+/** Returns which mailboxes are nearly full. @param warnPercent null clears all warnings */
 export function quotaObservations(
   mailboxes: readonly MailboxQuota[],
   warnPercent: number | null,
@@ -74,7 +74,7 @@ export function quotaObservations(
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
       return [{ subject, failure: null }];
     }
-    // In between, the last result holds.
+    // Between the two, the last result holds.
     if (percent < warnPercent) return [];
     const error = daemonError('mailbox-nearly-full', {
       address: name,
@@ -93,7 +93,7 @@ export function webhookObservations(findings: readonly WebhookFinding[]): Observ
   });
 }
 
-/** Returns why a webhook does not deliver; null if it does. */
+/** Returns why a webhook does not deliver, or null if it does. */
 export function errorOf({
   webhook,
   state,
@@ -126,16 +126,15 @@ function copyObservations(copies: readonly CopyFacts[], now: number): Observatio
   });
 }
 
-/** Interval of checks for due notifications. */
 const TICK_MS = 60_000;
-/** All syncs use one archive: a failed write has one subject for all runs. */
+/** All syncs use one archive, so a failed write has the same subject in every run. */
 const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 
 /** Damage counts as a failure of verification, even if something else found it. */
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
-/** Returns whether a sync failure affects one account, which then waits, and not the archive. */
+/** Returns whether a sync failure affects one account, which then waits, rather than the archive. */
 function isOfAccount(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }
@@ -149,16 +148,15 @@ interface NotifyingOptions {
   readonly quotas: () => readonly MailboxQuota[];
   readonly copies: () => readonly CopyFacts[];
   readonly accounts: () => readonly string[];
-  /** Returns the percentage at which a mailbox is nearly full; null: never. */
+  /** Returns the percentage at which a mailbox is nearly full. Null disables the warning. */
   readonly warnPercent: () => number | null;
 }
 
 export class Notifying {
   readonly #options: NotifyingOptions;
   #settings: Settings['notify'];
-  /** Why each account waits. Its state decides, because runs may end long before or after a change. */
+  /** Why each account waits. Runs do not decide this, because they may end long before or after a change. */
   readonly #waiting = new Map<string, Failure>();
-  /** Time of the last observed quota, by mailbox. */
   readonly #quotaAt = new Map<string, string>();
   #cancelTick: () => void = () => {};
   #notifier: Notifier;
@@ -202,18 +200,18 @@ export class Notifying {
   onRun(report: RunReport): void {
     if (this.#closed) return;
     const damage = this.#observeDamage();
-    // A successful run that did not cover the damage does not disprove it.
+    // A successful run does not disprove damage that it did not cover.
     const failing = damage !== null && report.kind === VERIFICATION.name;
     const failures = failing ? [{ account: null, mailbox: null, ...damage }] : report.failures;
     this.#notifier.onRun({ ...report, failures }, this.#seenBy({ ...report, failures }));
-    // A webhook notification concerns one mailbox, and there may be many.
+    // A notification from a webhook concerns one mailbox, and there may be many.
     if (report.kind !== 'hint') this.#observeQuotas();
     if (report.copy !== undefined) this.#observeCopies();
   }
 
   /**
-   * Returns the observations at the end of a run. Mailboxes were observed when their syncs ended, and accounts when
-   * they stopped: the run may be older than both.
+   * Returns what the end of a run shows. Mailboxes were observed when their syncs ended, and accounts when they
+   * stopped, because the run may be older than both.
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
@@ -233,7 +231,7 @@ export class Notifying {
     });
   }
 
-  /** Observes only quotas updated since the last check: the service is queried about once per day. */
+  /** Observes only quotas that changed since the last check, because the service is asked about once per day. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
@@ -249,7 +247,7 @@ export class Notifying {
     this.#notifier.observe(copyObservations(copies(), clock.now()));
   }
 
-  /** Returns the known damage as a failure; null for none. Read from the state: other processes verify too. */
+  /** Returns known damage as a failure, or null. Read from the state, because other processes verify too. */
   #observeDamage(): Failure | null {
     const damage = recalledVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {
@@ -293,7 +291,7 @@ export class Notifying {
     this.observe([{ subject: ARCHIVE, failure: failureOf(error) }]);
   }
 
-  /** @param isWhole mailboxes without a failure in the result are healthy */
+  /** @param isWhole true if mailboxes without a failure in the result are healthy */
   #observeMailboxes(result: SyncResult, isWhole: boolean): void {
     const run = { kind: ARCHIVE.name, accounts: [], startedAt: 0, endedAt: 0 };
     const { mailboxes, failures, ...report } = syncRunReport(result, run);
@@ -310,7 +308,7 @@ export class Notifying {
     if (!this.#closed) this.#notifier.observe(observations);
   }
 
-  /** Applies other settings. Reports are stored by channel and not repeated. */
+  /** Applies other settings. Reports are stored by channel, so they are not repeated. */
   async configure(settings: Settings['notify']): Promise<void> {
     // The threshold and the channels may have changed.
     this.#quotaAt.clear();
@@ -341,7 +339,7 @@ export class Notifying {
   }
 }
 
-/** Opens the notifications of a process, with logging and metrics. */
+/** Opens a process's notifications, with logging and metrics. */
 export function openNotifier(
   settings: Settings['notify'],
   {

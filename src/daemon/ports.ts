@@ -5,11 +5,11 @@ import type { OriginMailbox } from '../sync/ports.ts';
 import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
 
 export interface DaemonClock {
-  /** Milliseconds since the epoch. May jump: the clock may be set, or the machine suspended. */
+  /** Milliseconds since the epoch. May jump if the clock is set or the machine is suspended. */
   now(): number;
-  /** Milliseconds of a monotonic clock, which may stop while the machine is suspended. */
+  /** Milliseconds on a monotonic clock, which may stop while the machine is suspended. */
   monotonic(): number;
-  /** Calls `call` once after at least `ms`; the returned function cancels it. */
+  /** Calls `call` once, after at least `ms` milliseconds. The returned function cancels it. */
   after(ms: number, call: () => void): () => void;
 }
 
@@ -18,7 +18,7 @@ export interface WatchedMailbox extends OriginMailbox {
   readonly host: string;
 }
 
-/** What a sync does besides looking for new mail. Empty `folders` means all selected ones. */
+/** What a sync does in addition to looking for new mail. If `folders` is empty, all selected folders are synced. */
 export interface Aim {
   readonly full: boolean;
   readonly acceptEndings: boolean;
@@ -28,11 +28,11 @@ export interface Aim {
 export interface PassRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
-  /** Start of work on this aim, milliseconds since the epoch: an interrupted full sync continues from there. */
+  /** When work on this aim started, milliseconds since the epoch. An interrupted full sync continues from there. */
   readonly begunAt: number;
-  /** A user waits for it: do not save requests. */
+  /** A user waits for the sync, so it does not save requests. */
   readonly byHand: boolean;
-  /** Returns the lane of the next request; undefined leaves the choice to the request. */
+  /** Returns the lane of the next request. Undefined leaves the choice to the request. */
   readonly lane: () => Lane | undefined;
   readonly signal: AbortSignal;
   readonly progress: ProgressListener;
@@ -40,19 +40,18 @@ export interface PassRequest {
 
 export interface Survey {
   readonly mailboxes: readonly WatchedMailbox[];
-  /** Results for mailboxes that the account has lost; a complete failure of the account has no mailbox. */
+  /** Results for mailboxes that the account has lost. If the whole account failed, the failure has no mailbox. */
   readonly result: SyncResult;
 }
 
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
 
-/** A run: one or more syncs started for one reason. */
+/** One or more syncs started for the same reason. */
 export interface RunInfo {
   readonly id: number;
   readonly kind: RunKind;
-  /** Null for a run over several accounts. */
+  /** Null if the run covers several accounts. */
   readonly account: string | null;
-  /** Milliseconds since the epoch. */
   readonly startedAt: number;
 }
 
@@ -60,15 +59,14 @@ export interface AccountTrouble {
   /** `refused`: the token was refused. `away`: the host is unreachable or asked to wait. */
   readonly state: 'refused' | 'away';
   readonly code: string;
-  /** Milliseconds since the epoch. */
   readonly since: number;
   readonly retryAt: number;
 }
 
-/** Why a sync or listing failed for a whole account. */
+/** Why a sync or a listing failed for a whole account. */
 export type AccountFailure = Pick<SyncFailure, 'family' | 'code' | 'facts'>;
 
-/** Events for the daemon's listeners: health, metrics, notifications, the log. A listener never throws or blocks. */
+/** Events for the daemon's listeners: health, metrics, notifications, the log. Listeners never throw or block. */
 export type DaemonEvent =
   | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
   | { readonly event: 'run-finished'; readonly run: RunInfo; readonly result: SyncResult }
@@ -76,11 +74,11 @@ export type DaemonEvent =
       readonly event: 'pass-finished';
       readonly kind: RunKind;
       readonly mailbox: WatchedMailbox;
-      /** It covered only some folders. */
+      /** True if the sync covered only some folders. */
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
-  /** Progress of a long sync, every 30 seconds: stored and total messages. */
+  /** Sent every 30 seconds during a long sync, with the stored and the total number of messages. */
   | {
       readonly event: 'pass-progress';
       readonly mailbox: WatchedMailbox;
@@ -115,17 +113,17 @@ export type DaemonEvent =
 
 export type Observer = (event: DaemonEvent) => void;
 
-/** A notification of a change in a mailbox, from a webhook, a user or another program. */
+/** Tells that a mailbox has changed. Comes from a webhook, a user or another program. */
 export interface Hint {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
   /** Needed if several accounts have the mailbox. */
   readonly account?: string | undefined;
-  /** The announced message in INBOX. */
+  /** UID of the announced message in INBOX. */
   readonly uid?: number | undefined;
 }
 
-/** Aim of scheduled runs, notifications and probes: new mail, and changes visible without a full comparison. */
+/** Aim of scheduled runs, notifications and probes: new mail, and changes that show without a full comparison. */
 export const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
 /** Compares every message and flag. */
 export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
@@ -133,7 +131,7 @@ export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
 const time = z.string().nullable();
 const count = z.number();
 
-/** Data that only a running daemon has, served on its control socket. Times in ISO 8601 UTC. */
+/** What only a running daemon knows, served on its control socket. Times are in ISO 8601 UTC. */
 export const daemonStatus = z.object({
   pid: count,
   startedAt: z.string(),
@@ -155,7 +153,7 @@ export const daemonStatus = z.object({
       /** Start and duration of the last run over all mailboxes. */
       roundAt: time,
       roundMs: count.nullable(),
-      /** Time between the starts of the last two runs: the actual freshness. */
+      /** Milliseconds between the starts of the last two runs, which is the actual freshness. */
       everyMs: count.nullable(),
     }),
   ),

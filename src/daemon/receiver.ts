@@ -5,7 +5,7 @@ import { type ListenerLimits, listenOn, readAtMost } from '../core/listener.ts';
 import type { StoredWebhook } from '../core/secrets.ts';
 import { type DeliveryHint, readDelivery } from '../service/platform-wire.ts';
 
-/** A webhook whose deliveries are accepted, as stored by `mailkeep webhooks create`. */
+/** A webhook whose deliveries are accepted, as `mailkeep webhooks create` stored it. */
 export type KnownWebhook = Omit<StoredWebhook, 'secret' | 'createdAt'> & {
   readonly secret: Pick<StoredWebhook['secret'], 'reveal'>;
 };
@@ -18,18 +18,18 @@ interface Entry {
 /** `/` is for reverse proxies that strip the path. */
 const PLAIN_PATHS = ['/', '/webhook'];
 
-/** The accepted webhooks; reloaded if a delivery matches none of them. */
+/** The accepted webhooks. They are reloaded if a delivery matches none of them. */
 class KnownSecrets implements Secrets<KnownWebhook> {
   readonly learnsCheaply = false;
   readonly #morePaths: readonly string[];
-  /** Secrets are compared by keyed hashes, which have equal lengths and leak nothing through timing. */
+  /** Secrets are compared by keyed hashes, which all have the same length and leak nothing through timing. */
   readonly #key = randomBytes(32);
   #entries: readonly Entry[] = [];
   #paths: ReadonlySet<string> = new Set(PLAIN_PATHS);
   #reading: Promise<void> | null = null;
   #next: Promise<void> | null = null;
 
-  /** @param urls other URLs of the receiver, such as the configuration's `webhook.publicUrl` */
+  /** @param urls other URLs of the receiver, such as `webhook.publicUrl` in the configuration */
   constructor(
     private readonly read: () => Promise<readonly KnownWebhook[]>,
     urls: readonly string[],
@@ -45,7 +45,6 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return this.#paths.has(path);
   }
 
-  /** Returns the webhook with this secret, in constant time. */
   match(secret: string): KnownWebhook | undefined {
     const digest = this.#digest(secret);
     let found: KnownWebhook | undefined;
@@ -55,7 +54,7 @@ class KnownSecrets implements Secrets<KnownWebhook> {
     return found;
   }
 
-  /** Reloads the webhooks: everything stored before the call is known afterwards. */
+  /** Reloads the webhooks. Afterwards, everything is known that was stored before the call. */
   learn(): Promise<void> {
     if (this.#reading === null) {
       this.#reading = this.#load().finally(() => {
@@ -104,7 +103,7 @@ export interface Secrets<Sender extends { readonly id: string }> {
    * @throws MailkeepError if they cannot be read; known ones stay
    */
   learn(secret: string | null): Promise<void>;
-  /** Whether unauthenticated clients may trigger it without limit. */
+  /** True if unauthenticated clients may trigger `learn` without limit. */
   readonly learnsCheaply: boolean;
 }
 
@@ -120,11 +119,11 @@ type RefusalReason =
 
 const EVERY_MS = 60_000;
 
-/** Limits reports of refused requests to one per minute, with their number: anyone can send them. */
+/** Limits reports of refused requests to one per minute, with their number, because anyone can send such requests. */
 class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
-  /** Counts a refusal and returns the number to report now; 0 for none. */
+  /** Counts a refusal. Returns the number to report now, or 0. */
   note(reason: RefusalReason, now: number): number {
     const known = this.#since.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
@@ -141,7 +140,7 @@ interface Rate {
   readonly perSecond: number;
 }
 
-/** A token bucket. A clock set back refills nothing and breaks nothing. */
+/** A token bucket. If the clock is set back, it refills nothing. */
 class TokenBucket {
   #tokens: number;
   #at: number;
@@ -171,14 +170,14 @@ export type ReceiverEvent =
   | { readonly event: 'delivery'; readonly webhook: string; readonly bytes: number }
   | { readonly event: 'refused'; readonly reason: RefusalReason; readonly times: number }
   | { readonly event: 'secrets-unreadable'; readonly code: string }
-  /** An internal error: the sender received a 500. Scheduled syncs find the mail even without a retry. */
+  /** An internal error. The sender received a 500. If it does not retry, scheduled syncs find the mail. */
   | { readonly event: 'failed'; readonly error: unknown };
 
 interface ReceptionLimits {
   readonly bodyBytes: number;
   /**
-   * Limit per webhook. The burst allows for mailing lists: notifications are merged per mailbox. A refused delivery may
-   * not be repeated, because retries are not documented.
+   * Limit per webhook. The burst allows for mailing lists, because notifications are merged per mailbox. The service
+   * may not repeat a refused delivery, because its retries are not documented.
    */
   readonly deliveries: Rate;
   /** Limit for all unauthenticated clients together. */
@@ -186,10 +185,9 @@ interface ReceptionLimits {
 }
 
 interface ReceptionPorts<Sender> {
-  /** Must return quickly: the response waits for it. The delivery's content is only a hint. */
+  /** The response waits for this, so it must return quickly. The content of a delivery is only a hint. */
   readonly onDelivery: (sender: Sender, delivery: DeliveryHint) => void;
   readonly log: (event: ReceiverEvent) => void;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
@@ -212,7 +210,6 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
 class Reception<Sender extends { readonly id: string }> {
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;
-  /** By webhook. */
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #unreadable = new RefusalTally();
   #learntAt: number;
@@ -240,7 +237,7 @@ class Reception<Sender extends { readonly id: string }> {
     return sender === undefined ? this.#refuse('secret') : this.#take(request, sender);
   }
 
-  /** Loads all secrets, or candidates for the given one; returns false on failure. Known ones stay. */
+  /** Loads all secrets, or candidates for the given one. Returns false on failure. Known ones stay. */
   async learn(secret: string | null): Promise<boolean> {
     const { now, log } = this.ports;
     this.#learntAt = now();
@@ -256,7 +253,7 @@ class Reception<Sender extends { readonly id: string }> {
     }
   }
 
-  /** Handles an unknown secret: its webhook may have just been created. */
+  /** Handles an unknown secret. Its webhook may just have been created. */
   async #unexplained(path: string, secret: string): Promise<Response | undefined> {
     const { known, ports } = this;
     if (known.learnsCheaply) {
@@ -267,7 +264,7 @@ class Reception<Sender extends { readonly id: string }> {
       const waitMs = this.#strangers.take(ports.now());
       return waitMs > 0 ? this.#refuse('rate', waitMs) : undefined;
     }
-    // Loading costs, so unauthenticated clients may trigger it only at a limited rate.
+    // Loading is expensive, so unauthenticated clients may trigger it only at a limited rate.
     const waitMs = this.#strangers.take(ports.now());
     if (waitMs === 0 || this.#isLearningDue()) await this.learn(null);
     return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
@@ -275,7 +272,7 @@ class Reception<Sender extends { readonly id: string }> {
 
   #isLearningDue(): boolean {
     const passed = this.ports.now() - this.#learntAt;
-    // Negative: the clock was set back.
+    // A negative age means that the clock was set back.
     return passed >= LEARN_MS || passed < 0;
   }
 
@@ -358,11 +355,11 @@ interface Listening {
 export interface ReceiverOptions
   extends Omit<ReceptionPorts<KnownWebhook>, 'onDelivery'>,
     Listening {
-  /** Must return quickly: the response waits for it. */
+  /** The response waits for this, so it must return quickly. */
   readonly onHint: (hint: Hint) => void;
-  /** Returns the accepted webhooks (`storedWebhooks`); called at the start and if a delivery matches none. */
+  /** Returns the accepted webhooks (`storedWebhooks`). Called at the start, and if a delivery matches none. */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
-  /** URL at which the service reaches this receiver, if configured. */
+  /** URL at which the service reaches this receiver, if it is configured. */
   readonly publicUrl?: string | null;
 }
 
@@ -406,7 +403,7 @@ export async function receiveFor<Sender extends { readonly id: string }>(
     });
   const onError = (error: Error): void => ports.log({ event: 'failed', error });
   const fetch = (request: Request): Response | Promise<Response> => app.fetch(request);
-  // Behind a proxy it may have any host name: only the secret decides.
+  // Behind a proxy, requests may name any host: only the secret decides.
   const clients = { kind: 'programs', names: null } as const;
   return listenOn({ section: 'webhook', listen, clients, fetch, onError, limits });
 }
@@ -419,17 +416,16 @@ function hintOf(
 ) {
   const own = isOfMailbox(delivery, { id: mailboxId, address });
   return {
-    /** The webhook identified by the delivery's secret, and its mailbox. */
+    /** The webhook that the delivery's secret identifies, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
-    /** The message's location according to the delivery; null if absent or for another mailbox. */
+    /** Where the message is, according to the delivery. Null if that is missing, or about another mailbox. */
     folder: own ? delivery.folder : null,
     uid: own ? delivery.uid : null,
-    /** Milliseconds since the epoch. */
     receivedAt,
   };
 }
 
-/** Returns whether a delivery may concern this mailbox: a secret is valid only for its own mailbox. */
+/** Returns whether a delivery may concern this mailbox, because a secret is only valid for its own mailbox. */
 export function isOfMailbox(
   { mailbox }: DeliveryHint,
   { id, address }: { readonly id: string; readonly address: string },

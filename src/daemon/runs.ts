@@ -48,12 +48,12 @@ import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
 import type { Aim, DaemonClock, PassRequest, RunInfo, Survey, WatchedMailbox } from './ports.ts';
 
-/** A scheduled sync reuses results up to 55 minutes old, so that with the wait for the next one it makes an hour. */
+/** A scheduled sync reuses results up to 55 minutes old. With the wait for the next sync, that makes an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
 /** Messages matched without download that are verified per hour and account. */
 const VERIFY_PER_HOUR = 20;
 
-/** Milliseconds of idle time spent on attachment texts at a time. */
+/** Milliseconds of idle time that are spent on attachment texts in one go. */
 const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
@@ -62,12 +62,12 @@ interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly settings: Settings;
-  /** Shared threads, which stay when the syncs end; default: own threads. */
+  /** Threads that others use too, and that stay when the syncs end. By default, the syncs have their own. */
   readonly extractors?: SharedExtractors;
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
-  /** Called after each sealing round with its start and the damage found. */
+  /** Called after each sealing round, with its start and the damage found. */
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
   /** Called after the last tidying round, with the start of the first. */
   readonly onTidied: (startedAt: number) => void;
@@ -80,7 +80,7 @@ export class Passes {
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
-  /** Shared by concurrent syncs: a message found by two of them is stored once. */
+  /** Shared by concurrent syncs, so that a message that two of them find is stored once. */
   #committer: Committer;
   readonly #compaction: Compaction;
   readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
@@ -122,7 +122,7 @@ export class Passes {
   /** Applies another configuration while no sync is running. If it throws, the old one stays. */
   async configure(settings: Settings): Promise<void> {
     const old = this.#origins;
-    // The limiter's learned rates pass to its successor through the state.
+    // The state passes the limiter's learned rates to its successor.
     old.save();
     this.#origins = this.#open(settings);
     this.#settings = settings;
@@ -136,7 +136,7 @@ export class Passes {
     await Promise.all([isShared ? undefined : this.#extractor.close(), this.#attachments.close()]);
   }
 
-  /** Returns an account's mailboxes; queries the service if `fresh` or if the last result is an hour old. */
+  /** Returns an account's mailboxes. Asks the service if `fresh`, or if the last result is an hour old. */
   async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
     const account = this.#origins.get(name);
     // A reload has just removed the account.
@@ -156,7 +156,7 @@ export class Passes {
           const whole = { mailboxes: true, folders: true };
           noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
         }
-        // Sync none of the mailboxes: this records which previously listed ones are gone.
+        // Syncing none of the mailboxes records which earlier ones are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
           ? emptyResult(0)
@@ -252,7 +252,7 @@ export class Passes {
     });
   }
 
-  /** Returns whether the archive has (or had) this message of the mailbox's INBOX. */
+  /** Returns whether the archive has, or had, this message in the mailbox's INBOX. */
   has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
     const at = { host, mailbox: resourceId, folder: 'INBOX' };
     const generation = this.#mirror.folder(at)?.generation;
@@ -269,7 +269,7 @@ export class Passes {
     const now = (): number => clock.now();
     const since = this.#tidyingSince ?? now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
-    // Unlike after a first sync: compacting the catalog would block everything.
+    // Compacting the catalog would block everything, so it only follows a first sync.
     const { number } = writer.catalog.reached();
     const startedAt = now();
     const damaged = await tidy(writer, Math.max(1, number), now, signal);
@@ -283,7 +283,7 @@ export class Passes {
     return isMore;
   }
 
-  /** Replaces a failed committer, which cannot recover; other syncs fetch its collected messages again. */
+  /** Replaces a failed committer, which cannot recover. Other syncs fetch the messages that it had collected again. */
   recover(): void {
     this.#committer = this.#newCommitter();
   }
@@ -298,7 +298,6 @@ export class Passes {
     });
   }
 
-  /** See `AccountOrigins.tokenMark`. */
   tokenMark(account: string): string | null {
     return this.#origins.tokenMark(account);
   }
@@ -361,7 +360,7 @@ export class Passes {
   }
 }
 
-/** With several mailboxes, a slow one must not use all connections. */
+/** If there are several mailboxes, a slow one must not use all connections. */
 function widthOf(concurrency: number, { listing }: AccountOrigin): number {
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
 }
@@ -384,7 +383,6 @@ export class Run {
     });
   }
 
-  /** Counts a sync, or the listing before the syncs. */
   begin(): void {
     this.#open += 1;
   }
@@ -397,7 +395,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Adds a failure that ended several syncs; it is reported once. */
+  /** Adds a failure that ended several syncs. It is reported once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(
@@ -407,7 +405,7 @@ export class Run {
     }
   }
 
-  /** Counts a finished sync; the last one ends the run. */
+  /** Counts a finished sync. The last one ends the run. */
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
@@ -420,13 +418,12 @@ export class Run {
   }
 }
 
-/** The part of `Passes` that the daemon schedules. */
 export type PassRunner = Pick<
   Passes,
   'survey' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
 >;
 
-/** Merges the results of syncs. Results for the same mailbox become one, with the last proofs. */
+/** Merges the results of syncs. Those for the same mailbox become one, with the latest proofs. */
 export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
   const mailboxes = new Map<string, MailboxResult>();
   const certificates = new Map<string, SyncResult['certificates'][number]>();
@@ -454,7 +451,7 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
     mailboxes: [...mailboxes.values()].sort((a, b) => (a.address < b.address ? -1 : 1)),
     requests: sum(({ requests }) => requests),
     requestsByOperation,
-    // Syncs overlap: indexing cannot have taken longer than all of them.
+    // Syncs overlap, so indexing cannot have taken longer than all of them.
     timings: {
       fetchMs: Math.max(0, durationMs - indexMs),
       indexMs: Math.min(indexMs, durationMs),
@@ -466,7 +463,7 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
   };
 }
 
-/** Adds up changes; takes current values from the later result. */
+/** Adds up the changes. Current values come from the later result. */
 function together(before: MailboxResult, after: MailboxResult): MailboxResult {
   const both = [before, after];
   return {
@@ -487,7 +484,7 @@ export function partialResult(
   };
 }
 
-/** Events for a log. Lines contain counts, codes and durations: no addresses, subjects or secrets. */
+/** Events for a log. Lines contain counts, codes and durations, but no addresses, subjects or secrets. */
 export interface EventLog {
   readonly request: (report: RequestReport) => void;
   readonly progress: ProgressListener;
@@ -496,14 +493,14 @@ export interface EventLog {
 
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
-/** Removes secrets that enter a line by mistake. */
+/** Fields that are removed in case a secret enters a line by mistake. */
 const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
   name,
   `*.${name}`,
   `*.*.${name}`,
 ]);
 
-/** Returns the options shared by all logs: the fields of a line and the redaction. */
+/** Returns the options that all logs share: the fields of a line and what is redacted. */
 export function lineOptions(timestamp: () => string) {
   return {
     base: null,
@@ -571,7 +568,6 @@ export async function openLog(
   };
 }
 
-/** Returns an error as shown in notifications. */
 export function failureOf(error: MailkeepError): Failure {
   const { family, code } = error;
   return { family, code, message: sentenceOf(error).message };

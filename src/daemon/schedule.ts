@@ -6,19 +6,19 @@ import type { DaemonClock } from './ports.ts';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
-/** Time zone offsets are multiples of this, so minutes of the hour differ only by such steps. */
+/** Time zone offsets are multiples of this, so they shift the minute of the hour only by such steps. */
 const ZONE_STEP_MINUTES = 15;
-/** Four years and a day: includes a 29 February. */
+/** Four years and a day, which always include a 29 February. */
 const FARTHEST_MS = (4 * 366 + 1) * DAY;
 
 interface CronTimes {
-  /** Returns the first time after `after` (milliseconds since the epoch); null for none within four years. */
+  /** Returns the first time after `after` (milliseconds since the epoch). Null if there is none within four years. */
   next(after: number): number | null;
 }
 
 /**
  * Computes the times of a cron expression with 5 fields, or 6 with seconds first. node-cron computes the next time only
- * from the system clock, but can match any instant, so candidates are tried in order.
+ * from the system clock, but it can match any instant, so candidates are tried in order.
  *
  * @param timezone IANA name, or `local`
  */
@@ -47,7 +47,7 @@ export function cronTimes(expression: string, timezone: string): CronTimes {
   };
 }
 
-/** Returns the month (from 1) in UTC: local months differ by at most a day. */
+/** Returns the month (from 1) in UTC. Local months differ by at most a day. */
 function monthOf(at: number): number {
   return new Date(at).getUTCMonth() + 1;
 }
@@ -63,7 +63,7 @@ export class ClockJumps {
     this.#seen = { wall, monotonic };
   }
 
-  /** Returns the jump of the wall clock since the last call in milliseconds; null for none. */
+  /** Returns how far the wall clock has jumped since the last call, in milliseconds, or null. */
   look(wall: number, monotonic: number): number | null {
     const jumped = wall - this.#seen.wall - (monotonic - this.#seen.monotonic);
     this.#seen = { wall, monotonic };
@@ -96,9 +96,9 @@ export type Scheduled = (typeof SCHEDULED)[number];
 interface Entry {
   readonly name: Scheduled;
   readonly times: CronTimes;
-  /** Last start, milliseconds since the epoch; null if unknown. */
+  /** Last start, milliseconds since the epoch. Null if unknown. */
   readonly lastAt: number | null;
-  /** Due immediately, regardless of the last start. */
+  /** True if the task is due at once, whenever it last started. */
   readonly atStart: boolean;
 }
 
@@ -108,18 +108,17 @@ interface Row {
   dueAt: number | null;
 }
 
-/** The clock counts as set back if it is this much behind the last check. */
+/** If the clock is this much behind the last check, it counts as set back. */
 const SET_BACK_MS = 60_000;
 
 /**
- * Determines what is due when. Tasks missed because of a suspend, a clock change or downtime are due once. Pure: time
- * is an argument.
+ * Determines which tasks are due. A task that was missed because of a suspend, a clock change or downtime is due once.
+ * Pure: time is an argument.
  */
 export class Timetable {
   readonly #rows = new Map<Scheduled, Row>();
   #seenAt: number;
 
-  /** @param jitter returns a random delay in milliseconds for each time */
   constructor(
     entries: readonly Entry[],
     private readonly jitter: () => number,
@@ -148,7 +147,7 @@ export class Timetable {
     return names;
   }
 
-  /** Returns the last start; the daemon's start if it never ran. */
+  /** Returns the last start, or that of the daemon if the task never ran. */
   lastAt(name: Scheduled): number | null {
     return this.#rows.get(name)?.lastAt ?? null;
   }
@@ -157,13 +156,13 @@ export class Timetable {
     return this.#rows.get(name)?.dueAt ?? null;
   }
 
-  /** Returns the milliseconds until the next task; infinite for none. */
+  /** Returns the milliseconds until the next task, or Infinity. */
   waitMs(now: number): number {
     const times = [...this.#rows.values()].flatMap(({ dueAt }) => dueAt ?? []);
     return Math.max(0, Math.min(...times, Number.POSITIVE_INFINITY) - now);
   }
 
-  /** Recomputes due times: otherwise everything would wait for the clock to catch up. */
+  /** Recomputes due times. Otherwise, everything would wait for the clock to catch up. */
   #setBack(now: number): void {
     for (const row of this.#rows.values()) {
       row.lastAt = Math.min(row.lastAt, now);
@@ -179,7 +178,7 @@ export class Timetable {
   }
 }
 
-/** State scope: last start of each schedule, milliseconds since the epoch. */
+/** Scope of memory: last start of each schedule, milliseconds since the epoch. */
 const BEGUN = 'schedule';
 
 type Memory = Pick<StateFile, 'get' | 'set'>;
@@ -194,7 +193,7 @@ export function rememberedTimetable(
   const lastAt = (name: Scheduled): number | null => {
     const at = memory.get(BEGUN, name);
     if (at !== undefined) return at;
-    // Record it now, so that later misses are detected even across restarts.
+    // Recorded now, so that later misses are detected even across restarts.
     if (name !== 'sync') noteBegun(memory, name, clock.now());
     return null;
   };
@@ -210,7 +209,6 @@ export function rememberedTimetable(
   );
 }
 
-/** Records the start of a scheduled task, milliseconds since the epoch. */
 export function noteBegun(memory: Memory, name: Scheduled, at: number): void {
   memory.set(BEGUN, name, at);
 }
