@@ -50,7 +50,7 @@ function waitAfter(
 }
 
 /** Returns true for a disk error that may be temporary. If the end of the log may not be durable, it is final. */
-export function isOfTheDisk(error: unknown): error is MailkeepError {
+export function isTemporaryDiskError(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&
     error.family === 'disk' &&

@@ -69,7 +69,7 @@ async function runChild(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const { pid } = child;
-  if (pid !== undefined) giveWay(pid);
+  if (pid !== undefined) lowerPriority(pid);
   const release = signal.aborted ? () => {} : onAbort(signal, () => child.kill('SIGTERM'));
   if (signal.aborted) child.kill('SIGTERM');
   try {
@@ -90,7 +90,7 @@ async function runChild(
   }
 }
 
-function giveWay(pid: number): void {
+function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW);
   } catch (error) {

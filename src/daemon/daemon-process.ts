@@ -47,7 +47,7 @@ function watchProcess(options: {
 }): () => void {
   const { hangup, onTerminal, signal, interrupted, log } = options;
   const end = (): void => interrupted(EXIT.done);
-  const hungUp = (): void => {
+  const onHangup = (): void => {
     hangup();
     if (onTerminal) watchTerminal(end);
   };
@@ -55,13 +55,13 @@ function watchProcess(options: {
     log.fail('fatal', 'internal error: this is a bug in mailkeep', error);
     process.exit(EXIT.failures);
   };
-  process.on('SIGHUP', hungUp);
+  process.on('SIGHUP', onHangup);
   process.on('unhandledRejection', mistake);
   process.on('uncaughtException', mistake);
   signal.addEventListener('abort', end, { once: true });
   if (signal.aborted) end();
   return () => {
-    process.off('SIGHUP', hungUp);
+    process.off('SIGHUP', onHangup);
     process.off('unhandledRejection', mistake);
     process.off('uncaughtException', mistake);
     signal.removeEventListener('abort', end);

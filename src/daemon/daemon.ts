@@ -1,7 +1,7 @@
 import { selects } from '../core/names.ts';
 import type { ProgressListener, SyncPlan, SyncResult } from '../sync/result.ts';
 import type { Narrowing } from '../sync/selection.ts';
-import { Accounts, accountFailure, archiveFailure, isOfTheDisk } from './accounts.ts';
+import { Accounts, accountFailure, archiveFailure, isTemporaryDiskError } from './accounts.ts';
 import { Dispatcher, mailboxKey, type Task } from './dispatcher.ts';
 import {
   type Aim,
@@ -475,7 +475,7 @@ export class Daemon {
     for (const account of this.#accounts.names) {
       this.#dispatcher.abandon(account, [archiveFailure(account, error)]);
     }
-    if (!isOfTheDisk(error)) {
+    if (!isTemporaryDiskError(error)) {
       onFatal(error);
       return;
     }

@@ -20,7 +20,7 @@ import {
 } from '../sync/plan/plan-folder.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
 import { type LastCompared, lastCompared } from '../sync/sync-memory.ts';
-import { isLeftAlone, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
+import { failedRecently, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
 import { type ArchiveFacts, archiveFacts, policyOf } from '../verify/archive-status.ts';
 import { copyStatuses, recalledCopies } from '../verify/copy-facts.ts';
 import { DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
@@ -241,12 +241,12 @@ export class UsageWatch extends PeriodicWatch {
     if (platform === null) return;
     const last = recalledListing(memory, name, host);
     const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
-    const inTurn = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
-    const every = this.#refused.has(name) ? Math.min(inTurn, OUT_OF_TURN_MS) : inTurn;
+    const regular = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
+    const every = this.#refused.has(name) ? Math.min(regular, OUT_OF_TURN_MS) : regular;
     // A failed listing is retried as soon as the Platform API may be used again.
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
-    if (!isDue || isLeftAlone(last, now())) return;
+    if (!isDue || failedRecently(last, now())) return;
     const signal = this.stopping;
     const noting = { memory, account: name, host };
     try {
@@ -544,7 +544,7 @@ export async function openIntegrations(options: {
   }
   let look: () => void = () => {};
   const inForce = () => settings;
-  const web = await webOf(options, inForce, () => look());
+  const web = await openWeb(options, inForce, () => look());
   if (web !== null) {
     onStop(() => web.close());
     log.say('info', 'the web interface listens', { port: web.address.port });
@@ -654,7 +654,7 @@ export async function openIntegrations(options: {
 }
 
 /** Starts the web interface if it is configured. Its code is loaded only then. */
-async function webOf(
+async function openWeb(
   { context, writer, now, log }: Parameters<typeof openIntegrations>[0],
   settings: () => Settings,
   look: () => void,

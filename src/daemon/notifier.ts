@@ -186,8 +186,8 @@ const MAX_CHARACTERS = 300;
 function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;
-  const failing = apart(notice.failing);
-  const recovered = apart(notice.recovered);
+  const failing = splitWarnings(notice.failing);
+  const recovered = splitWarnings(notice.recovered);
   const parts = [
     ...failingText(failing.others, 'failing'),
     ...failingText(still, 'still failing'),
@@ -207,7 +207,7 @@ function failingText(troubles: readonly Trouble[], word: string): string[] {
   return [`${word}: ${names(troubles)}${why}`];
 }
 
-function apart(troubles: readonly Trouble[]) {
+function splitWarnings(troubles: readonly Trouble[]) {
   return {
     warnings: troubles.filter(({ subject }) => isWarning(subject)),
     others: troubles.filter(({ subject }) => !isWarning(subject)),

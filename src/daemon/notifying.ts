@@ -49,12 +49,12 @@ export function rememberedQuotas(
     const quota = recalledQuota(state, known);
     if (quota === null) return [];
     const others = (byAddress.get(address) ?? []).filter((other) => other !== known);
-    return [{ host, mailbox, name: nameAmong(known, others), quota }];
+    return [{ host, mailbox, name: distinctName(known, others), quota }];
   });
 }
 
 /** @param others mailboxes with the same address: at other services, or earlier ones at this service */
-function nameAmong(
+function distinctName(
   { host, mailbox, address }: MailboxKey & { readonly address: string },
   others: readonly MailboxKey[],
 ): string {
@@ -135,7 +135,7 @@ const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
 /** Returns whether a sync failure affects one account, which then waits, rather than the archive. */
-function isOfAccount(family: ErrorFamily): boolean {
+function concernsAccount(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }
 
@@ -217,7 +217,7 @@ export class Notifying {
     const isOfPasses = report.accounts.length > 0;
     if (!isOfPasses) return observationsOf(report);
     const failures = report.failures
-      .filter(({ mailbox, family }) => mailbox === null && !isOfAccount(family))
+      .filter(({ mailbox, family }) => mailbox === null && !concernsAccount(family))
       .map((failure) => ({ ...failure, account: null }));
     const accounts =
       failures.length > 0 ? [] : report.accounts.filter((name) => !this.#waiting.has(name));

@@ -1,16 +1,12 @@
 import { z } from 'zod';
-import type { Lane } from '../core/concurrency.ts';
+import type { Clock, Lane } from '../core/concurrency.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import type { OriginMailbox } from '../sync/ports.ts';
 import type { ProgressListener, SyncFailure, SyncResult } from '../sync/result.ts';
 
-export interface DaemonClock {
-  /** Milliseconds since the epoch. May jump if the clock is set or the machine is suspended. */
-  now(): number;
+export interface DaemonClock extends Clock {
   /** Milliseconds on a monotonic clock, which may stop while the machine is suspended. */
   monotonic(): number;
-  /** Calls `call` once, after at least `ms` milliseconds. The returned function cancels it. */
-  after(ms: number, call: () => void): () => void;
 }
 
 export interface WatchedMailbox extends OriginMailbox {

@@ -322,7 +322,7 @@ export class Passes {
           origin: this.#origins.recent(account, lane, clock.now),
         },
       ],
-      concurrency: widthOf(this.#settings.rateLimit.concurrency, account),
+      concurrency: syncConcurrency(this.#settings.rateLimit.concurrency, account),
       policy: {
         ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
         sweptSince,
@@ -361,7 +361,7 @@ export class Passes {
 }
 
 /** If there are several mailboxes, a slow one must not use all connections. */
-function widthOf(concurrency: number, { listing }: AccountOrigin): number {
+function syncConcurrency(concurrency: number, { listing }: AccountOrigin): number {
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
 }
 
@@ -432,7 +432,10 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
   for (const result of results) {
     for (const mailbox of result.mailboxes) {
       const before = mailboxes.get(mailbox.address);
-      mailboxes.set(mailbox.address, before === undefined ? mailbox : together(before, mailbox));
+      mailboxes.set(
+        mailbox.address,
+        before === undefined ? mailbox : mergeMailboxes(before, mailbox),
+      );
     }
     for (const one of result.certificates) {
       certificates.set(JSON.stringify([one.mailbox, one.folder]), one);
@@ -464,7 +467,7 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
 }
 
 /** Adds up the changes. Current values come from the later result. */
-function together(before: MailboxResult, after: MailboxResult): MailboxResult {
+function mergeMailboxes(before: MailboxResult, after: MailboxResult): MailboxResult {
   const both = [before, after];
   return {
     ...after,

@@ -12,7 +12,6 @@ import {
 } from './mailbox-wire.ts';
 import {
   count,
-  decodeIfFits,
   flag,
   list,
   type Operation,
@@ -216,7 +215,7 @@ const loose = z.looseObject({
 
 /** Reads a delivery. Fields that do not fit are null. Never throws. */
 export function readDelivery(body: unknown): DeliveryHint {
-  const read = decodeIfFits(loose, body);
+  const read = loose.safeParse(body).data;
   return {
     event: read?.event ?? null,
     mailbox: read?.mailbox ?? null,

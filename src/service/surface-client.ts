@@ -43,7 +43,7 @@ import {
   sendInTurn,
   Transport,
 } from './transport.ts';
-import { decodeIfFits, encodeBody, type Operation } from './wire.ts';
+import { encodeBody, type Operation } from './wire.ts';
 
 /** The Mailbox API's code for a missing mailbox. It may come with any status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
@@ -86,29 +86,27 @@ function refusalOf(operation: Operation, host: string, reply: Reply, now: number
   return refused('origin.status', facts, PASSING.has(status));
 }
 
-interface Envelope {
-  readonly code: string;
-  readonly answer: OriginAnswer | null;
-}
-
-const NO_ENVELOPE: Envelope = { code: '', answer: null };
-
-function readEnvelope(operation: Operation, bytes: Buffer): Envelope {
+/** Returns the code and the content of an error envelope; an empty code and null for anything else. */
+function readEnvelope({ surface }: Operation, bytes: Buffer) {
   const json = readJson(bytes);
-  if (!json.ok || typeof json.value !== 'object' || json.value === null) return NO_ENVELOPE;
-  if (operation.surface === 'mailbox') {
-    const read = decodeIfFits(mailboxErrorRecord, json.value);
-    if (read === undefined) return NO_ENVELOPE;
-    const { error: message, params } = read;
-    return {
-      code: codeName(read.code),
-      answer: { code: read.code, message, params, errors: {}, correlationId: null },
-    };
+  const value = json.ok ? json.value : undefined;
+  let code = '';
+  let answer: OriginAnswer | null = null;
+  if (surface === 'mailbox') {
+    const read = mailboxErrorRecord.safeParse(value).data;
+    if (read !== undefined) {
+      const { error: message, params } = read;
+      code = codeName(read.code);
+      answer = { code: read.code, message, params, errors: {}, correlationId: null };
+    }
+  } else {
+    const read = platformErrorRecord.safeParse(value).data;
+    if (read !== undefined) {
+      const { message, errors = {}, correlation_id: correlationId } = read;
+      answer = { code: '', message, params: {}, errors, correlationId };
+    }
   }
-  const read = decodeIfFits(platformErrorRecord, json.value);
-  if (read === undefined) return NO_ENVELOPE;
-  const { message, errors = {}, correlation_id: correlationId } = read;
-  return { code: '', answer: { code: '', message, params: {}, errors, correlationId } };
+  return { code, answer };
 }
 
 /** Returns the code if it looks like one, because facts are shown and logged. */

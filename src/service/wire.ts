@@ -24,15 +24,6 @@ export function decode<S extends z.ZodType>(
   });
 }
 
-/** Returns undefined if the value does not fit. For optional details, such as error envelopes. */
-export function decodeIfFits<S extends z.ZodType>(
-  schema: S,
-  value: unknown,
-): z.output<S> | undefined {
-  const read = schema.safeParse(value);
-  return read.success ? read.data : undefined;
-}
-
 /** Returns the name of a JSON type for errors: `null`, `array`, `string` and so on; `nothing` for a missing field. */
 export function typeName(value: unknown): string {
   if (value === undefined) return 'nothing';

@@ -226,7 +226,7 @@ export function judgeSource(input: {
   const latest = fetches[fetches.length - 1] ?? fetches[0];
   const mayRetry = fetches.length < FETCHES_IN_A_RUN;
   const carries = carriesListedId(listing, latest);
-  if (!latest.looksLikeMail && !isMailAllTheSame(listing, latest)) {
+  if (!latest.looksLikeMail && !isMailWithoutHeaders(listing, latest)) {
     return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
   }
   if (latest.size === listing.size) return { verdict: 'accept' };
@@ -252,7 +252,7 @@ export function judgeSource(input: {
  * Returns whether an apparent web page is mail without headers: a portal's page has neither the listed Message-ID nor,
  * if none is listed, exactly the listed size.
  */
-function isMailAllTheSame(
+function isMailWithoutHeaders(
   listing: Pick<Listing, 'size' | 'messageId'>,
   fetched: FetchedFacts,
 ): boolean {
@@ -345,7 +345,7 @@ export class HostRules {
   }
 
   /** True for a host whose listed Message-IDs keep differing from those in its sources. */
-  get spellsIdsItsWay(): boolean {
+  get altersMessageIds(): boolean {
     return this.#oddIds >= MESSAGES_TO_LEARN;
   }
 

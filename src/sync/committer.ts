@@ -97,11 +97,7 @@ export class Committer {
     this.addFact(
       {
         fact: 'appeared',
-        host: place.host,
-        mailbox: place.mailbox,
-        folder: place.folder,
-        generation: place.generation,
-        uid: place.uid,
+        ...place,
         listing,
         docid: put.docid,
         message: id,

@@ -54,7 +54,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 /** Returns whether the first bytes may be mail rather than a web page. */
-function beginsLikeMail(start: Uint8Array): boolean {
+function mayBeMail(start: Uint8Array): boolean {
   const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
   return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
 }
@@ -89,7 +89,7 @@ export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
     size,
     sha256: digest.digest('hex'),
     messageId: messageIdOf(head),
-    looksLikeMail: beginsLikeMail(head),
+    looksLikeMail: mayBeMail(head),
     crlf,
     bareLf,
   };
@@ -168,8 +168,7 @@ export async function fetchJudged(
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
-    beginsLikeMail(source.bytes) &&
-    carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
+    mayBeMail(source.bytes) && carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
   );
 }
 
@@ -185,7 +184,7 @@ async function isListedStill(
   latest: FetchedFacts,
 ): Promise<boolean> {
   const { rules } = ctx.host;
-  if (carriesListedId(listing, latest) || rules.spellsIdsItsWay) return true;
+  if (carriesListedId(listing, latest) || rules.altersMessageIds) return true;
   const { answered } = await askByName(ctx, at, [listing.uid]);
   const now = answered.get(listing.uid);
   const same = now !== undefined && fingerprint(now) === fingerprint(listing);

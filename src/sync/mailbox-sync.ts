@@ -52,7 +52,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
     for (const folder of open) {
       folder.saveCoverage();
       const certificate = certify(folder);
-      if (round < CERTIFYING_ROUNDS && isWorthAnotherLook(ctx, folder, certificate)) {
+      if (round < CERTIFYING_ROUNDS && needsAnotherRound(ctx, folder, certificate)) {
         again.push(folder);
       } else {
         ctx.ledger.certificates.push(certificate);
@@ -110,7 +110,7 @@ function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): 
 }
 
 /** Returns whether the newest page is outdated after a long walk, or the counts changed during the first one. */
-function isWorthAnotherLook(
+function needsAnotherRound(
   ctx: PassContext,
   folder: FolderPass,
   certificate: FolderCertificate,
@@ -163,7 +163,7 @@ async function findRenames(
     const page = await newestPageIfAny(ctx, { ...key, folder: folder.path }, folder.messageCount);
     if (page === undefined) continue;
     pages.set(folder.path, page);
-    const from = missing.findIndex((candidate) => showsTheSame(ctx, key, candidate, page));
+    const from = missing.findIndex((candidate) => isRenamed(ctx, key, candidate, page));
     const [renamed] = from < 0 ? [] : missing.splice(from, 1);
     if (renamed === undefined) continue;
     const at = { ...key, folder: renamed.folder };
@@ -190,7 +190,7 @@ async function newestPageIfAny(
 }
 
 /** Returns whether the page shows the old folder's message at every uid that folder knew, and knew enough of them. */
-function showsTheSame(
+function isRenamed(
   ctx: PassContext,
   key: MailboxKey,
   candidate: Missing,

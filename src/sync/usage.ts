@@ -85,7 +85,7 @@ export async function noteUsages(
   );
   const last = recalledListing(memory, account, host);
   const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
-  if (!listingPaysOff(pages, due.length) || isLeftAlone(last, ctx.now())) return;
+  if (!listingPaysOff(pages, due.length) || failedRecently(last, ctx.now())) return;
   await listUsages(ctx, mailboxes);
 }
 
@@ -162,7 +162,7 @@ export function recalledListing(
   return memory.get(LISTING, accountKey(account, host));
 }
 
-export function isLeftAlone(last: ListingCost | undefined, now: number): boolean {
+export function failedRecently(last: ListingCost | undefined, now: number): boolean {
   return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
@@ -200,7 +200,7 @@ export async function refusalByName(
   if (suspendedSince(memory, at) === null) {
     const last = recalledListing(memory, account, origin.host);
     const isYoung = isRecent(last?.at ?? 0, ctx.now(), YOUNG_MS);
-    if (!isYoung && !isLeftAlone(last, ctx.now())) await listUsages(ctx, mailboxes);
+    if (!isYoung && !failedRecently(last, ctx.now())) await listUsages(ctx, mailboxes);
   }
   const since = suspendedSince(memory, at);
   if (since === null) return error;

@@ -35,7 +35,7 @@ export async function verifyAssumed(
   const budget = new HourlyBudget(ctx);
   const places = ctx.mirror
     .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MAX_AT_ONCE) + MAX_SET_ASIDE)
-    .filter((place) => listed.has(place.folder) && !wasTried(ctx, place))
+    .filter((place) => listed.has(place.folder) && !failedToday(ctx, place))
     .slice(0, budget.left);
   const key = ({ folder, generation }: AssumedPlace) => JSON.stringify([folder, generation]);
   for (const assumed of Map.groupBy(places, key).values()) {
@@ -49,7 +49,7 @@ export async function verifyAssumed(
     for (const place of assumed) {
       const listing = answered.get(place.uid);
       // Another listing at the uid means another message, not a wrong match. The next sync run resolves it.
-      if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
+      if (listing === undefined || !hasSameListing(ctx, place, listing)) continue;
       budget.spend();
       await verifyOne(ctx, folder, address, place, listing);
     }
@@ -57,19 +57,19 @@ export async function verifyAssumed(
 }
 
 /** Returns whether a uid still has the listing by which its message was matched. */
-function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
+function hasSameListing(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
 /** A manual check tries every message. The daemon skips those that it tried within the last day. */
-function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
+function failedToday(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
   return at !== undefined && isRecent(at, ctx.now(), TRY_AGAIN_MS);
 }
 
-function noteTried(ctx: PassContext, place: AssumedPlace): void {
+function noteFailed(ctx: PassContext, place: AssumedPlace): void {
   ctx.memory.set(TRIED, placeKey(place), ctx.now());
 }
 
@@ -86,7 +86,7 @@ async function verifyOne(
     try {
       await ctx.host.canary.watch(folder.at, listing, ctx.signal);
       if (judgement.verdict !== 'accept') {
-        noteTried(ctx, assumed);
+        noteFailed(ctx, assumed);
         return;
       }
       const put = await ctx.committer.putSource(listing, source);
@@ -107,7 +107,7 @@ async function verifyOne(
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
-    noteTried(ctx, assumed);
+    noteFailed(ctx, assumed);
     ctx.ledger.fail(error, { mailbox: address, place });
   }
 }

@@ -8,7 +8,7 @@ import {
   sealSegment,
 } from '../../src/archive/seal.ts';
 import { fetching, localSegments } from '../../src/archive/segment-files.ts';
-import { isOfTheDisk } from '../../src/daemon/accounts.ts';
+import { isTemporaryDiskError } from '../../src/daemon/accounts.ts';
 import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/ports.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { FarSegments } from './far-segments.ts';
@@ -98,7 +98,7 @@ describe('a reader of segments that are elsewhere', () => {
     }
     reader.close();
     expect(thrown).toMatchObject({ code: 'segment-elsewhere', retryable: true });
-    expect(isOfTheDisk(thrown)).toBe(false);
+    expect(isTemporaryDiskError(thrown)).toBe(false);
     expect(endsOnlyTheAccount(thrown)).toBe(true);
     expect(concernsOnly(thrown)).toBe(false);
   });

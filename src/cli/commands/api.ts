@@ -16,7 +16,6 @@ import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-
 import type { Bytes, ParamValues } from '../../service/requests.ts';
 import type { RawAnswer } from '../../service/surface-client.ts';
 import {
-  decodeIfFits,
   describeParam,
   encodeBody,
   type Operation,
@@ -514,8 +513,8 @@ async function saved(
 function pageNotice({ response, surface }: Operation, json: unknown): string | null {
   if (response.kind !== 'page' || typeof json !== 'object' || json === null) return null;
   const pagination =
-    'pagination' in json ? decodeIfFits(mailboxPagination, json.pagination) : undefined;
-  const meta = 'meta' in json ? decodeIfFits(platformMeta, json.meta) : undefined;
+    'pagination' in json ? mailboxPagination.safeParse(json.pagination).data : undefined;
+  const meta = 'meta' in json ? platformMeta.safeParse(json.meta).data : undefined;
   const place =
     surface === 'mailbox'
       ? pagination

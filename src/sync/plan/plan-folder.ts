@@ -77,23 +77,15 @@ export interface DeferredListing extends AwaitedListing {
  * rest. Losing the coverage costs listings, but no sources.
  */
 export class Coverage {
-  #durable: UidIntervals;
-  #walked: UidIntervals;
+  /** Covered and durable: safe to store. */
+  durable: UidIntervals;
+  /** Covered or being fetched: this sync run need not walk it again. */
+  walked: UidIntervals;
   #dirty = false;
 
   constructor(durable: UidIntervals) {
-    this.#durable = durable;
-    this.#walked = durable;
-  }
-
-  /** Covered and durable: safe to store. */
-  get durable(): UidIntervals {
-    return this.#durable;
-  }
-
-  /** Covered or being fetched: this sync run need not walk it again. */
-  get walked(): UidIntervals {
-    return this.#walked;
+    this.durable = durable;
+    this.walked = durable;
   }
 
   /** Returns true once after each change of `durable`. */
@@ -105,13 +97,13 @@ export class Coverage {
 
   /** Opens the ticket of a page that covers `interval`. */
   ticket(interval: UidInterval): PageTicket {
-    this.#walked = addInterval(this.#walked, interval);
+    this.walked = addInterval(this.walked, interval);
     let expected = 0;
     let settled = 0;
     let sealed = false;
     const check = (): void => {
       if (!sealed || settled < expected) return;
-      this.#durable = addInterval(this.#durable, interval);
+      this.durable = addInterval(this.durable, interval);
       this.#dirty = true;
     };
     return {
