@@ -17,14 +17,7 @@ import {
   newDescription,
   settingsText,
 } from './kept-objects.ts';
-import {
-  keptObject,
-  keyFile,
-  LocalKey,
-  type Locks,
-  rawPublicKey,
-  writeLocalKey,
-} from './local-key.ts';
+import { keptObject, keyFile, LocalKey, type Locks, rawPublicKey } from './local-key.ts';
 import { copyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { lockKeys, withOwnKey } from './own-copy.ts';
@@ -175,7 +168,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   const description = newDescription(key, signingKey);
   try {
     await putObjects(store, objects, signal);
-    await writeLocalKey(file, key);
+    await key.write(file);
     await copy.handOver?.();
     await putObjects(store, [description], signal);
   } catch (error) {
@@ -183,6 +176,6 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     await removeUnread(store, objects);
     throw error;
   }
-  await writeLocalKey(file, key.with({ kept: [description, ...objects].map(keptObject) }));
+  await key.with({ kept: [description, ...objects].map(keptObject) }).write(file);
   return copyId;
 }

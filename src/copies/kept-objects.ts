@@ -38,7 +38,6 @@ import {
   type MaybeLocking,
   putLocked,
   rawPublicKey,
-  writeLocalKey,
 } from './local-key.ts';
 import { oneObject, wholeObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -93,7 +92,7 @@ export async function mendKept(
   }
   for (const name of found.displaced) await store.delete(name, signal);
   const mended = key.with({ kept: found.kept });
-  if (!isSame(key.kept, found.kept)) await writeLocalKey(file, mended);
+  if (!isSame(key.kept, found.kept)) await mended.write(file);
   return {
     key: mended,
     findings: found.findings.map((one) => ({ ...one, repaired: repaired.has(one.name) })),
@@ -294,7 +293,7 @@ export async function keepSettings(
   const earlier = (key.kept ?? []).filter(({ name }) => name.startsWith(FOLDERS.settings));
   const others = (key.kept ?? []).filter(({ name }) => !name.startsWith(FOLDERS.settings));
   const changed = key.with({ kept: [...others, keptObject(object)] });
-  await writeLocalKey(file, changed);
+  await changed.write(file);
   for (const { name } of earlier) {
     try {
       await store.delete(name, signal);

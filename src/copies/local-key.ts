@@ -18,6 +18,7 @@ import type { KeyObject } from './format/keys.ts';
 import {
   decryptOnce,
   encryptOnce,
+  hexText,
   KEY_BYTES,
   newKeyPair,
   publicKeyOf,
@@ -25,51 +26,76 @@ import {
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** The ID of a copy or recipient. */
-const ID = /^[0-9a-f]{32}$/;
+/** Not canonical, so that a damaged text costs one kept object and not all of them. */
+const bytes = z.codec(z.string(), z.instanceof(Buffer), {
+  decode: (text) => Buffer.from(text, 'base64'),
+  encode: (raw) => raw.toString('base64'),
+});
+const key32 = bytes.refine(({ length }) => length === KEY_BYTES);
+const id = hexText(16);
 
-/** The parts of a `LocalKey`. Contains plain secrets: pass it to the constructor and do not keep it. */
-export interface LocalKeyParts {
-  /** 32 hexadecimal digits. */
-  readonly copyId: string;
+/** A small object of the copy, as this machine stored or first saw it. The hash reveals damage to this file. */
+const kept = z.object({ name: z.string(), sha256: z.string(), bytes });
+export type KeptObject = Readonly<z.output<typeof kept>>;
+
+/** An age recipient (`age1…`), with the ID of its object below `keys/`. */
+const known = z.object({
+  id,
+  recipient: z.string(),
+  /** The owner, for people. */
+  label: z.string().optional().catch(undefined),
+});
+export type KnownRecipient = Readonly<z.output<typeof known>>;
+
+/**
+ * The key pair to which a rotation will switch. Its private half is encrypted with the previous private key, which a
+ * write-only machine does not have. An interrupted rotation continues with the same pair. Otherwise, one person could
+ * have two contradicting recipients.
+ */
+const nextKey = z.object({
+  publicKey: key32,
+  /** Random, so that the wrapping key is used once. */
+  salt: key32,
+  wrapped: bytes,
+  /** IDs of recipients that were written for it in runs that may not have finished. */
+  made: z.array(id).readonly(),
+});
+export type NextKey = Readonly<z.output<typeof nextKey>>;
+
+const keyFields = z.object({
+  mailkeep: z.literal('copy keys 1'),
+  copy: id,
   /** The target, as given to `mailkeep copy init`. */
-  readonly to: string;
-  /** X25519, 32 bytes: seals objects. */
-  readonly publicKey: Buffer;
-  /** 32 bytes: names and identifies objects. */
-  readonly nameKey: Buffer;
-  /** X25519, 32 bytes, newest first; empty on a write-only machine. */
-  readonly privateKeys: readonly Buffer[];
-  /** Ed25519, 32 bytes each: trusted signers of manifests. The first created the copy. */
-  readonly signers: readonly Buffer[];
+  to: z.string(),
+  /** X25519, to seal objects. */
+  publicKey: key32,
+  /** To name and identify objects. */
+  nameKey: key32,
+  /** X25519, newest first. Empty on a write-only machine. */
+  privateKeys: z.array(key32).readonly(),
+  /** Ed25519. Trusted signers of manifests, of which the first created the copy. */
+  signers: z.array(key32).readonly(),
   /** Age recipients added here. A rotation uses only these, never those at the target. */
-  readonly age?: readonly KnownRecipient[];
-  /** The pair of an unfinished rotation; undefined if there is none. */
-  readonly next?: NextKey | undefined;
+  age: z.array(known).readonly().optional(),
   /** IDs of recipients that the last rotation replaced and that may still be at the target. */
-  readonly replaced?: readonly string[];
-  /** The objects that open and describe the copy, for comparison and repair. Undefined until first read. */
-  readonly kept?: readonly KeptObject[] | undefined;
-}
+  replaced: z.array(id).readonly().optional(),
+  /** Undefined unless a rotation is unfinished. */
+  next: nextKey.optional(),
+  /**
+   * The objects that open and describe the copy, for comparison and repair. Earlier versions omitted them. If they are
+   * damaged, the next copy reads them again.
+   */
+  kept: z.array(kept).readonly().optional().catch(undefined),
+});
 
-/** A small object of the copy, as this machine stored or first saw it. */
-export interface KeptObject extends KeyObject {
-  /** Of the original bytes, since this file may be damaged as well. */
-  readonly sha256: string;
+/** The parts of a `LocalKey`, with plain secrets. Pass it to the constructor and do not keep it. */
+export interface LocalKeyParts
+  extends Readonly<Omit<z.output<typeof keyFields>, 'mailkeep' | 'copy'>> {
+  readonly copyId: string;
 }
 
 export function keptObject({ name, bytes }: KeyObject): KeptObject {
   return { name, bytes, sha256: hash('sha256', bytes) };
-}
-
-/** The age recipient of an object below `keys/`. */
-export interface KnownRecipient {
-  /** 32 hexadecimal digits, in the object's name. */
-  readonly id: string;
-  /** `age1…` */
-  readonly recipient: string;
-  /** The owner, for people. */
-  readonly label?: string | undefined;
 }
 
 /** This machine's keys of a copy. Hidden from `util.inspect` and JSON. */
@@ -84,35 +110,35 @@ export class LocalKey implements LocalKeyParts {
     this.#parts = { ...parts };
   }
 
-  get publicKey(): Buffer {
+  get publicKey() {
     return this.#parts.publicKey;
   }
 
-  get nameKey(): Buffer {
+  get nameKey() {
     return this.#parts.nameKey;
   }
 
-  get privateKeys(): readonly Buffer[] {
+  get privateKeys() {
     return this.#parts.privateKeys;
   }
 
-  get signers(): readonly Buffer[] {
+  get signers() {
     return this.#parts.signers;
   }
 
-  get age(): readonly KnownRecipient[] {
+  get age() {
     return this.#parts.age ?? [];
   }
 
-  get next(): NextKey | undefined {
+  get next() {
     return this.#parts.next;
   }
 
-  get replaced(): readonly string[] {
+  get replaced() {
     return this.#parts.replaced ?? [];
   }
 
-  get kept(): readonly KeptObject[] | undefined {
+  get kept() {
     return this.#parts.kept;
   }
 
@@ -124,52 +150,28 @@ export class LocalKey implements LocalKeyParts {
   with(changes: Partial<LocalKeyParts>): LocalKey {
     return new LocalKey({ ...this.#parts, ...changes });
   }
+
+  /** Writes the key durably, mode 0600. @throws offsite-key-unwritable */
+  async write(file: string): Promise<void> {
+    const { copyId: copy, ...parts } = this.#parts;
+    const fields = { ...parts, copy, age: this.age, replaced: this.replaced };
+    const text = canonicalJson(z.encode(keyFields, { mailkeep: 'copy keys 1', ...fields }));
+    try {
+      makeFolders(path.dirname(file), FOLDER_MODE);
+      await replaceFile(realFiles, file, Buffer.from(`${text}\n`, 'utf8'));
+    } catch (error) {
+      throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
+    }
+  }
 }
 
-/** Returns the directory of the keys of an archive's copies. */
+/** Returns the directory with the keys of an archive's copies. */
 export function keyFolder(dataDir: string): string {
   return path.join(dataDir, 'copies');
 }
 
 export function keyFile(dataDir: string, copyId: string): string {
   return path.join(keyFolder(dataDir), `${copyId}.json`);
-}
-
-/** Writes the file durably, mode 0600. @throws offsite-key-unwritable */
-export async function writeLocalKey(file: string, key: LocalKey): Promise<void> {
-  const text = canonicalJson({
-    mailkeep: 'copy keys 1',
-    copy: key.copyId,
-    to: key.to,
-    publicKey: key.publicKey.toString('base64'),
-    nameKey: key.nameKey.toString('base64'),
-    privateKeys: key.privateKeys.map((one) => one.toString('base64')),
-    signers: key.signers.map((one) => one.toString('base64')),
-    age: key.age.map(({ id, recipient, label }) => ({
-      ...{ id, recipient },
-      ...(label === undefined ? {} : { label }),
-    })),
-    replaced: key.replaced,
-    ...(key.next === undefined ? {} : { next: nextFields(key.next) }),
-    ...(key.kept === undefined
-      ? {}
-      : { kept: key.kept.map((one) => ({ ...one, bytes: one.bytes.toString('base64') })) }),
-  });
-  try {
-    makeFolders(path.dirname(file), FOLDER_MODE);
-    await replaceFile(realFiles, file, Buffer.from(`${text}\n`, 'utf8'));
-  } catch (error) {
-    throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
-  }
-}
-
-function nextFields({ publicKey, salt, wrapped, made }: NextKey) {
-  return {
-    publicKey: publicKey.toString('base64'),
-    salt: salt.toString('base64'),
-    wrapped: wrapped.toString('base64'),
-    made,
-  };
 }
 
 /** @throws offsite-key-unreadable */
@@ -181,56 +183,15 @@ export function readLocalKey(file: string): LocalKey {
     throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
   }
   const fields = keyFields.safeParse(parseJson(text)).data;
-  if (fields === undefined)
+  if (fields === undefined || fields.signers.length === 0)
     throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
-  const { mailkeep: _, copy: copyId, age = [], replaced = [], ...rest } = fields;
-  return new LocalKey({ copyId, age, replaced, ...rest });
-}
-
-const bytes = z.string().transform((text) => Buffer.from(text, 'base64'));
-const key32 = bytes.refine(({ length }) => length === KEY_BYTES);
-const id = z.string().regex(ID);
-const kept = z.object({ name: z.string(), sha256: z.string(), bytes });
-const known = z.object({
-  id,
-  recipient: z.string(),
-  label: z.string().optional().catch(undefined),
-});
-
-const keyFields = z.object({
-  mailkeep: z.literal('copy keys 1'),
-  copy: id,
-  to: z.string(),
-  publicKey: key32,
-  nameKey: key32,
-  privateKeys: z.array(key32),
-  signers: z.array(key32).min(1),
-  age: z.array(known).optional(),
-  replaced: z.array(id).optional(),
-  next: z.object({ publicKey: key32, salt: key32, wrapped: bytes, made: z.array(id) }).optional(),
-  // Absent in files of earlier versions. If it is damaged, the next copy reads the objects again.
-  kept: z.array(kept).optional().catch(undefined),
-});
-
-/**
- * The key pair to which a rotation will switch. Its private half is encrypted under the previous private key, so that a
- * write-only machine cannot read it. An interrupted rotation resumes with the same pair: otherwise one person could
- * have two contradicting recipients.
- */
-export interface NextKey {
-  /** X25519, 32 bytes. */
-  readonly publicKey: Buffer;
-  /** 32 random bytes: the wrapping key is used once. */
-  readonly salt: Buffer;
-  /** The encrypted private key. */
-  readonly wrapped: Buffer;
-  /** IDs of recipients written for it in runs that may not have finished. */
-  readonly made: readonly string[];
+  const { mailkeep: _, copy: copyId, ...rest } = fields;
+  return new LocalKey({ copyId, ...rest });
 }
 
 const INFO = 'mailkeep copy next key 1\n';
 
-/** Returns a new pair, wrapped under the private key that it will replace. */
+/** Returns a new pair whose private half is wrapped with the private key that it will replace. */
 export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   const { publicKey, privateKey: next } = newKeyPair();
   const salt = randomBytes(KEY_BYTES);
@@ -238,7 +199,7 @@ export function newNextKey(copyId: string, privateKey: Buffer): NextKey {
   return { publicKey, salt, wrapped, made: [] };
 }
 
-/** Returns the private half. Undefined if another private key wrapped it. */
+/** Undefined if another private key wrapped the private half. */
 export function nextPrivateKey(
   { publicKey, salt, wrapped }: NextKey,
   copyId: string,
@@ -253,7 +214,7 @@ function wrappingKey(copyId: string, privateKey: Buffer, salt: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', privateKey, salt, `${INFO}${copyId}`, KEY_BYTES));
 }
 
-/** Returns the 32 bytes of an Ed25519 public key. */
+/** Returns the 32 bytes of the public half of an Ed25519 key. */
 export function rawPublicKey(key: CryptoKeyObject): Buffer {
   const { x = '' } = createPublicKey(key).export({ format: 'jwk' });
   return Buffer.from(x, 'base64url');
@@ -262,7 +223,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
 export interface MaybeLocking {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
-  /** Days for which objects are locked; undefined for no lock. */
+  /** Days for which to lock objects. Undefined if they are not locked. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -274,22 +235,21 @@ export interface Locking extends MaybeLocking {
 }
 
 export interface Locks {
-  /** Objects whose lock was extended or set. */
+  /** Number of objects whose lock was extended or set. */
   readonly extended: number;
-  /** End of the first lock, milliseconds since the epoch. */
+  /** The earliest end of a lock, milliseconds since the epoch. */
   readonly until: number;
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** Each takes a few small requests. */
 const AT_ONCE = 4;
 
-/** Returns the lock's end for an object stored now, milliseconds since the epoch. */
+/** Returns the end of a lock that starts now, milliseconds since the epoch. */
 export function lockEnd({ lockDays, now }: Pick<Locking, 'lockDays' | 'now'>): number {
   return now() + lockDays * DAY_MS;
 }
 
-/** Stores an object, locked if requested. @throws errors of `ObjectStore.put` */
+/** @throws errors of `ObjectStore.put` */
 export async function putLocked(
   { store, lockDays, memory, signal, now }: MaybeLocking,
   name: string,
@@ -302,11 +262,7 @@ export async function putLocked(
   memory.noteLock(name, lockUntil);
 }
 
-/**
- * Extends the locks of objects with less than half of their time left. Makes no requests for the others.
- *
- * @throws errors of `ObjectStore.lock`
- */
+/** Extends the locks of objects with less than half of their time left. @throws errors of `ObjectStore.lock` */
 export async function keepLocked(locking: Locking, names: readonly string[]): Promise<Locks> {
   const { store, memory, signal, now } = locking;
   const due = names.filter((name) => isLockDue(locking, name));

@@ -23,7 +23,6 @@ import {
   type NextKey,
   newNextKey,
   nextPrivateKey,
-  writeLocalKey,
 } from './local-key.ts';
 import { copyMemory, oneObject, wholeObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -190,7 +189,7 @@ export async function addRecipients(order: AddOrder): Promise<readonly string[]>
       throw error;
     }
     const kept = key.kept && [...key.kept, ...objects.map(keptObject)];
-    await writeLocalKey(file, key.with({ age: [...key.age, ...age], kept }));
+    await key.with({ age: [...key.age, ...age], kept }).write(file);
     return objects.map(idOf);
   });
 }
@@ -222,7 +221,7 @@ export async function removeRecipients(
     // Forgotten before it is deleted; otherwise, it would be stored again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
-    await writeLocalKey(file, key.with({ age, kept }));
+    await key.with({ age, kept }).write(file);
     for (const name of names) await store.delete(name, signal);
     return chosen;
   });
@@ -332,7 +331,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
     const { objects, age } = await wrapAgain(order, key, rotated, replaced);
     const added = objects.map(idOf);
     const made = [...next.made, ...added];
-    await writeLocalKey(file, key.with({ next: { ...next, made } }));
+    await key.with({ next: { ...next, made } }).write(file);
     await putObjects(store, objects, signal);
     await readBack(store, objects, signal);
     const switched = key.with({
@@ -344,7 +343,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
         ...[...signers, ...objects].map(keptObject),
       ],
     });
-    await writeLocalKey(file, switched);
+    await switched.write(file);
     return { added, ...(await removeReplaced(order, switched, file)) };
   });
 }
@@ -374,7 +373,7 @@ async function noted(
     throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
   }
   const withNext = key.with({ next });
-  if (key.next === undefined) await writeLocalKey(file, withNext);
+  if (key.next === undefined) await withNext.write(file);
   return { key: withNext, next, privateKey };
 }
 
@@ -451,7 +450,7 @@ async function removeReplaced(
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }
-  if (key.replaced.length > 0) await writeLocalKey(file, key.with({ replaced: [] }));
+  if (key.replaced.length > 0) await key.with({ replaced: [] }).write(file);
   const { recipients } = await readRecipients(store, signal);
   const old = recipients.filter((one) => opensOf(one, key) === 'old').map(({ id }) => id);
   return { removed, old };

@@ -36,14 +36,7 @@ import {
   type RestoredSettings,
   restoreSettings,
 } from './kept-objects.ts';
-import {
-  keyFile,
-  LocalKey,
-  type LocalKeyParts,
-  rawPublicKey,
-  readLocalKey,
-  writeLocalKey,
-} from './local-key.ts';
+import { keyFile, LocalKey, type LocalKeyParts, rawPublicKey, readLocalKey } from './local-key.ts';
 import {
   copyMemory,
   type FoundManifest,
@@ -630,7 +623,7 @@ export async function adoptCopy(order: AdoptOrder) {
       ...{ copyId, to: store.label, publicKey, nameKey, privateKeys, signers },
       ...known(before, publicKey),
     });
-    await writeLocalKey(file, key);
+    await key.write(file);
     // Finds damage now, before this machine is the only one that can.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { keyFile, rawPublicKey, writeLocalKey } from '../../src/copies/local-key.ts';
+import { keyFile, rawPublicKey } from '../../src/copies/local-key.ts';
 import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
 import { segmentsForRepair } from '../../src/copies/restore-copy.ts';
 import { copyOut } from '../../src/copies/upload-copy.ts';
@@ -25,7 +25,7 @@ test('a manifest vouches for its commit only if a key of this archive signed it'
     const key = ownKey(copy);
     const withOther = key.with({ signers: [...key.signers, rawPublicKey(signingKey)] });
     const { dir, store, state, copyId } = copy;
-    await writeLocalKey(keyFile(dir, copyId), withOther);
+    await withOther.write(keyFile(dir, copyId));
     await copy.receive();
     await copyOut({
       ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },

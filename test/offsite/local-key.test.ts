@@ -4,13 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import {
-  LocalKey,
-  newNextKey,
-  nextPrivateKey,
-  readLocalKey,
-  writeLocalKey,
-} from '../../src/copies/local-key.ts';
+import { LocalKey, newNextKey, nextPrivateKey, readLocalKey } from '../../src/copies/local-key.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -37,7 +31,7 @@ function spellings(key: Buffer): string[] {
 
 test('a key is read from its file as it was written, and only its owner can', async () => {
   const file = path.join(folder, 'copies', 'key.json');
-  await writeLocalKey(file, new LocalKey(parts));
+  await new LocalKey(parts).write(file);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const { copyId, to, publicKey, nameKey, privateKeys, signers } = readLocalKey(file);
   expect({ copyId, to, publicKey, nameKey, privateKeys, signers }).toEqual(parts);
@@ -52,7 +46,7 @@ test('what a rotation keeps is read as it was written, and its private half is i
     { id: '03'.repeat(16), recipient: 'age1y' },
   ];
   const replaced = ['04'.repeat(16)];
-  await writeLocalKey(file, new LocalKey({ ...parts, next, age, replaced }));
+  await new LocalKey({ ...parts, next, age, replaced }).write(file);
   const read = readLocalKey(file);
   expect({ next: read.next, age: read.age, replaced: read.replaced }).toEqual({
     ...{ next, age, replaced },
@@ -71,7 +65,7 @@ test('what a rotation keeps is read as it was written, and its private half is i
 
 test('a file with a rotation that makes no sense is refused', async () => {
   const file = path.join(folder, 'key.json');
-  await writeLocalKey(file, new LocalKey(parts));
+  await new LocalKey(parts).write(file);
   const written = readFileSync(file, 'utf8');
   const broken = [
     { next: {} },
@@ -106,7 +100,7 @@ test('neither inspect nor JSON nor a spread shows a secret of a key', () => {
 
 test('an error about a file of keys quotes nothing of it', async () => {
   const file = path.join(folder, 'key.json');
-  await writeLocalKey(file, new LocalKey({ ...parts, signers: [] }));
+  await new LocalKey({ ...parts, signers: [] }).write(file);
   const wrong = path.join(folder, 'wrong.json');
   writeFileSync(wrong, JSON.stringify({ nameKey: parts.nameKey.toString('base64') }));
   for (const broken of [file, wrong]) {

@@ -3,25 +3,7 @@ import { fitColumns } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 
 /** How an object differs from the sealed original. */
-export type ObjectDamage =
-  /** The header is foreign or was changed. */
-  | 'header'
-  | 'other-copy'
-  | 'other-kind'
-  /** The header was changed, or the object was renamed. */
-  | 'key'
-  /** Bytes were changed, omitted or moved. */
-  | 'chunk'
-  | 'cut'
-  | 'appended'
-  /** A complete object, but not the one in the manifest. */
-  | 'other-bytes'
-  /** Not the object that this machine stored. */
-  | 'replaced'
-  /** Authentic bytes with a wrong length or padding: sealed by another program. */
-  | 'frame';
-
-const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
+const OBJECT_DAMAGE = {
   header: 'its header was changed, or mailkeep did not write it',
   'other-copy': 'it belongs to another copy',
   'other-kind': 'it contains another kind of data than its name says',
@@ -29,54 +11,42 @@ const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
   chunk: 'bytes were changed, lost or moved',
   cut: 'its end is missing',
   appended: 'bytes were added after its end',
+  /** The object is complete. */
   'other-bytes': 'it is not the object that the manifest lists',
+  /** It is not the object that this machine stored. */
   replaced: 'it is not the object that was stored there',
+  /** Its bytes are authentic, so another program sealed it. */
   frame: 'its length and padding are wrong; mailkeep did not write it',
-};
+} as const;
+export type ObjectDamage = keyof typeof OBJECT_DAMAGE;
 
 /** How an object below `keys/` differs from the original. */
-export type KeyDamage =
-  | 'shape'
-  /** It was renamed. */
-  | 'name'
-  /** Its scrypt parameters are too expensive to compute. */
-  | 'cost'
-  /** The unencrypted part was changed. */
-  | 'clear';
-
-const KEY_DAMAGE: Readonly<Record<KeyDamage, string>> = {
+const KEY_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
+  /** They are too expensive to compute, or invalid. */
   cost: 'its parameters for scrypt are too large or too small',
   clear: 'the part that is not encrypted was changed',
-};
+} as const;
+export type KeyDamage = keyof typeof KEY_DAMAGE;
 
-/** The type of a recipient for whom a copy's keys are wrapped. */
-export type RecipientType = 'passphrase' | 'recovery' | 'age';
-
-const OPENERS: Readonly<Record<RecipientType, string>> = {
+/** Types of recipients for whom the keys of a copy are wrapped. */
+const OPENERS = {
   passphrase: 'the passphrase',
   recovery: 'the recovery key',
   age: 'the age identity',
-};
+} as const;
+export type RecipientType = keyof typeof OPENERS;
 
 /** How an object below `signers/` differs from the original. */
-export type SignerDamage =
-  | 'shape'
-  | 'name'
-  | 'other-copy'
-  /** It was changed, or its author cannot read the copy. */
-  | 'mac'
-  /** It was made with a private key that a rotation replaced. */
-  | 'older-key';
-
-const SIGNER_DAMAGE: Readonly<Record<SignerDamage, string>> = {
+const SIGNER_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   name: 'it was moved to another name',
   'other-copy': 'it belongs to another copy',
   mac: 'it was changed, or was not made by somebody who can read the copy',
   'older-key': 'it was made with a key that was replaced by a rotation',
-};
+} as const;
+export type SignerDamage = keyof typeof SIGNER_DAMAGE;
 
 const LINE_PROBLEMS = {
   length: 'has too few or too many characters; there must be eight',
@@ -85,24 +55,15 @@ const LINE_PROBLEMS = {
 } as const;
 
 /** How a manifest differs from the original. */
-export type ManifestDamage =
-  | 'shape'
-  | 'too-large'
-  /** It was changed, or no trusted key signed it. */
-  | 'signature'
-  | 'other-copy'
-  | 'name'
-  /** Its clear and encrypted parts contradict each other. */
-  | 'disagree';
-
-const MANIFEST_DAMAGE: Readonly<Record<ManifestDamage, string>> = {
+const MANIFEST_DAMAGE = {
   shape: 'it is not what mailkeep writes',
   'too-large': 'it is larger than any manifest that mailkeep writes',
   signature: 'it was changed, or no key that is trusted signed it',
   'other-copy': 'it belongs to another copy',
   name: 'it was moved to another name',
   disagree: 'its encrypted part contradicts its list of objects',
-};
+} as const;
+export type ManifestDamage = keyof typeof MANIFEST_DAMAGE;
 
 const FILE_DAMAGE = {
   shape: 'it is not what mailkeep writes',

@@ -1,17 +1,18 @@
 import { createHmac, hash, hkdfSync, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
+import { z } from 'zod';
 import { isCount } from '../../archive/format.ts';
 import { hasCode } from '../../core/errors.ts';
-import { type KeyDamage, offsiteError, type RecipientType, type SignerDamage } from './errors.ts';
+import { type KeyDamage, offsiteError, type SignerDamage } from './errors.ts';
 import { idOfName, recipientName } from './manifest.ts';
 import {
+  base64,
   canonicalBytes,
   decryptOnce,
+  encodeCanonical,
   encryptOnce,
-  type Fields,
-  fromBase64,
-  fromHex,
-  hasOnly,
+  hex,
+  hexText,
   KEY_BYTES,
   keyIdOf,
   newKeyPair,
@@ -24,18 +25,14 @@ const library = () => import('age-encryption');
 
 const IDENTITY = /^AGE-SECRET-KEY-/i;
 
-/**
- * Encrypts a text as an age file (age-encryption.org/v1) for a recipient.
- *
- * @throws `copy-age-recipient`
- */
+/** Returns an age file (age-encryption.org/v1). @throws `copy-age-recipient` */
 async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   const { Encrypter } = await library();
   const encrypter = new Encrypter();
   try {
     encrypter.addRecipient(recipient);
   } catch {
-    // The user may have entered the secret half; the library's message may quote it too.
+    // The user may have entered the secret half. The library's message may quote it as well.
     const isSecret = /AGE-SECRET-KEY-/i.test(recipient);
     const found = isSecret ? 'AGE-SECRET-KEY-…' : recipient;
     throw offsiteError('copy-age-recipient', { found });
@@ -43,7 +40,7 @@ async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
   return Buffer.from(await encrypter.encrypt(text));
 }
 
-/** Returns the content of an age file. Undefined if none of the identities opens it. */
+/** Undefined if none of the identities opens the file. */
 async function decryptWithAge(
   identities: readonly string[],
   file: Buffer,
@@ -54,13 +51,13 @@ async function decryptWithAge(
   try {
     return Buffer.from(await decrypter.decrypt(file));
   } catch {
-    // Wrong identities or damage: the library does not distinguish them.
+    // The library does not distinguish wrong identities from damage.
     return undefined;
   }
 }
 
 /**
- * Returns the identities in a file as written by `age-keygen`: one per line, with comments.
+ * Returns the identities in a file written by `age-keygen`, which has one per line, and comments.
  *
  * @throws `copy-age-identity` with the number of the first invalid line, never with its text
  */
@@ -84,35 +81,35 @@ function isIdentity(text: string, decrypter: { addIdentity(text: string): void }
     decrypter.addIdentity(text);
     return true;
   } catch {
-    // A wrong checksum or length. The message may quote the key, so it is dropped.
+    // The message is dropped because it may quote the key.
     return false;
   }
 }
 
-/** The cost of guessing a passphrase (RFC 7914). */
+/** Parameters of scrypt (RFC 7914). */
 interface ScryptCost {
   readonly N: number;
   readonly r: number;
   readonly p: number;
 }
 
-/** 128 MiB, and some tenths of a second. */
+/** Takes 128 MiB and some tenths of a second. */
 export const SCRYPT_COST: ScryptCost = { N: 2 ** 17, r: 8, p: 1 };
-/** Parameters come from an untrusted place: 1 GiB at most. */
+/** Takes 1 GiB. Parameters come from an untrusted place. */
 const LARGEST: ScryptCost = { N: 2 ** 20, r: 8, p: 4 };
 const SMALLEST_N = 2 ** 10;
 
 const derive = promisify<Buffer, Buffer, number, object, Buffer>(scrypt);
 
-/** Returns whether the cost is valid and affordable. */
-function isAffordable({ N, r, p }: ScryptCost): boolean {
-  const isPower = Number.isSafeInteger(N) && Math.log2(N) % 1 === 0;
-  return (
-    isPower && N >= SMALLEST_N && N <= LARGEST.N && isWithin(r, LARGEST.r) && isWithin(p, LARGEST.p)
-  );
+function isAffordable(cost: Readonly<Record<keyof ScryptCost, unknown>>): cost is ScryptCost {
+  const isWithin = (value: unknown, least: number, most: number): value is number =>
+    isCount(value) && value >= least && value <= most;
+  const { N, r, p } = cost;
+  const isPower = isWithin(N, SMALLEST_N, LARGEST.N) && Math.log2(N) % 1 === 0;
+  return isPower && isWithin(r, 1, LARGEST.r) && isWithin(p, 1, LARGEST.p);
 }
 
-/** Derives 32 bytes from a passphrase, in NFC, and a salt. Runs outside the main thread. */
+/** Derives 32 bytes from a salt and a passphrase, which is normalised to NFC. Runs on a pool thread. */
 async function passphraseKey(
   passphrase: string,
   salt: Buffer,
@@ -122,97 +119,43 @@ async function passphraseKey(
   return derive(Buffer.from(passphrase.normalize('NFC'), 'utf8'), salt, 32, { N, r, p, maxmem });
 }
 
-function isWithin(value: number, most: number): boolean {
-  return Number.isSafeInteger(value) && value >= 1 && value <= most;
-}
-
-/** The secrets that every recipient can read: everything needed to read and trust a copy. */
+/** The secrets that every recipient can open. They suffice to read and trust a copy. */
 export interface CopySecrets {
   readonly copyId: Buffer;
-  /** Newest first; several after a rotation, so that one recipient object is enough. */
+  /** Newest first. Several after a rotation, so that one recipient object opens everything. */
   readonly privateKeys: readonly Buffer[];
   readonly nameKey: Buffer;
-  /** Ed25519, 32 bytes: the key whose manifests are trusted. */
+  /** Ed25519 key that created the copy and whose manifests are trusted. */
   readonly signer: Buffer;
 }
 
-/** Maximum number of a copy's private keys, hence of rotations. */
+/** Maximum number of a copy's private keys, which limits its rotations. */
 export const MAX_KEYS = 100;
 const MAX_BYTES = 16 * 1024;
 
-/** Returns the keys of a new copy: a public ID, an X25519 pair (writers need the public key), a key for names. */
+/** Returns a public ID, an X25519 pair and a key for names. Writers need only the public half of the pair. */
 export function newCopyKeys() {
   return { copyId: randomBytes(16), ...newKeyPair(), nameKey: randomBytes(KEY_BYTES) };
 }
 
-/** Returns secrets in their wrapped form, bound to their object. */
-function secretsBytes(secrets: CopySecrets, clear: string): Buffer {
-  const { copyId, privateKeys, nameKey, signer } = secrets;
-  return canonicalBytes({
-    clear,
-    copy: copyId.toString('hex'),
-    nameKey: nameKey.toString('base64'),
-    privateKeys: privateKeys.map((key) => key.toString('base64')),
-    signer: signer.toString('base64'),
-  });
-}
+const secretFields = z.strictObject({
+  /** SHA-256 of the clear part of the object, to which the secrets are bound. */
+  clear: z.string(),
+  copy: hex(16),
+  nameKey: base64(KEY_BYTES),
+  privateKeys: z.array(base64(KEY_BYTES)).min(1).max(MAX_KEYS),
+  signer: base64(KEY_BYTES),
+});
 
-/** Returns secrets and their binding. Undefined if the bytes are not secrets. */
-function readSecrets(
-  bytes: Buffer,
-): { readonly secrets: CopySecrets; readonly clear: string } | undefined {
-  const fields = readCanonical(bytes, MAX_BYTES, isSecrets);
-  if (fields === undefined) return undefined;
-  const { clear, copy, privateKeys, ...rest } = fields;
-  const nameKey = fromBase64(rest.nameKey, KEY_BYTES);
-  const signer = fromBase64(rest.signer, KEY_BYTES);
-  const keys = Array.isArray(privateKeys)
-    ? privateKeys.map((one) => fromBase64(one, KEY_BYTES)).filter((one) => one !== undefined)
-    : [];
-  if (nameKey === undefined || signer === undefined || typeof clear !== 'string') return undefined;
-  const copyId = Buffer.from(String(copy), 'hex');
-  return { secrets: { copyId, privateKeys: keys, nameKey, signer }, clear };
-}
-
-function isSecrets(fields: Fields): boolean {
-  const { clear, copy, nameKey, privateKeys, signer } = fields;
-  return (
-    hasOnly(fields, ['clear', 'copy', 'nameKey', 'privateKeys', 'signer']) &&
-    [clear, copy, nameKey, signer].every((one) => typeof one === 'string') &&
-    /^[0-9a-f]{32}$/.test(String(copy)) &&
-    Array.isArray(privateKeys) &&
-    privateKeys.length > 0 &&
-    privateKeys.length <= MAX_KEYS &&
-    privateKeys.every((one) => fromBase64(one, KEY_BYTES) !== undefined)
-  );
-}
-
-/** An object below `keys/`, which never changes. */
+/** A small object with a random name. It never changes. */
 export interface KeyObject {
   readonly name: string;
   readonly bytes: Buffer;
 }
 
-/** Public data about a recipient; nothing here is authentic before unwrapping. */
-export interface WrappedKeys {
-  readonly name: string;
-  readonly copyId: Buffer;
-  readonly id: string;
-  readonly type: RecipientType;
-  /** Key ID (hex) of the newest public key whose private half it contains; null if it was written without one. */
-  readonly key: string | null;
-  /** The owner, for people. */
-  readonly label: string | null;
-  /** Milliseconds since 1970. */
-  readonly created: number;
-  readonly cost: ScryptCost | null;
-  readonly salt: Buffer;
-  readonly wrapped: Buffer;
-  /** SHA-256 of the unwrapped fields. */
-  readonly clear: string;
-}
+/** Public data about a recipient. Nothing in it is authentic before it is unwrapped. */
+export type WrappedKeys = ReturnType<typeof readKeyObject>;
 
-/** Public details of a new recipient. */
 interface RecipientNote {
   /** Milliseconds since 1970. */
   readonly created: number;
@@ -250,11 +193,7 @@ export async function wrapForRecovery(
   return keyObject(secrets, note, clear, async (text) => encryptOnce(key, text, NOTHING));
 }
 
-/**
- * Returns a new recipient for an age recipient.
- *
- * @throws `copy-age-recipient`
- */
+/** @throws `copy-age-recipient` */
 export async function wrapForAge(
   secrets: CopySecrets,
   recipient: string,
@@ -263,33 +202,46 @@ export async function wrapForAge(
   return keyObject(secrets, note, { type: 'age' }, (text) => encryptForAge(recipient, text));
 }
 
+const clearFields = {
+  mailkeep: z.literal(MARK),
+  copy: hex(16),
+  id: z.string(),
+  /** Key ID of the newest public key whose private half it contains. Early versions omitted it. */
+  key: hexText(8).optional(),
+  /** The owner, for people. */
+  label: z.string().max(MAX_LABEL).optional(),
+  /** Milliseconds since 1970. */
+  created: z.custom<number>(isCount),
+  wrapped: base64(),
+};
+const salt = base64(SALT_BYTES);
+/** Checked by `isAffordable`, whose failure has a reason of its own. */
+const costNumber = z.union([z.number(), z.string()]);
+const keyFields = z.discriminatedUnion('type', [
+  z.strictObject({
+    ...{ ...clearFields, salt },
+    type: z.literal('passphrase'),
+    ...{ N: costNumber, r: costNumber, p: costNumber },
+  }),
+  z.strictObject({ ...clearFields, salt, type: z.literal('recovery') }),
+  z.strictObject({ ...clearFields, type: z.literal('age') }),
+]);
+
 /** Parses an object below `keys/`. @throws `copy-key-damaged` */
-export function readKeyObject({ name, bytes }: KeyObject): WrappedKeys {
+export function readKeyObject({ name, bytes }: KeyObject) {
   const damaged = (reason: KeyDamage) => offsiteError('copy-key-damaged', { name, reason });
-  const fields = readCanonical(bytes, MAX_KEY_BYTES, isFlat);
-  const copyId = fromHex(fields?.copy, 16);
-  const wrapped = fromBase64(fields?.wrapped);
-  if (fields === undefined || copyId === undefined || wrapped === undefined) throw damaged('shape');
-  const { label = null, key = null, created, type, id } = fields;
-  const isTyped = type === 'passphrase' || type === 'recovery' || type === 'age';
-  const isShaped =
-    fields.mailkeep === MARK &&
-    isCount(created) &&
-    (label === null || (typeof label === 'string' && label.length <= MAX_LABEL)) &&
-    (key === null || (typeof key === 'string' && fromHex(key, 8) !== undefined)) &&
-    isTyped &&
-    hasOnly(fields, NAMES[type], ['label', 'key']);
-  if (!isShaped) throw damaged('shape');
-  if (typeof id !== 'string' || id !== idOfName('keys', name)) throw damaged('name');
-  const salt = type === 'age' ? NOTHING : fromBase64(fields.salt, SALT_BYTES);
-  if (salt === undefined) throw damaged('shape');
-  const cost = type === 'passphrase' ? costOf(fields) : null;
+  const fields = readCanonical(keyFields, bytes, MAX_KEY_BYTES);
+  if (fields === undefined) throw damaged('shape');
+  const { copy: copyId, id, type, key = null, label = null, created, wrapped } = fields;
+  if (id !== idOfName('keys', name)) throw damaged('name');
+  const cost = type === 'passphrase' ? { N: fields.N, r: fields.r, p: fields.p } : null;
   if (cost !== null && !isAffordable(cost)) throw damaged('cost');
-  const clear = clearHash(fields);
+  const clear = clearHash(z.encode(keyFields, fields));
+  const salt = type === 'age' ? NOTHING : fields.salt;
   return { name, copyId, id, type, key, label, created, cost, salt, wrapped, clear };
 }
 
-/** Returns the secrets. Undefined if the passphrase is wrong. @throws `copy-key-damaged` */
+/** Undefined if the passphrase is wrong. @throws `copy-key-damaged` */
 export async function unwrapWithPassphrase(
   keys: WrappedKeys,
   passphrase: string,
@@ -299,7 +251,7 @@ export async function unwrapWithPassphrase(
   return unwrapped(keys, decryptOnce(key, keys.wrapped, NOTHING));
 }
 
-/** Returns the secrets. Undefined if the recovery key is wrong. @throws `copy-key-damaged` */
+/** Undefined if the recovery key is wrong. @throws `copy-key-damaged` */
 export async function unwrapWithRecovery(
   keys: WrappedKeys,
   recovery: Buffer,
@@ -310,8 +262,8 @@ export async function unwrapWithRecovery(
 }
 
 /**
- * Returns the secrets. Undefined if they are for another identity. Anyone who knows an age recipient can make such an
- * object: trust its signer only after comparison with one known from elsewhere.
+ * Undefined if the secrets are for another identity. Anyone who knows an age recipient can make such an object, so the
+ * signer in it must be compared with one known from elsewhere.
  *
  * @throws `copy-key-damaged`
  */
@@ -323,78 +275,61 @@ async function unwrapWithAge(
   return unwrapped(keys, await decryptWithAge(identities, keys.wrapped));
 }
 
-const ALWAYS = ['mailkeep', 'copy', 'id', 'type', 'created', 'wrapped'];
-const NAMES: Readonly<Record<RecipientType, readonly string[]>> = {
-  passphrase: [...ALWAYS, 'salt', 'N', 'r', 'p'],
-  recovery: [...ALWAYS, 'salt'],
-  age: ALWAYS,
-};
-
 async function keyObject(
   secrets: CopySecrets,
   { created, label }: RecipientNote,
-  more: Fields,
+  more: object,
   encrypt: (text: Buffer) => Promise<Buffer>,
 ): Promise<KeyObject> {
   const { name, id } = recipientName('keys');
-  const copy = secrets.copyId.toString('hex');
+  const { copyId, ...rest } = secrets;
   const [newest = NOTHING] = secrets.privateKeys;
   const key = keyIdOf(publicKeyOf(newest)).toString('hex');
   const named = label === undefined ? {} : { label: label.slice(0, MAX_LABEL).toWellFormed() };
-  const clear = { mailkeep: MARK, copy, id, key, created, ...named, ...more };
-  const wrapped = await encrypt(secretsBytes(secrets, clearHash(clear)));
+  const fields = { mailkeep: MARK, copy: copyId.toString('hex'), id, key, created };
+  const clear = { ...fields, ...named, ...more };
+  const { privateKeys, ...keys } = rest;
+  const bound = { ...keys, privateKeys: [...privateKeys], copy: copyId, clear: clearHash(clear) };
+  const wrapped = await encrypt(encodeCanonical(secretFields, bound));
   return { name, bytes: canonicalBytes({ ...clear, wrapped: wrapped.toString('base64') }) };
 }
 
 function unwrapped(keys: WrappedKeys, text: Buffer | undefined): CopySecrets | undefined {
   if (text === undefined) return undefined;
-  const { name } = keys;
-  const read = readSecrets(text);
-  if (read === undefined) throw offsiteError('copy-key-damaged', { name, reason: 'shape' });
-  const { secrets, clear } = read;
-  const isBound = clear === keys.clear && secrets.copyId.equals(keys.copyId);
-  if (!isBound) throw offsiteError('copy-key-damaged', { name, reason: 'clear' });
-  return secrets;
-}
-
-/** Returns the cost; a missing number becomes NaN, which is never affordable. */
-function costOf({ N, r, p }: Fields): ScryptCost {
-  const number = (value: unknown) => (typeof value === 'number' ? value : Number.NaN);
-  return { N: number(N), r: number(r), p: number(p) };
+  const damaged = (reason: KeyDamage) =>
+    offsiteError('copy-key-damaged', { name: keys.name, reason });
+  const fields = readCanonical(secretFields, text, MAX_BYTES);
+  if (fields === undefined) throw damaged('shape');
+  const { copy: copyId, clear, ...secrets } = fields;
+  if (clear !== keys.clear || !copyId.equals(keys.copyId)) throw damaged('clear');
+  return { copyId, ...secrets };
 }
 
 /** SHA-256 of all fields except the wrapped one, which repeats it. */
-function clearHash(fields: Fields): string {
-  const { wrapped: _, ...clear } = fields;
+function clearHash({ wrapped: _, ...clear }: Readonly<Record<string, unknown>>): string {
   return hash('sha256', canonicalBytes(clear));
 }
 
-/** Returns a key for one text: its salt is random. */
+/** The random salt makes each wrapping key unique. */
 function recoveryWrappingKey(recovery: Buffer, salt: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', recovery, salt, DOMAIN, KEY_BYTES));
 }
 
-function isFlat(fields: Fields): boolean {
-  return Object.values(fields).every((one) => typeof one === 'string' || typeof one === 'number');
-}
-
-/** Size of a recovery key: 128 random bits. */
 export const RECOVERY_BYTES = 16;
-/** Lines to write down. */
 export const RECOVERY_LINES = 4;
 const LINE_BYTES = RECOVERY_BYTES / RECOVERY_LINES;
 const LINE_CHARACTERS = 8;
 /** Crockford's base32: no I, L, O, U. */
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const MISREAD: Readonly<Record<string, string>> = { I: '1', L: '1', O: '0' };
-/** x^8 + x^2 + x + 1 */
+/** CRC-8: x^8 + x^2 + x + 1. */
 const POLYNOMIAL = 0x07;
 
 export function newRecoveryKey(): Buffer {
   return randomBytes(RECOVERY_BYTES);
 }
 
-/** Returns a recovery key as four lines to write down. */
+/** Returns the four lines that the owner writes down. */
 export function recoveryLines(key: Buffer): string[] {
   return Array.from(Array(RECOVERY_LINES).keys(), (index) => {
     const data = key.subarray(index * LINE_BYTES, (index + 1) * LINE_BYTES);
@@ -404,7 +339,7 @@ export function recoveryLines(key: Buffer): string[] {
 }
 
 /**
- * Parses a typed recovery key. Ignores case, spaces and hyphens, and also line breaks if no character is missing.
+ * Parses a typed recovery key. Ignores case, spaces and hyphens, and line breaks too unless a character is missing.
  *
  * @throws `copy-recovery-shape`, `copy-recovery-line`
  */
@@ -425,12 +360,7 @@ export function parseRecoveryKey(text: string): Buffer {
   return Buffer.concat(parts);
 }
 
-/**
- * Returns the four bytes of one line of a recovery key.
- *
- * @param number line number, from 1
- * @throws `copy-recovery-line`
- */
+/** Parses one line of a recovery key. Line numbers start at 1. @throws `copy-recovery-line` */
 export function parseRecoveryLine(text: string, number: number): Buffer {
   const wrong = (reason: 'length' | 'character' | 'checksum') =>
     offsiteError('copy-recovery-line', { line: number, reason, seems: null });
@@ -446,7 +376,7 @@ export function parseRecoveryLine(text: string, number: number): Buffer {
   data.writeUInt32BE(Math.floor(value / 256));
   const found = value % 256;
   if (found === checksum(data, number)) return data;
-  // Only a guess: one of 64 other mistakes looks the same.
+  // This is a guess, because one in 64 other mistakes looks the same.
   const seems = [1, 2, 3, 4].find((other) => checksum(data, other) === found) ?? null;
   if (seems === null) throw wrong('checksum');
   throw offsiteError('copy-recovery-line', { line: number, reason: 'order', seems });
@@ -466,10 +396,7 @@ function digitsOf(value: number): string {
   return text;
 }
 
-/**
- * Returns a line's CRC-8, which includes its number. Detects every wrong character and every swap, and 255 of 256 other
- * mistakes.
- */
+/** Detects every wrong character and every swap, and 255 of 256 other mistakes. */
 function checksum(data: Buffer, number: number): number {
   let sum = number;
   for (const byte of data) {
@@ -486,12 +413,12 @@ export type Way =
   | { readonly type: 'recovery'; readonly recovery: Buffer }
   | { readonly type: 'age'; readonly identities: readonly string[] };
 
-/** Maximum recipients tried per type: an attacker may have added more to waste time. */
+/** Maximum number of recipients to try per type. An attacker may have added many to waste time. */
 export const MAX_TRIED = 64;
 
 /**
- * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, older matching
- * recipients may exist; they must belong to the same copy.
+ * Returns the newest secrets that a passphrase, recovery key or identity opens. After a rotation, it may open older
+ * recipients too, which must belong to the same copy.
  *
  * @throws `copy-key-refused` or `copy-key-damaged` if none opens; `copy-keys-differ`
  */
@@ -534,7 +461,7 @@ function unwrapWith(keys: WrappedKeys, way: Way): Promise<CopySecrets | undefine
   return unwrapWithAge(keys, way.identities);
 }
 
-/** Returns whether one has all private keys of the other after later ones, and everything else is equal. */
+/** Returns whether two secrets differ at most in newer private keys. */
 function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   const [few, many] = [one.privateKeys, other.privateKeys].toSorted((a, b) => a.length - b.length);
   const older = many?.slice(many.length - (few?.length ?? 0)) ?? [];
@@ -546,63 +473,56 @@ function areOfOneCopy(one: CopySecrets, other: CopySecrets): boolean {
   );
 }
 
-const SIGNERS_MARK = 'copy signer 1';
 const SIGNERS_DOMAIN = 'mailkeep copy signer 1\n';
-const SIGNERS_NAMES = ['mailkeep', 'copy', 'id', 'key', 'signer', 'mac'];
 export const MAX_SIGNER_BYTES = 4 * 1024;
 
+const authorisedFields = z.strictObject({
+  mailkeep: z.literal('copy signer 1'),
+  copy: z.string(),
+  id: z.string(),
+  key: z.string(),
+  signer: base64(KEY_BYTES),
+});
+const signerFields = authorisedFields.extend({ mac: hex(32) });
+
 /**
- * Returns an object that authorises another key to sign manifests of a copy. It needs the newest private key, so later
- * signers need new objects after a rotation.
- *
- * @param signer Ed25519, 32 bytes
+ * Returns an object that authorises another key (Ed25519) to sign manifests of a copy. It needs the newest private key,
+ * so a rotation needs new objects for later signers.
  */
 export function encodeSigner(secrets: CopySecrets, signer: Buffer): KeyObject {
   const { name, id } = recipientName('signers');
-  const [newest = Buffer.alloc(0)] = secrets.privateKeys;
+  const [newest = NOTHING] = secrets.privateKeys;
   const fields = {
-    mailkeep: SIGNERS_MARK,
+    mailkeep: 'copy signer 1',
     copy: secrets.copyId.toString('hex'),
     id,
     key: keyIdOf(publicKeyOf(newest)).toString('hex'),
-    signer: signer.toString('base64'),
-  };
-  const mac = macOf(newest, fields).toString('hex');
-  return { name, bytes: canonicalBytes({ ...fields, mac }) };
+    signer,
+  } as const;
+  return { name, bytes: encodeCanonical(signerFields, { ...fields, mac: macOf(newest, fields) }) };
 }
 
 /**
- * Returns the key (Ed25519, 32 bytes) that an object below `signers/` adds.
+ * Returns the Ed25519 key that an object below `signers/` adds.
  *
- * @throws `copy-signer-damaged`; with reason `older-key`, it was valid before a rotation: ignore it
+ * @throws `copy-signer-damaged`; with reason `older-key`, it was valid before a rotation and can be ignored
  */
 export function readSigner({ name, bytes }: KeyObject, secrets: CopySecrets): Buffer {
   const damaged = (reason: SignerDamage) => offsiteError('copy-signer-damaged', { name, reason });
-  const fields = readCanonical(bytes, MAX_SIGNER_BYTES, isShaped);
-  const signer = fromBase64(fields?.signer, KEY_BYTES);
-  const mac = fromHex(fields?.mac, 32);
-  if (fields === undefined || signer === undefined || mac === undefined) throw damaged('shape');
+  const fields = readCanonical(signerFields, bytes, MAX_SIGNER_BYTES);
+  if (fields === undefined) throw damaged('shape');
   if (fields.copy !== secrets.copyId.toString('hex')) throw damaged('other-copy');
   if (fields.id !== idOfName('signers', name)) throw damaged('name');
-  const { mac: _, ...signed } = fields;
+  const { mac, ...signed } = fields;
   const index = secrets.privateKeys.findIndex((key) => timingSafeEqual(macOf(key, signed), mac));
   if (index < 0) throw damaged('mac');
   if (index > 0) throw damaged('older-key');
-  return signer;
+  return signed.signer;
 }
 
-/** Returns a MAC under a key that only readers can derive. */
-function macOf(privateKey: Buffer, fields: Fields): Buffer {
-  const key = Buffer.from(
-    hkdfSync('sha256', privateKey, Buffer.alloc(0), SIGNERS_DOMAIN, KEY_BYTES),
-  );
-  return createHmac('sha256', key).update(canonicalBytes(fields)).digest();
-}
-
-function isShaped(fields: Fields): boolean {
-  return (
-    hasOnly(fields, SIGNERS_NAMES) &&
-    fields.mailkeep === SIGNERS_MARK &&
-    Object.values(fields).every((one) => typeof one === 'string')
-  );
+/** Only readers of the copy can derive the key of this MAC. */
+function macOf(privateKey: Buffer, fields: z.output<typeof authorisedFields>): Buffer {
+  const key = hkdfSync('sha256', privateKey, NOTHING, SIGNERS_DOMAIN, KEY_BYTES);
+  const text = encodeCanonical(authorisedFields, fields);
+  return createHmac('sha256', Buffer.from(key)).update(text).digest();
 }

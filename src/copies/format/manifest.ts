@@ -5,11 +5,11 @@ import { isSignedBy } from '../../core/ed25519.ts';
 import { type ManifestDamage, offsiteError } from './errors.ts';
 import type { KeyObject } from './keys.ts';
 import {
+  base64,
   canonicalBytes,
-  type Fields,
+  encodeCanonical,
   fromBase64,
-  fromHex,
-  hasOnly,
+  hexText,
   type OpeningKey,
   open,
   readCanonical,
@@ -23,7 +23,6 @@ export type ObjectKind = 'segment' | 'tail' | 'manifest' | 'settings';
 
 /** The object that describes a copy to people, below the prefix. */
 export const COPY_NAME = 'mailkeep-copy';
-/** Directories of objects, with the slash. */
 export const FOLDERS = {
   data: 'data/',
   keys: 'keys/',
@@ -34,38 +33,38 @@ export const FOLDERS = {
 
 type Random = (bytes: number) => Buffer;
 
-/** Identifies a sealed or closed segment, which is copied once. */
-interface SegmentIdentity {
-  readonly segment: number;
-  /** Hash of the last commit in the segment. */
-  readonly endHash: string;
-  /** Digest of its purged records, or empty. */
-  readonly purgedDigest: string;
-}
-
-/** A range of bytes of the open segment. */
-interface TailIdentity {
-  readonly segment: number;
-  /** Offset of the first byte in the file of generation 1. */
-  readonly from: number;
-  /** Offset after the last byte. */
-  readonly to: number;
-  /** Hash of the last commit in the range. */
-  readonly endHash: string;
-}
-
-/** Returns the mark (32 hex digits) that identifies a segment's object to a writer without revealing it. */
-export function segmentMark(nameKey: Buffer, identity: SegmentIdentity): string {
+/**
+ * Returns the mark (32 hexadecimal digits) by which a writer recognises the object of a closed segment. It reveals
+ * nothing without the name key.
+ *
+ * @param identity with the hash of the segment's last commit, and a digest of its purged records, empty if it has none
+ */
+export function segmentMark(
+  nameKey: Buffer,
+  identity: { readonly segment: number; readonly endHash: string; readonly purgedDigest: string },
+): string {
   const { segment, endHash, purgedDigest } = identity;
   return mark(nameKey, ['segment', segment, endHash, purgedDigest]);
 }
 
-/** Returns the mark (32 hex digits) of an object with part of the open segment. */
-export function tailMark(nameKey: Buffer, { segment, from, to, endHash }: TailIdentity): string {
-  return mark(nameKey, ['tail', segment, from, to, endHash]);
+/**
+ * Returns the mark of an object with part of the open segment.
+ *
+ * @param range offsets in the file of generation 1, with the hash of the last commit before `to`
+ */
+export function tailMark(
+  nameKey: Buffer,
+  range: {
+    readonly segment: number;
+    readonly from: number;
+    readonly to: number;
+    readonly endHash: string;
+  },
+): string {
+  return mark(nameKey, ['tail', range.segment, range.from, range.to, range.endHash]);
 }
 
-/** Returns the mark of a commit in a manifest's clear part, with which a writer finds it in its chain. */
+/** Returns the mark of a commit, by which a writer finds a manifest's commit in its own chain. */
 export function commitMark(
   nameKey: Buffer,
   { number, hash }: { readonly number: number; readonly hash: string },
@@ -73,30 +72,30 @@ export function commitMark(
   return mark(nameKey, ['commit', number, hash]);
 }
 
-/** Returns a new object name with a mark; every write attempt gets its own name. */
+/** Returns a new name with a mark. Each attempt to write an object uses another name. */
 export function objectName(ofMark: string, random: Random = randomBytes): string {
   return `${FOLDERS.data}${ofMark}${random(8).toString('hex')}`;
 }
 
-/** Returns the mark in an object's name below `data/`. Undefined for other names. */
+/** Undefined for names outside `data/`. */
 export function markOfName(name: string): string | undefined {
   return /^data\/([0-9a-f]{32})[0-9a-f]{16}$/.exec(name)?.[1];
 }
 
-/** Returns a new manifest name; names sort by commit. */
+/** Returns a new name. Names of manifests sort by commit. */
 export function manifestName(commit: number, random: Random = randomBytes): string {
   const digits = String(commit).padStart(16, '0');
   return `${FOLDERS.manifests}${digits}-${random(16).toString('hex')}`;
 }
 
-/** Returns the commit in a manifest's name. Undefined for other names. */
+/** Undefined for names outside `manifests/`. */
 export function commitOfName(name: string): number | undefined {
   const digits = /^manifests\/(\d{16})-[0-9a-f]{32}$/.exec(name)?.[1];
   const commit = Number(digits);
   return Number.isSafeInteger(commit) ? commit : undefined;
 }
 
-/** Directories of small objects with random names: wrapped keys, later signers, settings. */
+/** Directories of small objects with random names. */
 export type SmallFolder = 'keys' | 'signers' | 'settings';
 
 export function recipientName(
@@ -107,19 +106,19 @@ export function recipientName(
   return { name: `${FOLDERS[folder]}${id}`, id };
 }
 
-/** Returns the ID in a small object's name. Undefined for other names. */
+/** Undefined for names outside the directory. */
 export function idOfName(folder: SmallFolder, name: string): string | undefined {
   const [, found, id] = /^(keys|signers|settings)\/([0-9a-f]{32})$/.exec(name) ?? [];
   return found === folder ? id : undefined;
 }
 
-/** HMAC-SHA256 truncated to 16 bytes. Fields are hex or numbers, so they cannot contain a line end. */
+/** HMAC-SHA256, truncated to 16 bytes. Fields are hexadecimal or numbers, so they contain no line end. */
 function mark(nameKey: Buffer, fields: readonly (string | number)[]): string {
   const text = `mailkeep copy name 1\n${fields.join('\n')}\n`;
   return createHmac('sha256', nameKey).update(text, 'utf8').digest('hex').slice(0, 32);
 }
 
-/** Maximum objects of one copy: 8 TiB of segments. */
+/** Enough for 8 TiB of segments. */
 export const MAX_OBJECTS = 2 ** 17;
 const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
@@ -128,13 +127,12 @@ const digest = z.custom<string>(isHash);
 /** The encrypted part of a manifest. */
 const secretManifest = z
   .strictObject({
-    /** 16 hexadecimal digits. */
-    archiveId: z.string().regex(/^[0-9a-f]{16}$/),
+    archiveId: hexText(8),
     /** The text of the archive's FORMAT file. */
     format: z.string().max(MAX_FORMAT),
-    /** The last commit in the copy; `time` in milliseconds since 1970. */
+    /** The last commit. `time` is in milliseconds since 1970. */
     commit: z.strictObject({ number: count, hash: digest, time: count }),
-    /** Segment files, from segment 1 without a gap. */
+    /** From segment 1, without a gap. */
     segments: z
       .array(z.strictObject({ name: z.string(), segment: count }))
       .max(MAX_OBJECTS)
@@ -149,12 +147,11 @@ const secretManifest = z
   .refine(({ segments, tail }) => tail.every((one) => one.segment === segments.length + 1));
 export type SecretManifest = z.output<typeof secretManifest>;
 
-/** Parses the encrypted part of a manifest. Undefined if the bytes are not one. */
 function readSecretManifest(bytes: Buffer): SecretManifest | undefined {
   return secretManifest.safeParse(parseJson(bytes.toString('utf8'))).data;
 }
 
-/** Returns whether both parts of a manifest state the same commit and the same objects. */
+/** Returns whether both parts of a manifest have the same commit and objects. */
 function agrees(
   { commit, segments, tail }: SecretManifest,
   clear: { readonly commit: number; readonly objects: readonly { readonly name: string }[] },
@@ -170,7 +167,6 @@ function agrees(
 
 const MARK = 'copy manifest 1';
 
-/** The public fields of a manifest. */
 const clearFields = z.strictObject({
   mailkeep: z.literal(MARK),
   copy: z.string(),
@@ -180,11 +176,11 @@ const clearFields = z.strictObject({
   sequence: count,
   /** Time of writing, milliseconds since 1970. */
   time: count,
-  /** SHA-256 of the previous manifest's bytes; null for the first. */
+  /** SHA-256 of the previous manifest's bytes. Null for the first manifest. */
   previous: digest.nullable(),
-  /** The commit's mark, for the writer (`commitMark`). */
-  chain: z.string().regex(/^[0-9a-f]{32}$/),
-  /** Sorted by name; length and hash of the stored bytes. */
+  /** From `commitMark`. */
+  chain: hexText(16),
+  /** Sorted by name. Lengths and hashes are those of the stored bytes. */
   objects: z
     .array(
       z.strictObject({
@@ -200,14 +196,12 @@ const clearFields = z.strictObject({
 });
 type ClearFields = z.output<typeof clearFields>;
 
-/** The part of a manifest that is readable without a key. */
+/** The part of a manifest that can be read without a key. */
 export interface ClearManifest
   extends Omit<ClearFields, 'mailkeep' | 'copy' | 'sealed' | 'signature'> {
-  /** The encrypted part. */
   readonly sealed: Buffer;
   /** SHA-256 of all bytes, for the next manifest. */
   readonly sha256: string;
-  /** The key that signed it. */
   readonly signer: Buffer;
 }
 
@@ -223,11 +217,14 @@ const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
 /** The end of a manifest. Keys are sorted, so the signature can be cut out before parsing. */
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const MAX_END = 160;
-/**
- * Encodes a manifest.
- *
- * @throws `copy-too-many-objects`
- */
+
+/** The keys that a reader trusts. */
+interface Trusted {
+  readonly copyId: Buffer;
+  readonly signers: readonly Buffer[];
+}
+
+/** @throws `copy-too-many-objects` */
 export async function encodeManifest(
   input: ManifestInput,
   name: string,
@@ -260,21 +257,13 @@ export async function encodeManifest(
   return canonicalBytes({ ...fields, signature });
 }
 
-/**
- * Returns the clear part of a manifest signed by a trusted key. Parses it only after checking the signature.
- *
- * @throws `copy-manifest-damaged`
- */
-export function decodeManifest(
-  bytes: Buffer,
-  name: string,
-  trusted: { readonly copyId: Buffer; readonly signers: readonly Buffer[] },
-): ClearManifest {
+/** Returns the clear part, which is parsed only after a trusted signature was found. @throws `copy-manifest-damaged` */
+export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): ClearManifest {
   const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
   if (bytes.length > MAX_MANIFEST_BYTES) throw damaged('too-large');
   const end = SIGNATURE.exec(bytes.subarray(-MAX_END).toString('latin1'));
-  const signature = fromBase64(end?.[1]);
+  const signature = fromBase64(end?.[1] ?? '');
   if (end === null || signature === undefined) throw damaged('shape');
   const [field, , after = ''] = end;
   const signed = signedBytes(
@@ -327,20 +316,27 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
-/** The public form of settings: encrypted, and signed like a manifest. */
-export interface ClearSettings {
-  readonly name: string;
-  /** Counts the settings of a copy, from 0. */
-  readonly sequence: number;
-  /** Identifies equal settings to a writer without opening them. */
-  readonly mark: string;
-  readonly sealed: Buffer;
-}
-
 export const MAX_SETTINGS_BYTES = 4 * 1024 * 1024;
 const SETTINGS_MARK = 'copy settings 1';
 const SETTINGS_DOMAIN = Buffer.from('mailkeep copy settings 1\n', 'utf8');
-const SETTINGS_NAMES = ['mailkeep', 'copy', 'id', 'sequence', 'mark', 'sealed', 'signature'];
+
+const signedSettings = z.strictObject({
+  mailkeep: z.literal(SETTINGS_MARK),
+  copy: z.string(),
+  id: z.string(),
+  /** Counts the settings of a copy, from 0. */
+  sequence: count,
+  /** Identifies equal settings to a writer, which cannot open them. */
+  mark: hexText(16),
+  sealed: base64(),
+});
+const settingsFields = signedSettings.extend({ signature: base64(64) });
+
+/** The clear part of settings, which are encrypted and signed like a manifest. */
+export interface ClearSettings
+  extends Readonly<Pick<z.output<typeof signedSettings>, 'sequence' | 'mark' | 'sealed'>> {
+  readonly name: string;
+}
 
 export function settingsMark(nameKey: Buffer, text: Buffer): string {
   return mark(nameKey, ['settings', hash('sha256', text)]);
@@ -354,42 +350,28 @@ export async function encodeSettings(
   const { name, id } = recipientName('settings');
   const about = { kind: 'settings', name } as const;
   const sealed = await allOf(seal(sealing, about, text.length, once(text)).bytes);
-  const fields = {
-    mailkeep: SETTINGS_MARK,
-    copy: sealing.copyId.toString('hex'),
-    ...{ id, sequence, mark },
-    sealed: sealed.toString('base64'),
-  };
-  const signature = sign(signedSettingsBytes(fields)).toString('base64');
-  return { name, bytes: canonicalBytes({ ...fields, signature }) };
+  const copy = sealing.copyId.toString('hex');
+  const fields = { mailkeep: SETTINGS_MARK, copy, id, sequence, mark, sealed } as const;
+  const signature = sign(signedSettingsBytes(fields));
+  return { name, bytes: encodeCanonical(settingsFields, { ...fields, signature }) };
 }
 
-/**
- * Parses the clear part of an object below `settings/`, if a trusted key signed it.
- *
- * @throws `copy-manifest-damaged`
- */
-export function decodeSettings(
-  { name, bytes }: KeyObject,
-  trusted: { readonly copyId: Buffer; readonly signers: readonly Buffer[] },
-): ClearSettings {
-  const damaged = (reason: 'shape' | 'signature' | 'other-copy' | 'name') =>
+/** Parses the clear part of an object below `settings/`. @throws `copy-manifest-damaged` unless a trusted key signed it */
+export function decodeSettings({ name, bytes }: KeyObject, trusted: Trusted): ClearSettings {
+  const damaged = (reason: ManifestDamage) =>
     offsiteError('copy-manifest-damaged', { name, reason });
-  const fields = readCanonical(bytes, MAX_SETTINGS_BYTES, isSettings);
-  const made = fromBase64(fields?.signature, 64);
-  const sealed = fromBase64(fields?.sealed);
-  if (fields === undefined || made === undefined || sealed === undefined) throw damaged('shape');
-  const { signature: _, ...signed } = fields;
-  const isTrusted = trusted.signers.some((key) =>
-    isSignedBy(key, signedSettingsBytes(signed), made),
-  );
-  if (!isTrusted) throw damaged('signature');
-  if (fields.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
-  if (fields.id !== idOfName('settings', name)) throw damaged('name');
-  return { name, sequence: Number(fields.sequence), mark: String(fields.mark), sealed };
+  const fields = readCanonical(settingsFields, bytes, MAX_SETTINGS_BYTES);
+  if (fields === undefined) throw damaged('shape');
+  const { signature, ...signed } = fields;
+  const text = signedSettingsBytes(signed);
+  if (!trusted.signers.some((key) => isSignedBy(key, text, signature))) throw damaged('signature');
+  if (signed.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
+  if (signed.id !== idOfName('settings', name)) throw damaged('name');
+  const { sequence, mark, sealed } = signed;
+  return { name, sequence, mark, sealed };
 }
 
-/** Returns the text of settings. @throws `copy-object-damaged`, `copy-key-unknown` */
+/** @throws `copy-object-damaged`, `copy-key-unknown` */
 export async function openSettings(
   { name, sealed }: ClearSettings,
   opening: OpeningKey,
@@ -397,17 +379,6 @@ export async function openSettings(
   return await allOf(open(opening, { kind: 'settings', name }, once(sealed)));
 }
 
-function signedSettingsBytes(fields: Fields): Buffer {
-  return Buffer.concat([SETTINGS_DOMAIN, canonicalBytes(fields)]);
-}
-
-function isSettings(fields: Fields): boolean {
-  const { mailkeep, sequence, ...texts } = fields;
-  return (
-    hasOnly(fields, SETTINGS_NAMES) &&
-    mailkeep === SETTINGS_MARK &&
-    isCount(sequence) &&
-    Object.values(texts).every((one) => typeof one === 'string') &&
-    fromHex(fields.mark, 16) !== undefined
-  );
+function signedSettingsBytes(fields: z.output<typeof signedSettings>): Buffer {
+  return Buffer.concat([SETTINGS_DOMAIN, encodeCanonical(signedSettings, fields)]);
 }

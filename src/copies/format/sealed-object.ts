@@ -12,19 +12,19 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto';
-import { canonicalJson, isObject, parseJson } from '../../archive/format.ts';
+import { z } from 'zod';
+import { canonicalJson, parseJson } from '../../archive/format.ts';
 import { isSignedBy } from '../../core/ed25519.ts';
 import { type ObjectDamage, offsiteError } from './errors.ts';
 import type { ObjectKind } from './manifest.ts';
 
-/** Bytes of the authentication tag after a text. */
 const TAG_BYTES = 16;
 const NONCE_BYTES = 12;
 const ALGORITHM = 'aes-256-gcm';
-/** Only for keys that encrypt one text. */
+/** For keys that encrypt only one text. */
 const ONLY_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** Returns AES-256-GCM for a key and nonce, which must never be reused together. All encryption is done here. */
+/** All encryption is done here. A key and a nonce must never be used together twice. */
 function encryption(key: Buffer, nonce: Buffer, bound: Buffer): CipherGCM {
   const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES });
   return cipher.setAAD(bound);
@@ -35,21 +35,10 @@ export function chunkEncryption(key: Buffer, index: number, last: boolean, bound
   return encryption(key, chunkNonce(index, last), bound);
 }
 
-/** Encrypts the only text of a key; returns it with the tag. */
+/** Encrypts the only text of a key, and appends the tag. */
 export function encryptOnce(key: Buffer, text: Uint8Array, bound: Buffer): Buffer {
   const cipher = encryption(key, ONLY_NONCE, bound);
   return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
-}
-
-/** Decrypts a chunk followed by its tag. Undefined if it is not authentic. */
-function decryptChunk(
-  key: Buffer,
-  index: number,
-  last: boolean,
-  bound: Buffer,
-  sealed: Buffer,
-): Buffer | undefined {
-  return decryption(key, chunkNonce(index, last), bound, sealed);
 }
 
 /** Reverses `encryptOnce`. Undefined if the bytes are not authentic. */
@@ -66,13 +55,13 @@ function decryption(key: Buffer, nonce: Buffer, bound: Buffer, sealed: Buffer): 
   try {
     decipher.final();
   } catch {
-    // Only the tag comparison can fail here; callers report what that means.
+    // Only the comparison of the tag can fail here.
     return undefined;
   }
   return text;
 }
 
-/** 11 bytes of counter, and one that is 1 in the last chunk, so that no chunk can be omitted, moved or added. */
+/** 11 bytes of counter, then a byte that is 1 in the last chunk. So no chunk can be omitted, moved or added. */
 function chunkNonce(index: number, last: boolean): Buffer {
   const nonce = Buffer.alloc(NONCE_BYTES);
   nonce.writeUIntLE(index, 0, 6);
@@ -80,19 +69,14 @@ function chunkNonce(index: number, last: boolean): Buffer {
   return nonce;
 }
 
-/** Bytes of a public or private X25519 key. */
+/** Length of an X25519 or Ed25519 key. */
 export const KEY_BYTES = 32;
 /** DER bytes before the 32 key bytes (RFC 8410). */
 const PUBLIC_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
-/** An X25519 key pair, 32 bytes each. */
-interface KeyPair {
-  readonly publicKey: Buffer;
-  readonly privateKey: Buffer;
-}
-
-export function newKeyPair(): KeyPair {
+/** Returns an X25519 key pair. */
+export function newKeyPair() {
   const { publicKey, privateKey } = generateKeyPairSync('x25519');
   return {
     publicKey: rawPublic(publicKey),
@@ -104,7 +88,7 @@ export function publicKeyOf(privateKey: Buffer): Buffer {
   return rawPublic(createPublicKey(privateObject(privateKey)));
 }
 
-/** Returns the shared secret. Undefined for a public key of small order (RFC 7748, 6.1). */
+/** Undefined for a public key of small order (RFC 7748, 6.1), which is never a key of ours. */
 function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined {
   try {
     return diffieHellman({
@@ -116,7 +100,6 @@ function sharedSecret(privateKey: Buffer, publicKey: Buffer): Buffer | undefined
       }),
     });
   } catch {
-    // A point of small order, which is never a key of ours.
     return undefined;
   }
 }
@@ -146,7 +129,7 @@ export interface OpeningKey {
   readonly privateKeys: readonly Buffer[];
 }
 
-/** An object's kind and name. It is bound to both, and does not open under another. */
+/** An object's kind and name, to which its encryption is bound. */
 export interface About {
   readonly kind: ObjectKind;
   readonly name: string;
@@ -162,7 +145,6 @@ const KINDS: Readonly<Record<ObjectKind, number>> = {
 };
 /** Offsets of header fields; see the table in docs/copy-format.md. */
 const AT = { version: 4, kind: 5, zeros: 6, copyId: 8, keyId: 24, ephemeral: 32, wrapped: 64 };
-/** Bytes of an object's header. */
 export const HEADER_BYTES = AT.wrapped + KEY_BYTES + TAG_BYTES;
 const DOMAIN = Buffer.from('mailkeep copy 1\n', 'utf8');
 const NOTHING = Buffer.alloc(0);
@@ -250,7 +232,7 @@ function unwrapped(
     : decryptOnce(wrapping, header.subarray(AT.wrapped), NOTHING);
 }
 
-/** Returns the key that encrypts one object's key. It is used once, as is the ephemeral key. */
+/** Returns the key that encrypts one object's key. Like the ephemeral key, it is used once. */
 function wrappingKey(
   privateKey: Buffer,
   publicKey: Buffer,
@@ -274,19 +256,19 @@ function boundTo(header: Buffer): Buffer {
   return hash('sha256', header, 'buffer');
 }
 
-/** Bytes of text in every chunk except the last. */
+/** Length of every chunk except the last. */
 export const CHUNK_BYTES = 1024 * 1024;
-/** The length field before the bytes. */
+/** Length of the field before the content which holds the content's length. */
 const LENGTH_BYTES = 8;
 const PADDED_TO = 64 * 1024;
 const ZEROS = Buffer.alloc(PADDED_TO);
 
-/** Returns the length of bytes with their length field and zero padding. */
+/** Returns the length of a content with its length field and padding. */
 function framedLength(length: number): number {
   return Math.ceil((LENGTH_BYTES + length) / PADDED_TO) * PADDED_TO;
 }
 
-/** Returns the length of a sealed object: all that is visible of its content's length without a key. */
+/** Returns the length of a sealed object. Without a key, nothing else reveals the length of its content. */
 export function sealedLength(length: number): number {
   const framed = framedLength(length);
   return HEADER_BYTES + framed + Math.ceil(framed / CHUNK_BYTES) * TAG_BYTES;
@@ -294,9 +276,9 @@ export function sealedLength(length: number): number {
 
 interface Sealed {
   readonly length: number;
-  /** Single use: a retry seals again, with a new key. */
+  /** Single use. A retry must seal again, which creates a new key. */
   readonly bytes: AsyncIterable<Buffer>;
-  /** Returns the SHA-256 of all bytes in hexadecimal, after the last one. */
+  /** Returns the hexadecimal SHA-256 of all bytes, once they have been read. */
   readonly sha256: () => string;
 }
 
@@ -410,7 +392,7 @@ export async function* open(
   yield chunks.opened(true);
 }
 
-/** Collects an object's chunks, one at a time, in one buffer. */
+/** Collects the chunks of an object, one at a time. */
 class Chunks {
   readonly #about: About;
   readonly #key: Buffer;
@@ -418,7 +400,7 @@ class Chunks {
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
   #filled = 0;
   #index = 0;
-  /** Remaining bytes of the content, and of the framed content, by the length in the first chunk. */
+  /** Remaining bytes of the content and of the framed content, by the length in the first chunk. */
   #contentLeft = 0;
   #framedLeft = 0;
 
@@ -433,7 +415,7 @@ class Chunks {
     return this.#filled === this.#buffer.length;
   }
 
-  /** Returns how many bytes of a piece, from an offset, were taken. */
+  /** Takes bytes of a piece from an offset, and returns their number. */
   fill(piece: Uint8Array, at: number): number {
     const part = piece.subarray(at, at + this.#buffer.length - this.#filled);
     this.#buffer.set(part, this.#filled);
@@ -441,7 +423,7 @@ class Chunks {
     return part.length;
   }
 
-  /** Returns the content of the chunk, and empties the buffer. */
+  /** Decrypts the chunk and empties the buffer. */
   opened(last: boolean): Buffer {
     const text = this.#decrypted(last);
     let from = 0;
@@ -467,10 +449,10 @@ class Chunks {
   #decrypted(last: boolean): Buffer {
     const sealed = this.#buffer.subarray(0, this.#filled);
     const decrypt = (asLast: boolean) =>
-      decryptChunk(this.#key, this.#index, asLast, this.#bound, sealed);
+      decryption(this.#key, chunkNonce(this.#index, asLast), this.#bound, sealed);
     const text = decrypt(last);
     if (text !== undefined) return text;
-    // Damaged in any case; this only finds the reason.
+    // The chunk is damaged either way. This only finds out how.
     if (decrypt(!last) === undefined) throw damaged(this.#about, 'chunk');
     throw damaged(this.#about, last ? 'cut' : 'appended');
   }
@@ -480,63 +462,59 @@ function damaged({ name }: About, reason: ObjectDamage) {
   return offsiteError('copy-object-damaged', { name, reason });
 }
 
-/** Unchecked fields of a JSON object. */
-export type Fields = Readonly<Record<string, unknown>>;
+/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
+export function fromBase64(text: string, length?: number): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
+  return isRight ? bytes : undefined;
+}
+
+/** Bytes as canonical base64. */
+export function base64(length?: number) {
+  return z.codec(z.string(), z.instanceof(Buffer), {
+    decode(text, { issues }) {
+      const bytes = fromBase64(text, length);
+      if (bytes === undefined) issues.push({ code: 'custom', input: text });
+      return bytes ?? Buffer.alloc(0);
+    },
+    encode: (bytes) => bytes.toString('base64'),
+  });
+}
+
+/** Lower-case hexadecimal digits for this many bytes. */
+export function hexText(bytes: number) {
+  return z.string().regex(new RegExp(`^[0-9a-f]{${2 * bytes}}$`));
+}
+
+/** Bytes as lower-case hexadecimal. */
+export function hex(length: number) {
+  return z.codec(hexText(length), z.instanceof(Buffer), {
+    decode: (text) => Buffer.from(text, 'hex'),
+    encode: (bytes) => bytes.toString('hex'),
+  });
+}
 
 /**
- * Parses canonical JSON. Undefined if the bytes exceed `most`, are not a JSON object, or are not canonical, so that no
- * byte can change unnoticed. `isShaped` runs first: serialising recurses as deep as the value is nested.
+ * Parses canonical JSON. Undefined if the bytes exceed `most`, do not match the schema or are not canonical, so that no
+ * byte can change unnoticed.
  */
-export function readCanonical(
+export function readCanonical<S extends z.ZodType>(
+  schema: S,
   bytes: Buffer,
   most: number,
-  isShaped: (fields: Fields) => boolean,
-): Fields | undefined {
+): z.output<S> | undefined {
   if (bytes.length > most) return undefined;
-  const value = parseJson(bytes.toString('utf8'));
-  if (!isObject(value) || !isShaped(value)) return undefined;
-  return canonicalBytes(value).equals(bytes) ? value : undefined;
+  const { success, data } = schema.safeParse(parseJson(bytes.toString('utf8')));
+  return success && encodeCanonical(schema, data).equals(bytes) ? data : undefined;
 }
 
-/** Returns canonical JSON in UTF-8. */
+/** Encodes an object as canonical JSON in UTF-8. */
+export function encodeCanonical<S extends z.ZodType>(schema: S, value: z.output<S>): Buffer {
+  return canonicalBytes(z.encode(schema, value));
+}
+
 export function canonicalBytes(value: unknown): Buffer {
   return Buffer.from(canonicalJson(value), 'utf8');
-}
-
-/** Returns whether the object has all of `names`, and no others except `optional` ones. */
-export function hasOnly(
-  fields: Fields,
-  names: readonly string[],
-  optional: readonly string[] = [],
-): boolean {
-  return (
-    names.every((name) => Object.hasOwn(fields, name)) &&
-    Object.keys(fields).every((name) => names.includes(name) || optional.includes(name))
-  );
-}
-
-/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
-export function fromBase64(value: unknown, length?: number): Buffer | undefined {
-  if (typeof value !== 'string') return undefined;
-  const bytes = Buffer.from(value, 'base64');
-  if (length !== undefined && bytes.length !== length) return undefined;
-  return bytes.toString('base64') === value ? bytes : undefined;
-}
-
-/** Decodes lower-case hexadecimal. Undefined if invalid. */
-export function fromHex(value: unknown, length: number): Buffer | undefined {
-  if (typeof value !== 'string' || value.length !== 2 * length) return undefined;
-  const bytes = Buffer.from(value, 'hex');
-  return bytes.toString('hex') === value ? bytes : undefined;
-}
-
-/** The content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
-interface CopyFile {
-  readonly copyId: Buffer;
-  /** X25519, 32 bytes. */
-  readonly publicKey: Buffer;
-  /** Ed25519, 32 bytes. */
-  readonly signer: Buffer;
 }
 
 /** Signs bytes (Ed25519, 64 bytes). */
@@ -546,18 +524,31 @@ export type Sign = (bytes: Buffer) => Buffer;
 export const MAX_FILE_BYTES = 4 * 1024;
 const MARK = 'copy 1';
 const COPY_FILE_DOMAIN = Buffer.from('mailkeep copy file 1\n', 'utf8');
-const NAMES = ['mailkeep', 'copy', 'publicKey', 'signer', 'signature'];
+
+const signedFile = z.strictObject({
+  mailkeep: z.literal(MARK),
+  copy: hex(16),
+  /** X25519. */
+  publicKey: base64(KEY_BYTES),
+  /** Ed25519. */
+  signer: base64(KEY_BYTES),
+});
+const copyFile = signedFile.extend({ signature: base64(64) });
+/** What any version writes. */
+const anyCopyFile = z.record(z.string(), z.string());
+
+/** The content of the object `mailkeep-copy`. Anyone with write access can replace it, so no key is taken from it. */
+interface CopyFile {
+  readonly copyId: Buffer;
+  readonly publicKey: Buffer;
+  readonly signer: Buffer;
+}
 
 /** Encodes the object that describes a copy to people. */
 export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Sign): Buffer {
-  const fields = {
-    mailkeep: MARK,
-    copy: copyId.toString('hex'),
-    publicKey: publicKey.toString('base64'),
-    signer: signer.toString('base64'),
-  };
-  const signature = sign(signedBytes(fields)).toString('base64');
-  return canonicalBytes({ ...fields, signature });
+  const fields = { mailkeep: MARK, copy: copyId, publicKey, signer } as const;
+  const signature = sign(signedBytes(encodeCanonical(signedFile, fields)));
+  return encodeCanonical(copyFile, { ...fields, signature });
 }
 
 /**
@@ -566,37 +557,31 @@ export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Si
  * @throws `copy-file-damaged`
  */
 export function decodeCopyFile(bytes: Buffer): CopyFile {
-  const damaged = (reason: 'shape' | 'signature' | 'newer') =>
-    offsiteError('copy-file-damaged', { reason, found: null });
-  const fields = readCanonical(bytes, MAX_FILE_BYTES, isFlat);
+  const damaged = (reason: 'shape' | 'signature' | 'newer', found: string | null = null) =>
+    offsiteError('copy-file-damaged', { reason, found });
+  const fields = readCanonical(anyCopyFile, bytes, MAX_FILE_BYTES);
   if (fields === undefined) throw damaged('shape');
-  const { mailkeep } = fields;
+  const { mailkeep = '' } = fields;
   if (mailkeep !== MARK) {
-    const found = /^copy [1-9]\d{0,9}$/.exec(String(mailkeep))?.[0];
     // A single flipped bit can turn our version into another.
-    if (found === undefined || isSigned({ ...fields, mailkeep: MARK })) throw damaged('shape');
-    throw offsiteError('copy-file-damaged', { reason: 'newer', found });
+    if (isSigned({ ...fields, mailkeep: MARK }) || !/^copy [1-9]\d{0,9}$/.test(mailkeep)) {
+      throw damaged('shape');
+    }
+    throw damaged('newer', mailkeep);
   }
-  const copyId = fromHex(fields.copy, 16);
-  const publicKey = fromBase64(fields.publicKey, KEY_BYTES);
-  const signer = fromBase64(fields.signer, KEY_BYTES);
-  const isWhole = copyId !== undefined && publicKey !== undefined && signer !== undefined;
-  if (!isWhole || !hasOnly(fields, NAMES)) throw damaged('shape');
+  const file = copyFile.safeParse(fields).data;
+  if (file === undefined) throw damaged('shape');
   if (!isSigned(fields)) throw damaged('signature');
-  return { copyId, publicKey, signer };
+  return { copyId: file.copy, publicKey: file.publicKey, signer: file.signer };
 }
 
-function isSigned({ signature, ...signed }: Fields): boolean {
-  const signer = fromBase64(signed.signer, KEY_BYTES);
+function isSigned({ signature = '', ...signed }: z.output<typeof anyCopyFile>): boolean {
+  const signer = fromBase64(signed.signer ?? '', KEY_BYTES);
   const made = fromBase64(signature, 64);
   if (signer === undefined || made === undefined) return false;
-  return isSignedBy(signer, signedBytes(signed), made);
+  return isSignedBy(signer, signedBytes(canonicalBytes(signed)), made);
 }
 
-function signedBytes(fields: Fields): Buffer {
-  return Buffer.concat([COPY_FILE_DOMAIN, canonicalBytes(fields)]);
-}
-
-function isFlat(fields: Fields): boolean {
-  return Object.values(fields).every((one) => typeof one === 'string');
+function signedBytes(text: Buffer): Buffer {
+  return Buffer.concat([COPY_FILE_DOMAIN, text]);
 }

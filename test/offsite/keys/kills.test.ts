@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { encodeSigner, unlock, type Way } from '../../../src/copies/format/keys.ts';
 import { keyIdOf } from '../../../src/copies/format/sealed-object.ts';
-import { keyFile, writeLocalKey } from '../../../src/copies/local-key.ts';
+import { keyFile } from '../../../src/copies/local-key.ts';
 import { copyMemory, oneObject } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
 import { openOwnCopy, readRecipients, readSigners } from '../../../src/copies/own-copy.ts';
@@ -130,10 +130,8 @@ test('a later signer signs after a rotation, one that only the target knows does
   await withCopy(false, async (copy) => {
     const key = ownKey(copy);
     const [later, stranger] = [randomBytes(32), randomBytes(32)];
-    await writeLocalKey(
-      keyFile(copy.dir, copy.copyId),
-      key.with({ signers: [...key.signers, later] }),
-    );
+    const changed = key.with({ signers: [...key.signers, later] });
+    await changed.write(keyFile(copy.dir, copy.copyId));
     const secrets = await openOwnCopy(
       { dataDir: copy.dir, store: copy.store, signal },
       async () => copy.first,

@@ -13,12 +13,7 @@ import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { keyIdIn, keyIdOf } from '../../../src/copies/format/sealed-object.ts';
-import {
-  keyFile,
-  type LocalKey,
-  readLocalKey,
-  writeLocalKey,
-} from '../../../src/copies/local-key.ts';
+import { keyFile, type LocalKey, readLocalKey } from '../../../src/copies/local-key.ts';
 import { withCopyLock } from '../../../src/copies/own-copy.ts';
 import { EXIT } from '../../../src/core/errors.ts';
 import { ran } from '../../cli/surface.ts';
@@ -244,7 +239,7 @@ test('no copy gets more keys or recipients than a reader takes', async () => {
   const key = localKey();
   const [newest = Buffer.alloc(0)] = key.privateKeys;
   const hundred = [newest, ...Array.from({ length: 99 }, () => randomBytes(32))];
-  await writeLocalKey(keyFile(place.data, key.copyId), key.with({ privateKeys: hundred }));
+  await key.with({ privateKeys: hundred }).write(keyFile(place.data, key.copyId));
   const file = ['--recovery-key-file', 'second.txt'];
   expect((await place.run('copy key rotate', file)).stderr).toContain('offsite-too-many-rotations');
   expect(existsSync(path.join(place.work, 'second.txt'))).toBe(false);
@@ -257,7 +252,7 @@ test('an interrupted rotation is listed, and completed by the same command witho
   const [only = ''] = readdirSync(path.join(place.target, 'keys'));
   const replaced = 'ab'.repeat(16);
   copyFileSync(path.join(place.target, 'keys', only), path.join(place.target, 'keys', replaced));
-  await writeLocalKey(keyFile(place.data, key.copyId), key.with({ replaced: [replaced] }));
+  await key.with({ replaced: [replaced] }).write(keyFile(place.data, key.copyId));
   const { lines } = await place.run('copy key list');
   expect(lines).toContainEqual({ what: 'rotation', state: 'interrupted' });
   const line = ['copy', 'key', 'rotate', '--to', place.target, '--data', place.data];
