@@ -1,4 +1,5 @@
 import { createHash, hash as digest } from 'node:crypto';
+import { crc32 } from 'node:zlib';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { archiveError, type DamageReason } from './errors.ts';
@@ -679,12 +680,8 @@ function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | un
   return undefined;
 }
 
-/**
- * Returns the last record of a sealed segment, which is a commit.
- *
- * @param end offset of the footer
- */
-function sealedCommit(
+/** Undefined if the last commit of a sealed segment is damaged. @param end offset of the footer */
+export function sealedCommit(
   { file, header: space }: OpenSegment,
   index: SealedIndex,
   end: number,
@@ -697,7 +694,7 @@ function sealedCommit(
   const header = readRecordHeader(got, 0, space, container.offset);
   if (header === undefined) return undefined;
   const stored = got.subarray(RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + header.storedLength);
-  const payload = inflatePayload(header, stored);
+  const payload = crc32(stored) === header.crc ? inflatePayload(header, stored) : undefined;
   if (payload === undefined) return undefined;
   const record = container.block ? decodeInner(payload, inner) : { kind: header.kind, payload };
   if (record?.kind !== STORED_KIND.commit || record.payload === undefined) return undefined;

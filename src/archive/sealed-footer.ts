@@ -156,6 +156,11 @@ export class SealedIndex {
     return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
   }
 
+  /** Yields the ordinals of purged records. */
+  *purged(): Generator<number, void> {
+    for (let at = 0; at < this.records; at += 1) if (this.isPurged(at)) yield at;
+  }
+
   /** Returns the kind of a record, purged or not. Undefined if there is no such record. */
   kindOf(ordinal: number): number | undefined {
     const kind = this.columns.kinds[ordinal];
@@ -209,8 +214,7 @@ export function readFooter(
 
 /** Yields the ordinals that a file's footer marks as purged; none without an intact footer. */
 export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
-  const index = readFooter(file, space)?.index;
-  for (let at = 0; at < (index?.records ?? 0); at += 1) if (index?.isPurged(at) === true) yield at;
+  yield* readFooter(file, space)?.index.purged() ?? [];
 }
 
 /**

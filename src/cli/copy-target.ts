@@ -13,12 +13,14 @@ import {
 } from '../copies/format/keys.ts';
 import { COPY_NAME } from '../copies/format/manifest.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
-import { hasKeysFor, noteMended } from '../copies/own-copy.ts';
+import { hasKeysFor } from '../copies/own-copy.ts';
 import { resolveS3 } from '../copies/s3-settings.ts';
 import { ensureBucket, s3Store } from '../copies/s3-store.ts';
 import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { parseTarget } from '../core/s3-target.ts';
+import { rememberMended } from '../verify/copy-facts.ts';
+import { noting } from '../verify/verify.ts';
 import { terminalAsker } from './ask.ts';
 import { type CommandContext, invalidUsage, subCommand, type Values } from './context.ts';
 
@@ -110,7 +112,9 @@ export async function notingDamage<T>(
     // A copy by a newer version is intact.
     if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
-      noteMended(context, dataDir, to, foundIn([finding]), []);
+      noting(context, dataDir, 'copy', (state) =>
+        rememberMended(state, to, context.now(), foundIn([finding]), []),
+      );
     }
     throw error;
   }

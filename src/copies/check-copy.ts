@@ -7,7 +7,7 @@ import { openAgain } from '../archive/log-reader.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import { MailkeepError } from '../core/errors.ts';
-import { openExistingState, readState } from '../core/state.ts';
+import { readState } from '../core/state.ts';
 import { proverOnThreads } from '../verify/check-segment.ts';
 import { recalledCopy } from '../verify/copy-facts.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
@@ -15,20 +15,20 @@ import { copiesError, copyError, objectError } from './errors.ts';
 import { type ClearManifest, openManifest } from './format/manifest.ts';
 import { checkKept, keptManifest } from './kept-objects.ts';
 import type { LocalKey } from './local-key.ts';
-import { copyMemory, type FoundManifests, findManifests, listedBytes } from './manifests.ts';
+import { type FoundManifests, findManifests, listedBytes } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { ownKeyOf } from './own-copy.ts';
 import { copiedSegments, fetchSegment, type SegmentSource } from './restore-copy.ts';
-import { isOlder, type ObjectEntry, refuseOlder } from './upload-copy.ts';
+import { isOlder, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 export interface CopyFinding {
-  /** The object; the first of its segment if it is unknown which one. */
+  /** The object, or the first object of the segment if it is unknown which one is damaged. */
   readonly name: string;
   readonly error: MailkeepError;
 }
 
 export interface CheckedCopy {
-  /** Objects; segments if there was a key. */
+  /** Number of segments, or of objects if there was no key. */
   readonly checked: number;
   readonly of: number;
   readonly findings: readonly CopyFinding[];
@@ -39,11 +39,7 @@ interface Checking {
   readonly progress?: (done: { readonly checked: number; readonly of: number }) => void;
 }
 
-/**
- * Compares the bytes of objects with the lengths and hashes in a manifest. Needs no key.
- *
- * @throws errors of the store, except for a missing or damaged object
- */
+/** Compares the bytes of objects with their lengths and hashes in a manifest, which needs no key. */
 export async function checkObjects(
   options: Checking & { readonly store: ObjectStore; readonly objects: readonly ObjectEntry[] },
 ): Promise<CheckedCopy> {
@@ -64,15 +60,17 @@ export async function checkObjects(
 }
 
 /**
- * Opens every segment of a copy and reads it as an archive's log. Checks that each continues the one before, and that
- * the last ends with the manifest's commit. A restore then only has to put the same files into a directory.
- *
- * @param scratch an empty directory, which holds one segment at a time
- * @param chosen segments to open; neighbours are not compared then
+ * Opens every segment of a copy and reads it like the log of an archive. Checks that each segment continues the one
+ * before it, and that the last ends with the manifest's commit. A restore writes the same files into a directory.
  */
 export async function checkSegments(
   options: Checking &
-    SegmentSource & { readonly scratch: string; readonly chosen: ReadonlySet<number> | undefined },
+    SegmentSource & {
+      /** An empty directory, which will hold one segment at a time. */
+      readonly scratch: string;
+      /** The segments to open. Defaults to all. */
+      readonly chosen: ReadonlySet<number> | undefined;
+    },
 ): Promise<CheckedCopy> {
   const { manifest, scratch, chosen } = options;
   const to = options.store.label;
@@ -99,7 +97,7 @@ interface Ends {
   readonly end: ChainState;
 }
 
-/** Reads segments in order, and compares each with the one before. */
+/** Reads segments in order, and compares each with the one before it. */
 async function checkChain<T extends { readonly segment: number }>(
   { signal, progress }: Checking,
   to: string,
@@ -132,7 +130,6 @@ async function checkChain<T extends { readonly segment: number }>(
   return { checked, findings, before };
 }
 
-/** Fetches a segment, reads every byte, and removes it again. */
 async function fetchedEnds(
   options: SegmentSource & { readonly scratch: string },
   copied: Parameters<typeof fetchSegment>[2],
@@ -157,10 +154,10 @@ function endsIn(
   return { segment, begin, end: state?.end ?? begin };
 }
 
-/** @throws the error itself unless it reports damage: a failing disk or network is not evidence about the copy */
+/** @throws the error itself unless it reports damage, because a failing disk or network proves nothing about the copy */
 function findingOf(name: string, error: unknown): CopyFinding {
   if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-  // The damaged one of a segment's objects.
+  // The error may name the damaged object of the segment.
   const { name: named = name } = error.facts;
   return { name: typeof named === 'string' ? named : name, error };
 }
@@ -168,11 +165,11 @@ function findingOf(name: string, error: unknown): CopyFinding {
 interface CheckOrder {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** How much to read, drawn by `random`: a number of segments (or objects), or a share. Undefined for everything. */
+  /** How many segments or objects to read, or which fraction of them, drawn by `random`. Undefined for all. */
   readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
-  /** Returns a number from 0 to below 1. */
+  /** From 0 to below 1. */
   readonly random: () => number;
-  /** An existing directory for unpacking one segment at a time. */
+  /** An existing directory, into which one segment at a time is unpacked. */
   readonly temporary: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
@@ -180,17 +177,17 @@ interface CheckOrder {
 
 export interface CheckedTarget extends CheckedCopy {
   readonly number: number;
-  /** Time of the copy, milliseconds since the epoch. */
+  /** When the copy was made, milliseconds since the epoch. */
   readonly copiedAt: number;
-  /** True if segments were opened; false if objects were only compared with the manifest. */
+  /** False if there was no key, so that objects were only compared with the manifest. */
   readonly opened: boolean;
   /** Names of invalid manifests. */
   readonly invalid: readonly string[];
 }
 
 /**
- * Checks the off-site copy of an archive. With a private key, opens and reads every segment. Without one, compares
- * every object's bytes with the signed manifest.
+ * Checks the off-site copy of an archive. With a private key, it opens and reads every segment. Without one, it compares
+ * every object with the signed manifest.
  *
  * @throws offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
  */
@@ -231,7 +228,7 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   }
 }
 
-/** Returns the manifest to check: the newest at the target, or the local one if newer, which is a finding. */
+/** Returns the newest manifest. If that is the local one, it adds a finding, because the target has lost it. */
 function manifestToCheck(
   { dataDir, store }: CheckOrder,
   key: LocalKey,
@@ -241,24 +238,18 @@ function manifestToCheck(
   const kept = keptManifest(dataDir, key);
   if (isOlder(manifests, kept)) {
     const { name } = kept.clear;
-    const damage = manifests.invalid.find((one) => one.name === name)?.error;
-    const missing = objectError('object-missing', { store: store.label, name });
-    findings.push({ name, error: damage ?? missing });
+    const error = objectError('object-missing', { store: store.label, name });
+    findings.push(manifests.invalid.find((one) => one.name === name) ?? { name, error });
     return kept.clear;
   }
-  const state = openExistingState(dataDir);
-  try {
-    refuseOlder(store, manifests, copyMemory(state, key.copyId));
-  } finally {
-    state?.close();
-  }
+  refuseRolledBack(dataDir, store, key, manifests);
   const { newest } = manifests;
   if (newest === undefined)
     throw copiesError('offsite-no-manifest', { to: store.label, invalid: 0 });
   return newest.clear;
 }
 
-/** Returns as many parts as the sample asks for, at least one, in order. */
+/** Draws as many parts as the sample asks for, at least one, and keeps their order. */
 export function drawn<T>(
   parts: readonly T[],
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
@@ -275,8 +266,8 @@ export function drawn<T>(
 }
 
 /**
- * Checks the readable copy of an archive in a directory. Reads every byte of every segment, and checks that each
- * continues the one before, up to the last copied commit.
+ * Checks the readable copy of an archive in a directory. Reads every segment, and checks that each continues the one
+ * before it, up to the last copied commit.
  *
  * @throws offsite-no-copy, copy-other-archive; `disk` errors
  */
@@ -314,7 +305,7 @@ export async function checkFolder(
   };
 }
 
-/** Returns the last commit known to have been copied; 0 for none. */
+/** Returns the last commit that is known to have been copied, or 0. */
 function copiedBefore(dataDir: string, to: string): number {
   const state = readState(dataDir);
   try {
@@ -330,7 +321,7 @@ function refuseOther(dataDir: string, to: string): void {
   throw copyError('copy-other-archive', { to, found, wanted });
 }
 
-/** Returns the archive ID in the first readable segment. Undefined if there is none. */
+/** Undefined if no segment is readable. */
 function archiveIdIn(dir: string): string | undefined {
   const listing = listSegments(realFiles, dir);
   for (const segment of listing.keys()) {
@@ -346,7 +337,7 @@ function isSame(a: ChainState, b: ChainState): boolean {
   return a.number === b.number && a.hash === b.hash;
 }
 
-/** @throws the error itself unless it reports damage or a missing segment */
+/** @throws the error itself unless it reports damage or the segment is missing */
 function damageOf(error: unknown, file: string, segment: number): MailkeepError {
   if (!existsSync(file))
     return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-missing' });

@@ -3,8 +3,6 @@ import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import { type FileLayer, readFully, realFiles, writeAll } from '../archive/file-system.ts';
 import {
-  type CommitRecord,
-  decodeCommit,
   FOLDER_MODE,
   formatPath,
   logFolder,
@@ -13,7 +11,7 @@ import {
 } from '../archive/format.ts';
 import { publish, writing } from '../archive/hot-segment.ts';
 import { holderPath } from '../archive/lock.ts';
-import { openAgain } from '../archive/log-reader.ts';
+import { openAgain, sealedCommit } from '../archive/log-reader.ts';
 import { layOut, removeUnfinished } from '../archive/log-writer.ts';
 import { filesWithDamage, mendSegment } from '../archive/mend-segment.ts';
 import {
@@ -33,12 +31,7 @@ import {
   type SegmentListing,
   withSegment,
 } from '../archive/segment-files.ts';
-import {
-  type ChainState,
-  provenEnd,
-  SegmentCache,
-  segmentBatches,
-} from '../archive/segment-reader.ts';
+import { type ChainState, provenEnd, segmentBatches } from '../archive/segment-reader.ts';
 import { catalogFile } from '../catalog/database.ts';
 import { reachedBy } from '../catalog/implied.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
@@ -51,27 +44,27 @@ import { isWithin, makeFoldersDurably } from '../core/files.ts';
 import { dropAsides } from '../verify/prune.ts';
 import { copyError } from './errors.ts';
 
-/** A segment's end in one archive, and its purged records. */
+/** A segment's last commit in one archive, and its purged records. */
 interface SegmentState {
   readonly generation: number;
   readonly archiveId: string;
   readonly end: ChainState;
-  /** Time of that commit, milliseconds since the epoch. Null if the segment has no commit yet. */
+  /** Milliseconds since the epoch. Null if the segment has no commit yet. */
   readonly endedAt: number | null;
-  /** Ordinals of purged records; only for sealed files. */
+  /** Ordinals. Only sealed files have purged records. */
   readonly purged: ReadonlySet<number>;
   /** True if data before that commit is damaged. */
   readonly damaged: boolean;
 }
 
-/** Stands for "no batch can be torn". Otherwise, a batch may be torn only after the highest acknowledged commit. */
+/** Only a batch after the highest acknowledged commit can be torn. This number excludes every batch. */
 export const NEVER_TORN = Number.POSITIVE_INFINITY;
 
 /**
- * Undefined if the segment is missing, or no file of it has an intact header.
+ * Undefined if the segment is missing or none of its files has an intact header.
  *
- * @param listing a recent listing of the directory; a file that has disappeared is looked up again
- * @param seen the highest commit known to be acknowledged, in the last segment; otherwise `NEVER_TORN`
+ * @param listing a recent listing of the directory; files that have since disappeared are looked up again
+ * @param seen the highest commit that is known to be acknowledged; `NEVER_TORN` unless this is the last segment
  */
 export function segmentState(
   files: FileLayer,
@@ -98,100 +91,58 @@ function stateIn(
   const opened = openAgain(files, dir, segment, listing);
   if (opened === undefined) return undefined;
   try {
-    return stateOf(files, dir, opened, listing, seen);
+    const { header, name, sealed } = opened;
+    const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
+    const commit = sealed && sealedCommit(opened, sealed.index, sealed.offset);
+    if (commit !== undefined) {
+      const { number, hash, time } = commit;
+      const purged = new Set(sealed?.index.purged());
+      return { ...known, end: { number, hash }, endedAt: time, purged, damaged: false };
+    }
+    let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
+    let endedAt: number | null = null;
+    let damaged = name.generation > 1;
+    for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
+      if (item.what === 'remainder') break;
+      damaged = damaged || item.problems.length > 0;
+      end = { number: item.commit.number, hash: item.commit.hash };
+      endedAt = item.commit.time;
+    }
+    return { ...known, end, endedAt, purged: new Set(), damaged };
   } finally {
     opened.file.close();
   }
 }
 
-function stateOf(
-  files: FileLayer,
-  dir: string,
-  opened: OpenSegment,
-  listing: SegmentListing,
-  seen: number,
-): SegmentState {
-  const { header, name, sealed } = opened;
-  const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
-  if (sealed !== undefined) {
-    const purged = new Set<number>();
-    for (let at = 0; at < sealed.index.records; at += 1)
-      if (sealed.index.isPurged(at)) purged.add(at);
-    const cache = new SegmentCache(files, dir, listing);
-    const commit = lastCommit(cache, name.segment, sealed.index.records - 1);
-    if (commit !== undefined) {
-      const { number, hash, time } = commit;
-      return { ...known, end: { number, hash }, endedAt: time, purged, damaged: false };
-    }
-  }
-  let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
-  let endedAt: number | null = null;
-  let damaged = name.generation > 1;
-  for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
-    if (item.what === 'remainder') break;
-    damaged = damaged || item.problems.length > 0;
-    end = { number: item.commit.number, hash: item.commit.hash };
-    endedAt = item.commit.time;
-  }
-  return { ...known, end, endedAt, purged: new Set(), damaged };
-}
-
-/** Returns the last commit of a sealed segment, which always ends with one. */
-function lastCommit(
-  cache: SegmentCache,
-  segment: number,
-  ordinal: number,
-): CommitRecord | undefined {
-  try {
-    const found = cache.fetch({ segment, ordinal, offset: 0 });
-    return found.state === 'present' ? decodeCommit(found.payload) : undefined;
-  } finally {
-    cache.forget();
-  }
-}
-
 interface CopyOptions {
   readonly from: string;
-  /** The other directory; the caller holds its lock. */
+  /** The caller holds this directory's lock. */
   readonly to: string;
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
-  /** The highest commit that the local catalog has seen; 0 for none. A power cut may have torn a later batch. */
+  /** The highest commit that the local catalog has seen, or 0. A power cut may have torn a later batch. */
   readonly seen: number;
   /**
-   * Called before a payload that was purged here is removed there, since that directory may hold other copies of it,
-   * such as text in a catalog. Once the payload is gone, nothing shows that there was something to forget.
+   * Called before a payload that was purged here is removed there. That directory may hold other copies of it, such as
+   * text in a catalog, and nothing would show later that they must be removed.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
 
-export interface Copied {
-  readonly archiveId: string | null;
-  /** The last commit that both now have. */
-  readonly number: number;
-  readonly hash: string | null;
-  readonly segments: number;
-  /** Segments written, and their bytes. */
-  readonly written: number;
-  readonly bytes: number;
-  /** Records purged here whose payload was now purged there. */
-  readonly purged: number;
-  /** Files there that a newer generation replaced. */
-  readonly dropped: readonly string[];
-}
+export type Copied = Awaited<ReturnType<typeof copyLog>>;
 
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Copies the log's new commits to another directory, safely while a writer runs here. Writes complete segments under
- * temporary names, and verifies them before renaming. Nothing there becomes shorter or older.
+ * Copies the log's new commits to another directory, even while a writer runs here. Writes whole segments under
+ * temporary names and verifies them before it renames them. Nothing there becomes shorter or older.
  *
  * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed
  * @throws `log-damaged` for a damaged segment here; `disk-full` and other disk errors: copied segments stay, and the
  * same command continues
  */
-export async function copyLog(options: CopyOptions): Promise<Copied> {
+export async function copyLog(options: CopyOptions) {
   const { from, to, signal, forget, progress } = options;
   const files = filesWithDamage(options.files ?? realFiles);
   checkFormat(files, from);
@@ -205,7 +156,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  // Listed once, since directories with many segments are slow to list. Every write lists again.
+  // A directory with many segments is slow to list, so only writes list it again.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
   await removeUnfinished(files, to);
@@ -230,12 +181,16 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   const last = [...states.values()].at(-1);
   return {
     archiveId: last?.archiveId ?? null,
+    /** The last commit that both directories now have. */
     number: last?.end.number ?? 0,
     hash: last?.end.hash ?? null,
     segments: states.size,
+    /** Number of segments that were written, and their bytes. */
     written,
     bytes,
+    /** Number of records whose payload was removed there because it had been purged here. */
     purged,
+    /** Files that a newer generation replaced there. */
     dropped,
   };
 }

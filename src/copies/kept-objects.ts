@@ -49,11 +49,11 @@ export interface MendedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
 
-/** Differences at the target among the objects that open and describe a copy. */
+/** How the objects at the target that open and describe a copy differ from the local copies. */
 interface Compared {
   readonly findings: readonly CopyFinding[];
   readonly missing: readonly KeyObject[];
-  /** Names that hold the bytes of another object, and should not exist. */
+  /** Names of objects that have the bytes of another object and should not exist. */
   readonly displaced: readonly string[];
   readonly kept: readonly KeptObject[];
 }
@@ -64,25 +64,26 @@ interface Comparing {
   readonly signal: AbortSignal;
 }
 
-/**
- * Compares the description, recipients and later signers at the target with the local copies.
- *
- * @throws errors of the store
- */
+/** Compares the description, recipients and later signers at the target with the local copies. */
 export async function checkKept(comparing: Comparing): Promise<readonly CopyFinding[]> {
   return (await compared(comparing)).findings;
 }
 
+interface Mending extends MaybeLocking, Comparing {
+  /** The local key file. */
+  readonly file: string;
+  /** Signs new settings, and a new description if none was kept. */
+  readonly signingKey: SigningKey;
+}
+
 /**
  * Compares like `checkKept`, and stores damaged or missing objects again. Without local copies, accepts the target's
- * objects, except evidently damaged ones.
+ * objects unless they are evidently damaged.
  *
- * @param file the local key file
- * @param signingKey signs a new description if none was kept
  * @throws errors of the store; offsite-key-unwritable
  */
 export async function mendKept(
-  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
+  mending: Mending,
 ): Promise<{ readonly key: LocalKey; readonly findings: readonly MendedFinding[] }> {
   const { store, key, signal, file } = mending;
   const found = await compared(mending, mending.signingKey);
@@ -100,9 +101,10 @@ export async function mendKept(
 }
 
 /**
- * Refuses to change the recipients of a copy with damaged ones: they might be relied on, or not be wrapped again.
+ * Refuses to change the recipients of a copy if some are damaged. Somebody may rely on a damaged recipient, and a
+ * rotation would not wrap the keys for it again.
  *
- * @param but names of recipients to remove
+ * @param but names of recipients that are to be removed
  * @throws offsite-mend-first; errors of the store
  */
 export async function refuseDamaged(
@@ -110,17 +112,17 @@ export async function refuseDamaged(
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   const { findings } = await compared(comparing);
-  // A missing one may have been removed by another machine and is not relied on.
+  // Another machine may have removed a missing recipient, so nobody relies on it.
   const names = findings
     .filter(({ error }) => error.code !== 'object-missing')
     .map(({ name }) => name)
     .filter((name) => !but.has(name));
-  // Without local copies, only such a change can replace lost objects.
+  // Without local copies, only a change of the recipients can replace lost objects.
   if (comparing.key.kept === undefined || names.length === 0) return;
   throw copiesError('offsite-mend-first', { to: comparing.store.label, names });
 }
 
-/** Stores an object again. False if the store cannot replace what is there, such as a directory with that name. */
+/** False if the store cannot replace what is there, such as a directory with that name. */
 async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): Promise<boolean> {
   try {
     await putLocked(mending, name, bytes.length, oneObject(bytes));
@@ -132,7 +134,7 @@ async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): P
   }
 }
 
-/** @param signingKey makes a new description if none is kept; without it, a damaged one cannot be mended */
+/** @param signingKey signs a new description if none was kept; without it, a damaged one cannot be mended */
 async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { key } = comparing;
   if (key.kept === undefined) return firstLook(comparing, signingKey);
@@ -153,7 +155,7 @@ async function compared(comparing: Comparing, signingKey?: SigningKey): Promise<
   return { findings, missing, kept, displaced: others.displaced };
 }
 
-/** Finds unknown recipients: another machine may have added a valid one. Signers of strangers are not trusted. */
+/** Finds invalid and displaced objects that are not kept here. Another machine may have added valid recipients. */
 async function strangers(
   comparing: Comparing,
   kept: readonly KeptObject[],
@@ -178,7 +180,7 @@ async function strangers(
   return { findings, displaced };
 }
 
-/** Returns the error of an object as a recipient of this copy. */
+/** Undefined if the object is a recipient of this copy. */
 function recipientError(
   { copyId }: LocalKey,
   name: string,
@@ -195,7 +197,7 @@ function recipientError(
   }
 }
 
-/** Accepts the existing objects of a copy from an earlier version, or of one that this archive adopts. */
+/** Accepts the objects of a copy that an earlier version made or that this archive adopts. */
 async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise<Compared> {
   const { store, key, signal } = comparing;
   const findings: CopyFinding[] = [];
@@ -240,11 +242,7 @@ async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepErr
   }
 }
 
-/**
- * Returns the newest settings at the target with a trusted signature. Undefined if there are none.
- *
- * @throws errors of the store
- */
+/** Returns the newest settings with a trusted signature. Undefined if there are none. */
 export async function newestSettings(
   comparing: Omit<Comparing, 'key'> & { readonly key: Pick<LocalKey, 'copyId' | 'signers'> },
 ): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
@@ -258,7 +256,7 @@ export async function newestSettings(
       const clear = decodeSettings({ name, bytes }, trusted);
       if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
     } catch (error) {
-      // Anyone with write access can put an object there.
+      // Anyone with write access can put an invalid object there.
       if (!(error instanceof MailkeepError)) throw error;
     }
   }
@@ -266,21 +264,21 @@ export async function newestSettings(
 }
 
 /**
- * Stores settings unless the copy has the same, and removes earlier ones.
+ * Stores settings unless the copy has the same ones, and removes earlier ones.
  *
  * @throws errors of the store; offsite-key-unwritable
  */
-export async function keepSettings(
-  mending: MaybeLocking & Comparing & { readonly file: string; readonly signingKey: SigningKey },
-  text: Buffer,
-): Promise<LocalKey> {
+export async function keepSettings(mending: Mending, text: Buffer): Promise<LocalKey> {
   const { store, key, signal, file, signingKey } = mending;
   const mark = settingsMark(key.nameKey, text);
-  const own = key.kept?.find(({ name }) => name.startsWith(FOLDERS.settings));
-  const trust = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
-  if (own !== undefined && decodeSettings(own, trust).mark === mark) return key;
-  const before = await newestSettings(mending);
+  const isSettings = ({ name }: KeptObject) => name.startsWith(FOLDERS.settings);
+  const earlier = (key.kept ?? []).filter(isSettings);
   const copyId = Buffer.from(key.copyId, 'hex');
+  const [own] = earlier;
+  const isStored =
+    own !== undefined && decodeSettings(own, { copyId, signers: key.signers }).mark === mark;
+  if (isStored) return key;
+  const before = await newestSettings(mending);
   const object = await encodeSettings(
     text,
     { sequence: (before?.clear.sequence ?? -1) + 1, mark },
@@ -290,25 +288,22 @@ export async function keepSettings(
     },
   );
   await putLocked(mending, object.name, object.bytes.length, oneObject(object.bytes));
-  const earlier = (key.kept ?? []).filter(({ name }) => name.startsWith(FOLDERS.settings));
-  const others = (key.kept ?? []).filter(({ name }) => !name.startsWith(FOLDERS.settings));
+  const others = (key.kept ?? []).filter((one) => !isSettings(one));
   const changed = key.with({ kept: [...others, keptObject(object)] });
   await changed.write(file);
   for (const { name } of earlier) {
     try {
       await store.delete(name, signal);
     } catch (error) {
-      // A locked older object is harmless: readers use the newest.
+      // A locked older object does no harm, because readers use the newest.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }
   return changed;
 }
 
-/** Only a reader can recreate signers, or tell which are valid. */
-async function signersAt(
-  comparing: Comparing,
-): Promise<{ readonly found: readonly KeyObject[]; readonly missing: readonly KeyObject[] }> {
+/** Only a machine that can read the copy knows which signers are valid, and can recreate them. */
+async function signersAt(comparing: Comparing) {
   const { store, key, signal } = comparing;
   const secrets = ownSecrets(key);
   const found: KeyObject[] = [];
@@ -329,7 +324,6 @@ async function signersAt(
   return { found, missing: lost.map((signer) => encodeSigner(secrets, signer)) };
 }
 
-/** Returns the description of a copy, signed by this archive. */
 export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject {
   const oldest = key.privateKeys.at(-1);
   const publicKey = oldest === undefined ? key.publicKey : publicKeyOf(oldest);
@@ -341,7 +335,7 @@ export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject
   return { name: COPY_NAME, bytes };
 }
 
-/** Reports a copy without recipients, whose new content no one could open. */
+/** Reports a copy without recipients, because nobody could open its new content. */
 function withoutRecipients(
   key: LocalKey,
   kept: readonly KeptObject[],
@@ -351,14 +345,14 @@ function withoutRecipients(
     try {
       return name.startsWith('keys/') && opensOf(readKeyObject({ name, bytes }), key) !== 'old';
     } catch {
-      // Damaged here; the comparison with the target reports it.
+      // It is damaged here. The comparison with the target reports that.
       return false;
     }
   });
   return opens ? [] : [{ name: 'keys/', error: copiesError('offsite-no-recipients', { to }) }];
 }
 
-/** Returns the bytes of a small object, or its error. @throws errors of the store */
+/** Returns an error if the object is missing, damaged or foreign. */
 async function bytesAt(
   { store, signal }: Pick<Comparing, 'store' | 'signal'>,
   name: string,
@@ -392,7 +386,7 @@ function manifestFile(dataDir: string, { copyId }: LocalKey): string {
   return path.join(keyFolder(dataDir), `${copyId}.manifest`);
 }
 
-/** Returns the newest manifest that this machine has written or read. Undefined if no valid one is kept. */
+/** Returns the newest manifest that this machine has written or read. Undefined if none is kept or it is invalid. */
 export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
   const file = manifestFile(dataDir, key);
   if (!existsSync(file)) return undefined;
@@ -407,11 +401,7 @@ export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | und
   }
 }
 
-/**
- * Keeps a local copy of a manifest at the target, unless it is kept already.
- *
- * @throws copy-manifest-damaged if the target's bytes differ from those written; errors of the store
- */
+/** Keeps a local copy of a manifest. @throws copy-manifest-damaged if the target changed it; errors of the store */
 export async function keepManifest(
   dataDir: string,
   { store, key, signal }: Comparing,
@@ -432,33 +422,27 @@ function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
   return decodeManifest(bytes, name, { copyId: Buffer.from(copyId, 'hex'), signers });
 }
 
-export interface RestoredSettings {
-  /** Path of the restored configuration; null if the copy has none. */
-  readonly config: string | null;
-  /** Fields whose secrets must be entered or provided again. */
-  readonly secrets: readonly string[];
-  readonly savedSearches: number;
-}
+export type RestoredSettings = NonNullable<Awaited<ReturnType<typeof restoreSettings>>>;
 
 const MARK = 'settings 1';
 const portable = z.object({
   content: z.record(z.string(), z.unknown()),
   secrets: z.array(z.unknown()).transform((all) => all.filter((one) => typeof one === 'string')),
 });
-/** Data that a copy contains besides the archive: the configuration without secrets, and user data from the state. */
+/** The configuration without secrets, and user data from the state. */
 const carriedSettings = z.object({
   mailkeep: z.literal(MARK),
   config: portable.nullable().catch(null),
   /** Queries by name. */
   savedSearches: z.record(z.string(), z.unknown()),
 });
-/** In the directory of a readable copy. */
+/** Name of the file in the directory of a readable copy. */
 const FILE = 'settings.json';
 
 /**
- * Returns the settings text for a copy. Undefined if there are none.
+ * Returns the settings for a copy as text. Undefined if there are none.
  *
- * @param config of this run; if it is undefined, that of an earlier run is used
+ * @param config defaults to the configuration of an earlier run
  */
 export function settingsText(
   state: Pick<StateFile, 'get' | 'set' | 'entries'> | undefined,
@@ -476,34 +460,30 @@ export function settingsText(
   return Buffer.from(`${text}\n`, 'utf8');
 }
 
-/** Writes the text next to a readable copy, unless it is there. @throws `disk-full` and other disk errors */
+/** Writes settings next to a readable copy. @throws `disk-full` and other disk errors */
 export async function writeSettings(to: string, text: Buffer): Promise<void> {
   const file = path.join(to, FILE);
   if (existsSync(file) && readRegularFile(file, MAX_SETTINGS_BYTES).equals(text)) return;
   await replaceFile(realFiles, file, text);
 }
 
-/** Returns the text next to a readable copy. Undefined if there is none. */
 export function settingsIn(dir: string): Buffer | undefined {
   const file = path.join(dir, FILE);
   return existsSync(file) ? readRegularFile(file, MAX_SETTINGS_BYTES) : undefined;
 }
 
 /**
- * Restores settings into an archive from a copy: the configuration into its directory, the rest into its state.
- *
- * @returns undefined if the text is of another kind
+ * Restores the configuration into an archive's directory and the rest into its state. Returns undefined if the text has
+ * no settings. Otherwise, returns the path of the configuration (null if the copy has none) and the fields whose secrets
+ * the user must enter again.
  */
-export async function restoreSettings(
-  dir: string,
-  text: Buffer,
-): Promise<RestoredSettings | undefined> {
+export async function restoreSettings(dir: string, text: Buffer) {
   const carried = carriedSettings.safeParse(parseJson(text.toString('utf8'))).data;
   if (carried === undefined) return undefined;
   const { config, savedSearches } = carried;
   const file = config === null ? null : path.join(dir, 'config.json');
   if (file !== null && !existsSync(file)) {
-    // The archive is now the configuration's directory.
+    // The configuration is now in the archive's directory.
     const content = JSON.stringify({ ...config?.content, dataDir: '.' }, null, 2);
     await replaceFile(realFiles, file, Buffer.from(`${content}\n`, 'utf8'));
   }

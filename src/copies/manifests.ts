@@ -13,36 +13,29 @@ import {
 import type { ObjectFact, ObjectStore } from './object-store.ts';
 import type { ObjectEntry } from './upload-copy.ts';
 
-/** A valid manifest at the target. */
 export interface FoundManifest {
   readonly name: string;
   readonly clear: ClearManifest;
-  /** By the store's clock, milliseconds since the epoch. */
+  /** Milliseconds since the epoch, by the store's clock. */
   readonly modified: number;
 }
 
-export interface FoundManifests {
-  /** The valid one with the highest commit, then the highest sequence. Undefined if none is valid. */
-  readonly newest: FoundManifest | undefined;
-  /** All objects with a manifest's name, highest commit first. */
-  readonly listed: readonly ListedManifest[];
-  /** Invalid ones that were read, with the reason. */
-  readonly invalid: readonly { readonly name: string; readonly error: MailkeepError }[];
-}
+export type FoundManifests = Awaited<ReturnType<typeof findManifests>>;
 
 export interface ListedManifest extends ObjectFact {
   /** The commit in its name. */
   readonly commit: number;
 }
 
-/** Maximum number of kept manifests, plus one per minute for a day, with the same again as a margin. */
+/** The maximum number of kept manifests and one per minute for a day, with the same again as a margin. */
 const MAX_LISTED = 25_000;
 
 /**
- * Finds the newest valid manifest of a copy. Goes through names from the highest commit down, since the target's owner
- * may have put anything there.
+ * Finds the newest valid manifest of a copy, which has the highest commit, then the highest sequence. Reads names from
+ * the highest commit down, because the target's owner may have put anything there.
  *
  * @param at reads only manifests of this commit
+ * @returns also all objects with a manifest's name, highest commit first, and the errors of invalid ones that were read
  * @throws offsite-too-many-manifests; errors of the store
  */
 export async function findManifests(
@@ -50,7 +43,7 @@ export async function findManifests(
   trust: Trust,
   signal: AbortSignal,
   at?: number,
-): Promise<FoundManifests> {
+) {
   const listed: ListedManifest[] = [];
   for await (const fact of store.list(FOLDERS.manifests, signal)) {
     const commit = commitOfName(fact.name);
@@ -73,11 +66,7 @@ export async function findManifests(
   return { newest, listed, invalid };
 }
 
-/**
- * Reads one manifest. Returns an error if no version that the store keeps is valid.
- *
- * @throws errors of the store
- */
+/** Returns an error if no version that the store keeps is valid. @throws errors of the store */
 export async function readManifest(
   store: ObjectStore,
   fact: ListedManifest,
@@ -116,7 +105,7 @@ async function readVersion(
   }
 }
 
-/** Reads a small object. @throws offsite-too-large, and errors of the store */
+/** Reads a small object. @throws offsite-too-large; errors of the store */
 export async function wholeObject(
   store: ObjectStore,
   name: string,
@@ -134,21 +123,22 @@ export async function wholeObject(
   return Buffer.concat(pieces);
 }
 
-/** The newest manifest written or read here. */
+/** The newest manifest that this machine has written or read. */
 interface SeenManifest {
   readonly commit: number;
   readonly sequence: number;
-  /** Time of writing, milliseconds since the epoch. */
+  /** When it was written, milliseconds since the epoch. */
   readonly at: number;
 }
 
-/** Cached data about a copy. Without it, uploads that are not listed yet are repeated. */
 export type CopyMemory = ReturnType<typeof copyMemory>;
 
-/** Returns the memory of one copy in `state.sqlite`; without a state, it remembers nothing. */
+/**
+ * Returns what `state.sqlite` remembers about a copy. Without a state, it remembers purges and locks until the end of
+ * the run, and uploads that no manifest lists yet are repeated.
+ */
 export function copyMemory(state: StateFile | undefined, copyId: string) {
   const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
-  // Even without a file, purges and locks are remembered until the end of a run.
   let isPurging = false;
   const ours = (key: string) => key.startsWith(`${copyId} `);
   const locks = new Map<string, number>();
@@ -156,33 +146,32 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
     for (const { key } of uploads()) state?.set('copy-upload', key, null);
   };
   return {
-    /** Returns uploaded objects that no manifest lists yet. */
+    /** Returns the objects that no manifest lists yet. */
     uploaded: (): ObjectEntry[] =>
       uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
     note: ({ name, length, sha256 }: ObjectEntry): void =>
       state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
-    /** Forgets uploads that were encrypted for a key being replaced. */
     forgetUploaded: () => state?.together(forgetUploaded),
-    /** Records a manifest. If `listed`, earlier uploads are in it or unneeded. */
+    /** Records a manifest. If `listed`, earlier uploads are in it or no longer needed. */
     see: (manifest: SeenManifest, listed: boolean) =>
       state?.together(() => {
         state.set('copy-seen', copyId, manifest);
         if (listed) forgetUploaded();
       }),
     seen: (): SeenManifest | undefined => state?.get('copy-seen', copyId),
-    /** Set before objects with mail purged here are replaced at the target, until they are gone. */
+    /** True from before objects with purged mail are replaced until they have been removed. */
     purging: () => isPurging || state?.get('copy-purge', copyId) !== undefined,
     purge(isDue: boolean): void {
       isPurging = isDue;
       state?.set('copy-purge', copyId, isDue ? true : null);
     },
-    /** Returns the end of an object's lock set here, milliseconds since the epoch. Undefined if unknown. */
+    /** Returns the end of a lock that this machine set, milliseconds since the epoch. Undefined if unknown. */
     lockedUntil: (name: string) => locks.get(name) ?? state?.get('copy-lock', `${copyId} ${name}`),
     noteLock(name: string, until: number): void {
       locks.set(name, until);
       state?.set('copy-lock', `${copyId} ${name}`, until);
     },
-    /** Forgets expired locks. */
+    /** Forgets the locks that have expired. */
     forgetLocks: (now: number) =>
       state?.together(() => {
         for (const { key, value } of state.entries('copy-lock')) {
@@ -193,8 +182,8 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
 }
 
 /**
- * Yields the bytes of an object, compared with a manifest: anyone with the public key can seal, but only the archive's
- * key signs manifests. Reports wrong bytes only after the last of them.
+ * Yields the bytes of an object and compares them with a manifest. Anyone with the public key can seal an object, but
+ * only the archive's key signs manifests. Wrong bytes are reported after the last of them.
  *
  * @throws copy-object-damaged; errors of the store
  */
@@ -218,7 +207,6 @@ export async function* listedBytes(
   }
 }
 
-/** Yields bytes from memory as input for a store. */
 export async function* oneObject(bytes: Buffer): AsyncIterable<Buffer> {
   yield bytes;
 }

@@ -1,16 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { acquireLock } from '../archive/lock.ts';
-import type { EngineContext } from '../catalog/open-reader.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import type { CopyChecked, KnownCopy } from '../core/state-runs.ts';
-import {
-  type FoundInCopy,
-  rememberCopied,
-  rememberCopyChecked,
-  rememberMended,
-} from '../verify/copy-facts.ts';
-import { noting } from '../verify/verify.ts';
 import { copiesError } from './errors.ts';
 import {
   type CopySecrets,
@@ -38,8 +29,8 @@ import { findManifests, wholeObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
 /**
- * Returns this archive's keys for the copy at a target. The target only identifies the copy: no key is taken from it. A
- * damaged, missing or foreign description does not matter if other objects identify the copy.
+ * Returns this archive's keys for the copy at a target. The target only identifies the copy; no key is taken from it.
+ * Its description may be damaged, missing or foreign if other objects identify the copy.
  *
  * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors of the store
  */
@@ -64,7 +55,7 @@ export async function ownKeyOf(
   throw copiesError('offsite-other-copy', { to, found, folder: keyFolder(dataDir) });
 }
 
-/** Returns whether a target has a trusted manifest of a copy, or a recipient equal to the local one. */
+/** Returns whether a target has a trusted manifest of the copy or a recipient that is kept here. */
 async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): Promise<boolean> {
   if ((await findManifests(store, key, signal)).newest !== undefined) return true;
   for (const { name, bytes } of key.kept ?? []) {
@@ -79,8 +70,8 @@ async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
 }
 
 /**
- * Returns whether this archive has keys of a copy at a target. An empty directory there is then an unmounted disk, and
- * must not become a readable archive.
+ * Returns whether this archive has keys for a copy at a target. If that is an empty directory, its disk is not mounted,
+ * so the directory must not become a readable archive.
  *
  * @throws offsite-key-unreadable
  */
@@ -98,7 +89,7 @@ function keysFor(dataDir: string, to: string): LocalKey[] {
 }
 
 /**
- * Returns the ID of the copy at a target, by its description. Undefined if there is none; an error if it is damaged.
+ * Returns the ID in the description of a copy. Undefined if there is no description, an error if it is damaged.
  *
  * @throws copy-file-damaged if a newer version wrote it; errors of the store
  */
@@ -122,18 +113,20 @@ export async function refuseNewerCopy(store: ObjectStore, signal: AbortSignal): 
   await copyAt(store, signal);
 }
 
-/**
- * Runs `act` with the write lock of a copy.
- *
- * @throws offsite-in-use if another process of this archive writes to it
- */
+/** Runs `act` with the write lock of a copy. @throws offsite-in-use if another process writes to the copy */
 export async function withCopyLock<T>(
   dataDir: string,
   { copyId }: Pick<LocalKey, 'copyId'>,
   to: string,
   act: () => Promise<T>,
 ): Promise<T> {
-  const lock = lockOf(path.join(keyFolder(dataDir), copyId), to);
+  let lock: ReturnType<typeof acquireLock>;
+  try {
+    lock = acquireLock(path.join(keyFolder(dataDir), copyId));
+  } catch (error) {
+    if (!hasCode(error, 'archive-in-use')) throw error;
+    throw copiesError('offsite-in-use', { to }, error);
+  }
   try {
     return await act();
   } finally {
@@ -141,50 +134,7 @@ export async function withCopyLock<T>(
   }
 }
 
-function lockOf(folder: string, to: string) {
-  try {
-    return acquireLock(folder);
-  } catch (error) {
-    if (!hasCode(error, 'archive-in-use')) throw error;
-    throw copiesError('offsite-in-use', { to }, error);
-  }
-}
-
-/** Records a completed copy, for `status` and the daemon. If the state cannot be written, only warns. */
-export function noteCopied(
-  context: EngineContext,
-  dataDir: string,
-  to: string,
-  made: NonNullable<KnownCopy['made']>,
-): void {
-  noting(context, dataDir, 'copy', (state) => rememberCopied(state, to, made));
-}
-
-/** Records the damage that a copy found at its target. If the state cannot be written, only warns. */
-export function noteMended(
-  context: EngineContext,
-  dataDir: string,
-  to: string,
-  findings: readonly (FoundInCopy & { readonly repaired: boolean })[],
-  replaced: readonly string[],
-): void {
-  noting(context, dataDir, 'copy', (state) =>
-    rememberMended(state, to, context.now(), findings, replaced),
-  );
-}
-
-/** Records the result of reading a copy back. If the state cannot be written, only warns. */
-export function noteCopyChecked(
-  context: EngineContext,
-  dataDir: string,
-  to: string,
-  checked: Omit<CopyChecked, 'fullAt' | 'found'>,
-  findings: readonly FoundInCopy[],
-): void {
-  noting(context, dataDir, 'copy', (state) => rememberCopyChecked(state, to, checked, findings));
-}
-
-/** Maximum number of key objects read: a copy has a few. */
+/** Maximum number of small objects to read. A copy has a few. */
 const MAX_OBJECTS = 1_000;
 
 /** Reads the recipients of a copy. @throws errors of the store */
@@ -202,32 +152,22 @@ export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   return { recipients, damaged };
 }
 
-/** What a recipient claims to open: new content, only content from before a rotation, or unstated. */
-export type Opens = 'new' | 'old' | 'unknown';
-
-/** Returns what a recipient claims to open, compared with the key that this machine writes with. */
-export function opensOf(keys: WrappedKeys, { copyId, publicKey, next }: LocalKey): Opens {
+/** Returns whether a recipient claims to open `new` content, or only `old` content from before a rotation. */
+export function opensOf(
+  keys: WrappedKeys,
+  { copyId, publicKey, next }: LocalKey,
+): 'new' | 'old' | 'unknown' {
   if (keys.key === null || keys.copyId.toString('hex') !== copyId) return 'unknown';
   // Recipients of an unfinished rotation also open new content.
   const current = next === undefined ? [publicKey] : [publicKey, next.publicKey];
   return current.some((key) => keyIdOf(key).toString('hex') === keys.key) ? 'new' : 'old';
 }
 
-/** Reads the trusted signers of manifests: the first, and each later one confirmed by a reader of the copy. */
-export async function readSigners(
-  store: ObjectStore,
-  secrets: CopySecrets,
-  signal: AbortSignal,
-): Promise<Buffer[]> {
-  return (await findSigners(store, secrets, signal)).signers;
-}
-
-/** Like `readSigners`, with the errors of the other objects. */
-export async function findSigners(
-  store: ObjectStore,
-  secrets: CopySecrets,
-  signal: AbortSignal,
-): Promise<{ readonly signers: Buffer[]; readonly damaged: readonly MailkeepError[] }> {
+/**
+ * Reads the trusted signers of manifests, which are the first and each later one that a reader of the copy authorised.
+ * Also returns the errors of objects that authorise no signer.
+ */
+export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
   const signers = [secrets.signer];
   const damaged: MailkeepError[] = [];
   for await (const { name } of namesIn(store, 'signers', signal)) {
@@ -235,14 +175,14 @@ export async function findSigners(
       const bytes = await wholeObject(store, name, MAX_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
-      // Anyone can put an object there; that does not make a signer.
+      // Anyone with write access can put an object there.
       if (!isGone(error)) damaged.push(damageOf(error));
     }
   }
   return { signers, damaged };
 }
 
-/** Yields the objects of a directory whose names are ours. */
+/** Yields the objects in a directory, except those with names of others. */
 export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
@@ -253,7 +193,7 @@ export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: 
   }
 }
 
-/** Removed since the listing; some stores list a removed object for a while. */
+/** Some stores list a removed object for a while. */
 function isGone(error: unknown): boolean {
   return hasCode(error, 'object-missing');
 }
@@ -270,15 +210,14 @@ export interface KeysOrder {
 }
 
 /**
- * Returns the secrets of the copy that this archive writes to: from the local file, or on a write-only machine with a
- * key from `way`.
+ * Returns the secrets of the copy that this archive writes to. A write-only machine has none, and opens them with `way`.
  *
- * @param way called only if needed
+ * @param way is called only if needed
  * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
  */
 export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Promise<CopySecrets> {
   const { store, signal } = order;
-  // Detects a running copy before the user writes down a new recovery key.
+  // Takes the lock to detect a running copy before the user writes down a new recovery key.
   const key = await withOwnKey(order, async (own) => own);
   const own = ownSecrets(key);
   if (own !== undefined) return own;
@@ -286,7 +225,7 @@ export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Pr
   return fittingSecrets(key, await unlock(recipients, await way(), signal), store.label);
 }
 
-/** Returns the secrets in the local file. Undefined on a write-only machine. */
+/** Undefined on a write-only machine. */
 export function ownSecrets(key: LocalKey): CopySecrets | undefined {
   const { copyId, nameKey, privateKeys, signers } = key;
   const [signer = Buffer.alloc(0)] = signers;
@@ -296,8 +235,8 @@ export function ownSecrets(key: LocalKey): CopySecrets | undefined {
 }
 
 /**
- * Returns the secrets up to the key that this machine writes with, without keys of an unfinished rotation. Compares
- * them with all local data: anyone who knows an age recipient can wrap other keys for it.
+ * Removes newer private keys than the one that this machine writes with, which come from an unfinished rotation.
+ * Everything else must equal the local data, because anyone who knows an age recipient can wrap other keys for it.
  *
  * @throws offsite-key-unfit
  */
@@ -311,26 +250,20 @@ export function fittingSecrets(key: LocalKey, secrets: CopySecrets, to: string):
   return { ...secrets, privateKeys: secrets.privateKeys.slice(at) };
 }
 
-/**
- * Calls `act` with this archive's keys of a copy, with the copy's write lock.
- *
- * @throws offsite-in-use; errors of `ownKeyOf` and `act`
- */
+/** Calls `act` with this archive's keys, holding the copy's write lock. @throws offsite-in-use; errors of `ownKeyOf` */
 export async function withOwnKey<T>(
   { dataDir, store, signal }: KeysOrder,
   act: (key: LocalKey, file: string) => Promise<T>,
 ): Promise<T> {
   const { copyId } = await ownKeyOf(dataDir, store, signal);
   const file = keyFile(dataDir, copyId);
-  // Read again: it may have changed before the lock was taken.
+  // The file may have changed before the lock was taken, so it is read again.
   return withCopyLock(dataDir, { copyId }, store.label, () => act(readLocalKey(file), file));
 }
 
 /**
- * Locks the objects that open and authenticate a copy: its description, recipients, later signers and settings. Does
- * not lock recipients that open only content from before a rotation, so that they can be removed.
- *
- * @throws errors of the store
+ * Locks the description, the later signers, the settings and the recipients of a copy. Recipients that open only content
+ * from before a rotation are not locked, so that they can be removed.
  */
 export async function lockKeys(locking: Locking & { readonly key: LocalKey }): Promise<Locks> {
   const { store, signal } = locking;
@@ -345,7 +278,7 @@ export async function lockKeys(locking: Locking & { readonly key: LocalKey }): P
   return await keepLocked(locking, names);
 }
 
-/** False for a damaged object: it may hide another version, which is then locked too. */
+/** False for a damaged object. It may hide another version, which has to be locked. */
 async function opensOld(
   { store, key, signal }: Pick<Locking, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,

@@ -20,48 +20,38 @@ import {
   type KnownRecipient,
   keptObject,
   type LocalKey,
-  type NextKey,
   newNextKey,
   nextPrivateKey,
 } from './local-key.ts';
 import { copyMemory, oneObject, wholeObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
-  findSigners,
   fittingSecrets,
   type KeysOrder,
   namesIn,
-  type Opens,
   opensOf,
   ownKeyOf,
   ownSecrets,
   readRecipients,
+  readSigners,
   withOwnKey,
 } from './own-copy.ts';
-
-const RECIPIENT_TYPES = ['recovery', 'passphrase', 'age'] as const;
 
 interface Additions {
   readonly recovery?: Buffer | undefined;
   readonly passphrase?: string | undefined;
-  /** Age recipients (`age1…`). */
+  /** `age1…` */
   readonly age?: readonly string[];
   /** The owner, for people. */
   readonly label?: string | undefined;
 }
 
-/** Objects that wrap a copy's keys, and this machine's record of them. */
-interface NewRecipients {
-  readonly objects: readonly KeyObject[];
-  readonly age: readonly KnownRecipient[];
-}
-
-/** Wraps the keys of a copy for recipients, without storing them. @throws copy-age-recipient */
+/** Returns objects that wrap the keys of a copy, and the age recipients among them. @throws copy-age-recipient */
 export async function wrapFor(
   secrets: CopySecrets,
   { recovery, passphrase, age = [], label }: Additions,
   created: number,
-): Promise<NewRecipients> {
+) {
   const note = label === undefined ? { created } : { created, label };
   const objects: KeyObject[] = [];
   const known: KnownRecipient[] = [];
@@ -75,30 +65,24 @@ export async function wrapFor(
   return { objects, age: known };
 }
 
-/**
- * Refuses more recipients of a type than a reader tries.
- *
- * @param there the remaining recipients
- * @throws offsite-too-many-recipients
- */
+/** Refuses more recipients of a type than a reader tries. @throws offsite-too-many-recipients */
 export function refuseTooMany(
   there: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
   to: string,
 ): void {
-  const added: Readonly<Record<RecipientType, number>> = {
-    recovery: recovery === undefined ? 0 : 1,
-    passphrase: passphrase === undefined ? 0 : 1,
-    age: age.length,
-  };
-  for (const type of RECIPIENT_TYPES) {
-    const found = there.filter((one) => one.type === type).length + added[type];
-    if (added[type] === 0 || found <= MAX_TRIED) continue;
+  const added: readonly (readonly [RecipientType, number])[] = [
+    ['recovery', recovery === undefined ? 0 : 1],
+    ['passphrase', passphrase === undefined ? 0 : 1],
+    ['age', age.length],
+  ];
+  for (const [type, more] of added) {
+    const found = there.filter((one) => one.type === type).length + more;
+    if (more === 0 || found <= MAX_TRIED) continue;
     throw copiesError('offsite-too-many-recipients', { to, type, most: MAX_TRIED });
   }
 }
 
-/** Stores small objects one after the other. @throws errors of the store */
 export async function putObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -111,7 +95,7 @@ export async function putObjects(
 
 const REMOVING_MS = 10_000;
 
-/** Removes unused objects, even after an interruption; if the store is unreachable, they stay. */
+/** Removes unused objects, even after an interruption. If the store is unreachable, they stay. */
 export async function removeUnread(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -124,17 +108,16 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
   return idOfName('keys', name) ?? '';
 }
 
+/** A recipient as it describes itself. Only opening it proves more. */
 export interface ListedRecipient {
   readonly keys: WrappedKeys;
-  readonly opens: Opens;
+  readonly opens: ReturnType<typeof opensOf>;
 }
 
 /**
- * Lists the recipients of a copy and its trusted signers. Recipients are listed as they describe themselves; only
- * opening one proves more.
+ * Lists the recipients of a copy, its trusted signers and the errors of invalid objects, and whether a rotation was
+ * interrupted on this machine.
  *
- * @returns with `signers` (Ed25519, 32 bytes each; the first created the copy), invalid objects below `keys/` and
- * `signers/`, and whether a rotation was interrupted on this machine
  * @throws errors of `ownKeyOf` and the store
  */
 export async function listKeys({ dataDir, store, signal }: KeysOrder) {
@@ -151,7 +134,7 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder) {
   if (secrets === undefined) {
     return { recipients: listed, signers: key.signers, damaged, isRotating };
   }
-  const found = await findSigners(store, secrets, signal);
+  const found = await readSigners(store, secrets, signal);
   const invalid = found.damaged.filter(({ facts }) => facts.reason !== 'older-key');
   return {
     ...{ recipients: listed, signers: found.signers, isRotating },
@@ -159,22 +142,21 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder) {
   };
 }
 
-interface AddOrder extends KeysOrder {
-  /** From `openOwnCopy`. */
-  readonly secrets: CopySecrets;
-  readonly additions: Additions;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-}
-
 /**
- * Adds recipients to a copy.
+ * Adds recipients to a copy, and returns their IDs.
  *
- * @returns the IDs of the new recipients
- * @throws copy-age-recipient, offsite-too-many-recipients, offsite-key-unfit if the keys were rotated meanwhile; errors
+ * @throws copy-age-recipient, offsite-too-many-recipients; offsite-key-unfit if the keys have since been rotated; errors
  * of `withOwnKey`
  */
-export async function addRecipients(order: AddOrder): Promise<readonly string[]> {
+export async function addRecipients(
+  order: KeysOrder & {
+    /** From `openOwnCopy`. */
+    readonly secrets: CopySecrets;
+    readonly additions: Additions;
+    /** Milliseconds since the epoch. */
+    readonly now: () => number;
+  },
+): Promise<readonly string[]> {
   const { store, signal } = order;
   return withOwnKey(order, async (key, file) => {
     const secrets = fittingSecrets(key, order.secrets, store.label);
@@ -195,10 +177,9 @@ export async function addRecipients(order: AddOrder): Promise<readonly string[]>
 }
 
 /**
- * Removes recipients of a copy. A former recipient may have kept its keys.
+ * Removes recipients of a copy, and returns their IDs. A former recipient may have kept its keys.
  *
- * @param ids each the start of one ID
- * @returns the complete IDs
+ * @param order with the beginnings of the IDs
  * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
  */
 export async function removeRecipients(
@@ -218,7 +199,7 @@ export async function removeRecipients(
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
     const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
     await refuseDamaged({ store, key, signal }, new Set(names));
-    // Forgotten before it is deleted; otherwise, it would be stored again.
+    // If an interruption left them in the key file, a copy would store them again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
     await key.with({ age, kept }).write(file);
@@ -236,18 +217,13 @@ function oneOf(ids: readonly string[], beginning: string, to: string): string {
   return id;
 }
 
-/** How a user opened a copy, and its expected creator. */
 export interface OpenedWith {
   readonly way: Way;
-  /** Ed25519, 32 bytes, as printed by `copy init`; undefined if the user gave none. */
+  /** The Ed25519 key that `copy init` printed. Undefined if the user gave none. */
   readonly signer: Buffer | undefined;
 }
 
-/**
- * Refuses a copy whose creator differs from the signer that the user gave.
- *
- * @throws offsite-signer-differs
- */
+/** Refuses a copy that another key created than the user gave. @throws offsite-signer-differs */
 export function refuseOtherSigner(
   secrets: CopySecrets,
   { signer }: Pick<OpenedWith, 'signer'>,
@@ -259,8 +235,8 @@ export function refuseOtherSigner(
 }
 
 /**
- * Like `refuseOtherSigner`, and refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own
- * keys for it, and could read everything encrypted with them.
+ * Also refuses keys of unproven origin. Anyone who knows an age recipient can wrap their own keys for it, and could read
+ * everything that is encrypted with them.
  *
  * @throws offsite-signer-unnamed, offsite-signer-differs
  */
@@ -275,44 +251,35 @@ export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, t
 interface RotateOrder extends KeysOrder {
   /** From `openOwnCopy`. */
   readonly secrets: CopySecrets;
-  /** Recipients of new content, in addition to the age recipients known here. */
+  /** In addition to the age recipients known here. */
   readonly additions: { readonly recovery: Buffer; readonly passphrase?: string | undefined };
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
 export interface RotatedKeys {
-  /** IDs of the new key's recipients, and of those they replaced. */
+  /** IDs of the recipients of the new key. */
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** IDs of recipients that open only older content. */
+  /** IDs of remaining recipients that open only older content. */
   readonly old: readonly string[];
 }
 
-/**
- * Returns whether a rotation on this machine switched to its new key, but was interrupted before it removed all
- * replaced recipients.
- *
- * @throws errors of `ownKeyOf`
- */
+/** Returns whether a rotation was interrupted after it switched to its new key. @throws errors of `ownKeyOf` */
 export async function isSwitched({ dataDir, store, signal }: KeysOrder): Promise<boolean> {
   return (await ownKeyOf(dataDir, store, signal)).replaced.length > 0;
 }
 
-/**
- * Refuses a rotation that no reader would accept.
- *
- * @throws offsite-too-many-rotations
- */
+/** @throws offsite-too-many-rotations if readers would refuse another key */
 export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): void {
   if (privateKeys.length < MAX_KEYS) return;
   throw copiesError('offsite-too-many-rotations', { to, most: MAX_KEYS });
 }
 
 /**
- * Creates a new key pair for new content. Its recipients are the new recovery key and passphrase, and the age
- * recipients added on this machine: none is read from the target. After an interruption, the copy works with the old or
- * the new keys, and running it again completes it.
+ * Creates a new key pair for new content. Its recipients are the new recovery key and passphrase, and the age recipients
+ * that were added on this machine. None is read from the target. After an interruption, the copy works with the old or
+ * the new keys, and the next rotation completes the interrupted one.
  *
  * @throws offsite-too-many-rotations, offsite-too-many-recipients, offsite-key-unfit, offsite-not-kept; errors of
  * `withOwnKey`
@@ -323,7 +290,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
     const secrets = fittingSecrets(before, order.secrets, store.label);
     refuseTooManyKeys(secrets, store.label);
     await refuseDamaged({ store, key: before, signal });
-    const { key, next, privateKey } = await noted(before, file, secrets);
+    const { key, next, privateKey } = await prepareNextKey(before, file, secrets);
     forgetUploaded(dataDir, key.copyId);
     const rotated = { ...secrets, privateKeys: [privateKey, ...secrets.privateKeys] };
     const signers = await renewSigners(order, key, rotated);
@@ -348,11 +315,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   });
 }
 
-/**
- * Completes a rotation that had switched to its new key.
- *
- * @throws errors of `withOwnKey`
- */
+/** Completes a rotation that had switched to its new key. @throws errors of `withOwnKey` */
 export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
   return withOwnKey(order, async (key, file) => ({
     added: [],
@@ -360,12 +323,8 @@ export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
   }));
 }
 
-/** Returns the next pair, once stored on this machine. @throws offsite-key-unreadable */
-async function noted(
-  key: LocalKey,
-  file: string,
-  { privateKeys }: CopySecrets,
-): Promise<{ readonly key: LocalKey; readonly next: NextKey; readonly privateKey: Buffer }> {
+/** Stores the next pair on this machine, unless an interrupted rotation did. @throws offsite-key-unreadable */
+async function prepareNextKey(key: LocalKey, file: string, { privateKeys }: CopySecrets) {
   const [newest = Buffer.alloc(0)] = privateKeys;
   const next = key.next ?? newNextKey(key.copyId, newest);
   const privateKey = nextPrivateKey(next, key.copyId, newest);
@@ -377,7 +336,7 @@ async function noted(
   return { key: withNext, next, privateKey };
 }
 
-/** Forgets uploads that are not listed yet: they were encrypted for the replaced key, and are repeated. */
+/** Uploads that no manifest lists yet must be repeated, because they were encrypted for the replaced key. */
 function forgetUploaded(dataDir: string, copyId: string): void {
   const state = openExistingState(dataDir);
   try {
@@ -387,13 +346,13 @@ function forgetUploaded(dataDir: string, copyId: string): void {
   }
 }
 
-/** Renews the later signers that this machine trusts: anyone with the old key may have added others. */
+/** Renews only the later signers that this machine trusts, because anyone with the old key may have added others. */
 async function renewSigners(
   { store, signal }: KeysOrder,
   { signers: [, ...later] }: LocalKey,
   rotated: CopySecrets,
 ): Promise<readonly KeyObject[]> {
-  const there = (await findSigners(store, rotated, signal)).signers;
+  const there = (await readSigners(store, rotated, signal)).signers;
   const missing = later.filter((signer) => !there.some((one) => one.equals(signer)));
   const objects = missing.map((signer) => encodeSigner(rotated, signer));
   await putObjects(store, objects, signal);
@@ -401,7 +360,7 @@ async function renewSigners(
   return objects;
 }
 
-/** Wraps the new keys for age recipients that still exist: others were removed elsewhere. */
+/** Wraps the new keys for the age recipients that still exist. Another machine may have removed some. */
 async function wrapAgain(
   { store, signal, additions, now }: RotateOrder,
   key: LocalKey,
@@ -423,7 +382,7 @@ async function wrapAgain(
   };
 }
 
-/** @throws offsite-not-kept if the stored bytes differ: new content might be impossible to open */
+/** @throws offsite-not-kept if the stored bytes differ, since nobody might be able to open new content */
 async function readBack(
   store: ObjectStore,
   objects: readonly KeyObject[],
@@ -446,7 +405,7 @@ async function removeReplaced(
       await store.delete(`${FOLDERS.keys}${id}`, signal);
       removed.push(id);
     } catch (error) {
-      // Still locked; it opens nothing new, and is listed as opening only older content.
+      // A locked recipient opens only older content.
       if (!hasCode(error, 'object-locked')) throw error;
     }
   }

@@ -14,7 +14,6 @@ import {
 import { publish } from '../archive/hot-segment.ts';
 import { refuseUnknownFormat } from '../archive/recovery.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
-import type { ChainState } from '../archive/segment-reader.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
@@ -22,7 +21,6 @@ import { severalAtOnce } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
-import { openExistingState } from '../core/state.ts';
 import { proverOnThreads, type SegmentProver } from '../verify/check-segment.ts';
 import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
@@ -30,22 +28,12 @@ import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import { openManifest, openSettings, type SecretManifest } from './format/manifest.ts';
 import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
-import {
-  mendKept,
-  newestSettings,
-  type RestoredSettings,
-  restoreSettings,
-} from './kept-objects.ts';
+import { mendKept, newestSettings, restoreSettings } from './kept-objects.ts';
 import { keyFile, LocalKey, type LocalKeyParts, rawPublicKey, readLocalKey } from './local-key.ts';
-import {
-  copyMemory,
-  type FoundManifest,
-  type FoundManifests,
-  findManifests,
-  listedBytes,
-} from './manifests.ts';
+import { copyMemory, type FoundManifest, findManifests, listedBytes } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
+  type KeysOrder,
   ownKeyOf,
   readRecipients,
   readSigners,
@@ -58,9 +46,9 @@ import {
   refuseOtherSigner,
   refuseUnprovenSigner,
 } from './recipients.ts';
-import { type ObjectEntry, refuseOlder } from './upload-copy.ts';
+import { type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
-/** The version of each object to read: the newest, unless that is damaged or missing. */
+/** Remembers which version of each object to read, which is the newest unless it is damaged or missing. */
 class ChosenVersions {
   readonly #chosen = new Map<string, string>();
   readonly #left = new Map<string, string[]>();
@@ -70,12 +58,12 @@ class ChosenVersions {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Undefined for the newest. */
+  /** Undefined for the newest version. */
   of(name: string): string | undefined {
     return this.#chosen.get(name);
   }
 
-  /** Chooses the next version of a damaged object. Returns false if there is none, or for other errors. */
+  /** Chooses the next version of a damaged object. False if there is none, or the error does not report damage. */
   async another(error: unknown): Promise<boolean> {
     const name = damagedObject(error);
     if (name === undefined) return false;
@@ -94,31 +82,31 @@ function damagedObject(error: unknown): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** The origin of segments, with the means to check them. */
+/** Where segments come from, and how to check them. */
 export interface SegmentSource {
   readonly store: ObjectStore;
   readonly key: OpeningKey;
   readonly manifest: SecretManifest;
-  /** The objects in the manifest's clear part, by name. */
+  /** The objects in the clear part of the manifest, by name. */
   readonly objects: ReadonlyMap<string, ObjectEntry>;
   readonly prover: SegmentProver;
   readonly signal: AbortSignal;
-  /** If an object is damaged or missing, try the versions that the store keeps. */
+  /** If an object is damaged or missing, tries the versions that the store keeps. */
   readonly takesVersions?: boolean;
 }
 
-/** A segment of a copy, and the objects of its file. */
+/** A segment of a copy, and the objects that make up its file. */
 interface CopiedSegment {
   readonly segment: number;
   readonly pieces: readonly {
     readonly kind: 'segment' | 'tail';
     readonly name: string;
-    /** Offset of its bytes in the file. */
+    /** Offset in the file. */
     readonly from: number;
   }[];
 }
 
-/** Returns the segments of a manifest in order; the objects of the tail form one segment. */
+/** Returns the segments of a manifest in order. The objects of the tail form one segment. */
 export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegment[] {
   const copied: CopiedSegment[] = segments.map(({ segment, name }) => ({
     segment,
@@ -135,9 +123,8 @@ export function copiedSegments({ segments, tail }: SecretManifest): CopiedSegmen
 }
 
 /**
- * Writes a segment's file into the log of a directory, under a temporary name until it was read completely.
+ * Writes a segment's file into the log of a directory. The file has a temporary name until every byte is checked.
  *
- * @returns the file and its bytes
  * @throws log-damaged, copy-object-damaged, object-missing; `disk-full` and other disk errors
  */
 export async function fetchSegment(source: SegmentSource, to: string, copied: CopiedSegment) {
@@ -180,7 +167,6 @@ async function fetchWith(
   }
 }
 
-/** Yields the bytes of a segment's file from all its objects. */
 async function* joined(
   { store, key, objects, signal }: SegmentSource,
   copied: CopiedSegment,
@@ -206,7 +192,7 @@ async function atLeast(bytes: AsyncIterator<Buffer>, length: number): Promise<Bu
   while (size < length) {
     const next = await bytes.next();
     if (next.done === true) break;
-    // A copy: the reader reuses its buffer.
+    // The reader reuses its buffer.
     pieces.push(Buffer.from(next.value));
     size += next.value.length;
   }
@@ -220,7 +206,7 @@ async function* rest(beginning: Buffer, bytes: AsyncIterator<Buffer>): AsyncIter
   }
 }
 
-/** Returns the file name from a segment's header. Undefined if it belongs to another segment or archive. */
+/** Returns the file that a segment's header names. Undefined if it belongs to another segment or archive. */
 function nameIn(
   beginning: Buffer,
   { archiveId }: SecretManifest,
@@ -239,27 +225,14 @@ function notTheSegment(to: string, { segment }: CopiedSegment) {
   return archiveError('log-damaged', { file, segment, offset: 0, reason: 'segment-header' });
 }
 
-interface FetchedForRepair {
-  /** Fetched segments, which are damaged or missing here. */
-  readonly fetched: readonly number[];
-  /** Segments that the copy cannot supply, with the name of their first object and the reason. */
-  readonly lost: readonly { readonly name: string; readonly error: MailkeepError }[];
-}
-
 const AT_ONCE = 2;
 
 /**
- * Fetches the segments that a repair may need from an off-site copy into a directory, as a copy with gaps. These are
- * segments not intact here, and segments beyond the local log's end.
- *
- * @param into an empty directory
- * @throws errors of the store
+ * Fetches the segments that a repair may need into an empty directory, as a copy with gaps. These segments are not
+ * intact here, or reach beyond the end of the local log. Returns also which segments the copy cannot supply, with the
+ * names of their first objects.
  */
-async function fetchForRepair(
-  source: SegmentSource,
-  dir: string,
-  into: string,
-): Promise<FetchedForRepair> {
+async function fetchForRepair(source: SegmentSource, dir: string, into: string) {
   const { manifest, signal } = source;
   refuseUnknownFormat(into, manifest.format);
   realFiles.makeFolder(logFolder(into));
@@ -297,8 +270,11 @@ async function isIntact(
       path,
       sealed: sealed !== undefined,
     }));
-    // Bytes after the last commit of the current segment do not matter.
-    if (!file.sealed) return isWalkable(dir, segment);
+    if (!file.sealed) {
+      // Bytes after the last commit of the current segment do not matter.
+      const listing = listSegments(realFiles, dir);
+      return segmentState(realFiles, dir, segment, listing, NEVER_TORN)?.damaged === false;
+    }
     await prover.intact(file);
     return true;
   } catch (error) {
@@ -307,12 +283,7 @@ async function isIntact(
   }
 }
 
-function isWalkable(dir: string, segment: number): boolean {
-  const state = segmentState(realFiles, dir, segment, listSegments(realFiles, dir), NEVER_TORN);
-  return state?.damaged === false;
-}
-
-/** Returns the number of the local log's last readable commit; 0 for none. */
+/** Returns the number of the local log's last readable commit, or 0. */
 function endHere(dir: string): number {
   const listing = listSegments(realFiles, dir);
   const last = [...listing.keys()].at(-1);
@@ -321,30 +292,24 @@ function endHere(dir: string): number {
 }
 
 interface BringBackOptions extends SegmentSource {
-  /** The destination: empty, or left by an interrupted run. */
+  /** A directory that is empty or was left by an interrupted run. */
   readonly to: string;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
 
-export interface BroughtBack {
-  readonly segments: number;
-  readonly bytes: number;
-  /** Segments that could not be restored, with the reason. */
-  readonly lost: readonly { readonly segment: number; readonly error: MailkeepError }[];
-}
+export type BroughtBack = Awaited<ReturnType<typeof bringBack>>;
 
 /** Marks a directory with an unfinished restore, which can be resumed. */
 const UNFINISHED = 'copy-from.json';
-/** Concurrent segments: each waits for the network or the disk in turn. */
+/** Segments wait in turn for the network and for the disk. */
 const RESTORED_AT_ONCE = 4;
 
 /**
- * Restores an archive's log from a copy. Each segment has a temporary name until it was read completely. Segments that
- * cannot be restored are reported at the end.
+ * Restores an archive's log from a copy. Returns also which segments could not be restored.
  *
  * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
  */
-export async function bringBack(options: BringBackOptions): Promise<BroughtBack> {
+export async function bringBack(options: BringBackOptions) {
   const { to, manifest, signal, progress } = options;
   refuseUnknownFormat(to, manifest.format);
   await begin(to, manifest);
@@ -366,12 +331,12 @@ export async function bringBack(options: BringBackOptions): Promise<BroughtBack>
     done += 1;
     progress?.({ segments: done, of: jobs.length });
   });
-  // A later run may restore lost segments, from a mended copy.
+  // Once the copy is mended, a later run may restore the lost segments.
   if (lost.length === 0) await realFiles.remove(path.join(to, UNFINISHED));
   return { segments: jobs.length - lost.length, bytes, lost };
 }
 
-/** Prepares an empty directory, or resumes an earlier run. */
+/** Prepares an empty directory or resumes an earlier run. */
 async function begin(to: string, manifest: SecretManifest): Promise<void> {
   realFiles.makeFolder(to);
   const names = readdirSync(to).filter((name) => !MEANINGLESS.has(name));
@@ -383,7 +348,7 @@ async function begin(to: string, manifest: SecretManifest): Promise<void> {
   }
   await replaceFile(realFiles, file, Buffer.from(mark, 'utf8'));
   realFiles.makeFolder(logFolder(to));
-  // FORMAT comes first: a log without it is damage.
+  // FORMAT comes first, because a log without it counts as damaged.
   await replaceFile(realFiles, formatPath(to), Buffer.from(`${manifest.format}\n`, 'latin1'));
 }
 
@@ -401,30 +366,22 @@ function readText(file: string): string | undefined {
 
 const MAX_MARK = 4096;
 
-export interface SegmentsForRepair extends FetchedForRepair {
-  readonly folder: string;
-  /** The manifest's commit if this archive or the copy's creator signed it; undefined for later signers. */
-  readonly commit: ChainState | undefined;
-}
+export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
 
 /**
- * Fetches the segments that a repair may need from an off-site copy, into a new directory below the archive's `tmp`.
- * The caller removes it.
+ * Fetches the segments that a repair may need from an off-site copy into a new directory below the archive's `tmp`,
+ * which the caller removes. Returns also the manifest's commit, unless a later signer signed it.
  *
  * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
  */
-export async function segmentsForRepair(order: {
-  readonly dataDir: string;
-  readonly store: ObjectStore;
-  readonly signal: AbortSignal;
-}): Promise<SegmentsForRepair> {
-  const { dataDir, store, signal } = order;
+export async function segmentsForRepair({ dataDir, store, signal }: KeysOrder) {
   const key = await ownKeyOf(dataDir, store, signal);
   const to = store.label;
   if (key.privateKeys.length === 0) throw copiesError('offsite-write-only', { to });
   const manifests = await findManifests(store, key, signal);
   const { newest, invalid } = manifests;
-  refuseRolledBack(order, key, manifests);
+  // An older state may hold mail that has since been purged, in segments whose list of purges is damaged.
+  refuseRolledBack(dataDir, store, key, manifests);
   if (newest === undefined) {
     throw copiesError('offsite-no-manifest', { to, invalid: invalid.length });
   }
@@ -448,21 +405,7 @@ export async function segmentsForRepair(order: {
   }
 }
 
-/** Refuses an older state: it may hold mail that was purged since, in segments whose list of purges is damaged. */
-function refuseRolledBack(
-  { dataDir, store }: { readonly dataDir: string; readonly store: ObjectStore },
-  { copyId }: LocalKey,
-  manifests: FoundManifests,
-): void {
-  const state = openExistingState(dataDir);
-  try {
-    refuseOlder(store, manifests, copyMemory(state, copyId));
-  } finally {
-    state?.close();
-  }
-}
-
-/** Returns this archive's key and the copy's creator. Later signers came from the copy when it was adopted. */
+/** Returns the key of this archive and of the copy's creator. Adopting the copy took later signers from the target. */
 function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Buffer[] {
   const file = path.join(dataDir, 'checkpoint.key');
   const own = existsSync(file) ? [rawPublicKey(readSigningKey(file))] : [];
@@ -473,9 +416,9 @@ interface BringBackOrder extends OpenedWith {
   readonly store: ObjectStore;
   /** Absolute. */
   readonly to: string;
-  /** The commit to restore; undefined for the newest. */
+  /** The commit to restore. Defaults to the newest. */
   readonly atCommit: number | undefined;
-  /** Minimum commit of the newest manifest; a lower one means that the copy was rolled back. */
+  /** The newest manifest must have at least this commit, or else the copy was rolled back. */
   readonly atLeast: number | undefined;
   readonly signal: AbortSignal;
   readonly onSegments: (done: { readonly segments: number; readonly of: number }) => void;
@@ -483,30 +426,15 @@ interface BringBackOrder extends OpenedWith {
   readonly onIndex: (progress: IndexingProgress) => void;
 }
 
-export interface ArchiveBack extends BroughtBack {
-  readonly copyId: string;
-  /** Ed25519, 32 bytes: the copy's creator. */
-  readonly signer: Buffer;
-  readonly number: number;
-  readonly hash: string;
-  /** Time of the copy, milliseconds since the epoch. */
-  readonly copiedAt: number;
-  readonly messages: number;
-  /** Restored settings; null if the copy has none. */
-  readonly settings: RestoredSettings | null;
-  /** Time to fetch all segments, without the catalog. Milliseconds. */
-  readonly fetchMs: number;
-  /** Errors of invalid manifests and keys at the target. */
-  readonly invalid: readonly MailkeepError[];
-}
+export type ArchiveBack = Awaited<ReturnType<typeof bringArchiveBack>>;
 
 /**
- * Restores an archive from an off-site copy, on a machine that may have nothing else: its log and catalog.
+ * Restores the log and the catalog of an archive from an off-site copy, on a machine that may have nothing else.
  *
  * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
  * copy-key-refused; errors of the store and `rebuild`
  */
-export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBack> {
+export async function bringArchiveBack(order: BringBackOrder) {
   const { store, to, way, signal } = order;
   await refuseNewerCopy(store, signal);
   const { recipients, damaged } = await readRecipients(store, signal);
@@ -514,7 +442,7 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
   const secrets = await unlock(recipients, way, signal);
   refuseOtherSigner(secrets, order, store.label);
   const copyKey = { copyId: secrets.copyId.toString('hex') };
-  const signers = await readSigners(store, secrets, signal);
+  const { signers } = await readSigners(store, secrets, signal);
   const { found, invalid } = await chosenManifest(order, { ...copyKey, signers });
   const carried = await newestSettings({ store, key: { ...copyKey, signers }, signal });
   const { copyId, privateKeys } = secrets;
@@ -544,14 +472,19 @@ export async function bringArchiveBack(order: BringBackOrder): Promise<ArchiveBa
     const settings = text && (await restoreSettings(to, text));
     return {
       ...brought,
+      /** Null if the copy has none. */
       settings: settings ?? null,
       copyId: copyId.toString('hex'),
+      /** The Ed25519 key that created the copy. */
       signer: secrets.signer,
       number: manifest.commit.number,
       hash: manifest.commit.hash,
+      /** Milliseconds since the epoch. */
       copiedAt: found.clear.time,
       messages,
+      /** Without the catalog. */
       fetchMs,
+      /** Errors of manifests and keys at the target. */
       invalid: [...damaged, ...invalid],
     };
   });
@@ -582,17 +515,16 @@ async function chosenManifest(
 interface AdoptOrder extends OpenedWith {
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** Accepts keys that may not be the newest, for a copy with an interrupted rotation whose newer keys are lost. */
+  /** Accepts older keys, for a copy whose newer keys are lost because its rotation was interrupted. */
   readonly allowOlder: boolean;
   readonly signal: AbortSignal;
 }
 
 /**
- * Gives an archive the keys of a copy, and authorises its key to sign. For an archive restored from the copy, or one
- * that has lost its keys. The next copy checks that the copy belongs to this archive.
+ * Gives the keys of a copy to an archive that was restored from the copy or has lost its keys, and authorises the
+ * archive to sign. The next copy checks that the copy belongs to this archive.
  *
- * @returns with `newer`, the IDs of recipients with keys that this machine lacks, and `findings`, damaged or missing
- * objects at the target
+ * @returns also the IDs of recipients with `newer` keys than this machine has
  * @throws offsite-no-copy, offsite-signer-unnamed, offsite-signer-differs, offsite-key-unfit, offsite-key-older,
  * offsite-in-use, copy-key-refused, offsite-key-unwritable; errors of the store
  */
@@ -608,7 +540,7 @@ export async function adoptCopy(order: AdoptOrder) {
     const file = keyFile(dataDir, copyId);
     const before = keysHere(file);
     refuseOtherKeys(before, secrets, store.label);
-    const signers = await readSigners(store, secrets, signal);
+    const { signers } = await readSigners(store, secrets, signal);
     const newer = await refuseOlderKeys(order, secrets, signers);
     const signingKey = readSigningKey(await ownSigningKey(dataDir));
     const signer = rawPublicKey(signingKey);
@@ -624,7 +556,7 @@ export async function adoptCopy(order: AdoptOrder) {
       ...known(before, publicKey),
     });
     await key.write(file);
-    // Finds damage now, before this machine is the only one that can.
+    // Damage has to be found now, because nothing here shows later what the objects should be.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };
     const { findings } = await mendKept({ ...mending, signingKey });
@@ -633,10 +565,9 @@ export async function adoptCopy(order: AdoptOrder) {
 }
 
 /**
- * Refuses keys that a rotation replaced: excluded recipients could read content encrypted with them. The newest
- * manifest is signed, so its key is certain. Recipients' own claims are not.
- *
- * @returns the IDs of recipients that claim other keys
+ * Refuses keys that a rotation replaced, because recipients that it excluded could read what is encrypted with them. The
+ * newest manifest is signed, so its key is certain. What recipients claim is not. Returns the IDs of recipients that
+ * claim other keys.
  */
 async function refuseOlderKeys(
   { store, signal, allowOlder }: AdoptOrder,
@@ -650,7 +581,7 @@ async function refuseOlderKeys(
   if (newest !== undefined && !ours.has(keyIdIn(newest.clear.sealed))) {
     throw copiesError('offsite-key-older', { to, ids: [] });
   }
-  // Read under the lock: a rotation may have finished since the keys were opened.
+  // A rotation may have finished since the keys were opened, so recipients are read again under the lock.
   const { recipients } = await readRecipients(store, signal);
   const ids = recipients
     .filter((one) => one.copyId.equals(copyId) && one.key !== null && !ours.has(one.key))
@@ -659,7 +590,7 @@ async function refuseOlderKeys(
   return ids;
 }
 
-/** Returns the local keys of the copy. Undefined if missing or damaged: they are then written again. */
+/** Undefined if the keys are missing or damaged. They are then written again. */
 function keysHere(file: string): LocalKey | undefined {
   try {
     return readLocalKey(file);
@@ -669,7 +600,7 @@ function keysHere(file: string): LocalKey | undefined {
   }
 }
 
-/** Refuses a copy with another first signer or name key, which never change: it only reuses the ID. */
+/** Refuses a copy that only reuses the ID. The first signer and the name key of a copy never change. */
 function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to: string): void {
   if (before === undefined) return;
   const isSame =
@@ -677,7 +608,7 @@ function refuseOtherKeys(before: LocalKey | undefined, secrets: CopySecrets, to:
   if (!isSame) throw copiesError('offsite-key-unfit', { to });
 }
 
-/** Returns data in the previous local keys that the copy does not contain. */
+/** Returns the data that only the previous local keys have. */
 function known(before: LocalKey | undefined, publicKey: Buffer): Partial<LocalKeyParts> {
   if (before === undefined) return {};
   const { age, replaced, next } = before;

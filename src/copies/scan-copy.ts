@@ -12,35 +12,35 @@ import { NEVER_TORN, segmentState } from './copy-log.ts';
 export interface ClosedSegment {
   readonly segment: number;
   readonly end: ChainState;
-  /** Identifies its set of purged records. Empty for none. */
+  /** A digest of its purged records. Empty if it has none. */
   readonly purged: string;
 }
 
-/** A commit of the current segment, with its end offset in generation 1. */
+/** A commit of the current segment. */
 export interface Boundary extends ChainState {
+  /** Its end in the file of generation 1. */
   readonly offset: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
 }
 
-/** The copyable state of an archive, as of its last commit. */
+/** What a copy of an archive has to contain. */
 export interface Survey {
   readonly archiveId: string;
-  /** The text of FORMAT, without its line end. */
+  /** The text of FORMAT without its line end. */
   readonly format: string;
-  /** The last commit; number 0 and the genesis hash if there is none. */
-  readonly commit: ChainState & { /** Milliseconds since the epoch. */ readonly time: number };
+  /** The last commit, or number 0 and the genesis hash. The time is in milliseconds since the epoch. */
+  readonly commit: ChainState & { readonly time: number };
   readonly closed: readonly ClosedSegment[];
-  /** The current segment with its commits in order; undefined if the last segment is sealed. */
+  /** The current segment and its commits in order. Undefined if the last segment is sealed. */
   readonly open: { readonly segment: number; readonly boundaries: readonly Boundary[] } | undefined;
 }
 
 /**
- * Lists the segments of an archive. Reads footers and the last segment; a writer may run meanwhile.
+ * Lists the segments of an archive, even while a writer runs. Reads the footers and the last segment.
  *
- * @param seen the highest commit that the catalog has seen; 0 for none
- * @throws `log-damaged` if a segment is unreadable or does not continue the one before; `archive-missing` and other
- * format errors
+ * @param seen the highest commit that the catalog has seen, or 0
+ * @throws `log-damaged` if a segment is unreadable or missing; `archive-missing` and other format errors
  */
 export function surveyArchive(files: FileLayer, dir: string, seen: number): Survey {
   checkFormat(files, dir);
@@ -61,7 +61,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
     time = state.endedAt ?? time;
     if (segment === last && state.generation === 1) {
       const boundaries = commitsOf(files, dir, segment, seen);
-      // Sealed meanwhile: the next call finds it closed.
+      // It has just been sealed, so the next call finds it closed.
       if (boundaries === undefined) return surveyArchive(files, dir, seen);
       open = { segment, boundaries };
       const newest = boundaries.at(-1);
@@ -77,7 +77,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
   return { archiveId, format, commit, closed, open };
 }
 
-/** Returns the commits of a segment of generation 1. Undefined if it is now sealed. */
+/** Undefined if the segment has been sealed. */
 function commitsOf(
   files: FileLayer,
   dir: string,
@@ -99,7 +99,7 @@ function commitsOf(
   });
 }
 
-/** Returns whether a commit is ours: `same`, `other` if another has its number, `beyond` if the number is too high. */
+/** Returns `same` for a commit of this archive, `other` if a different commit has its number, `beyond` if none has. */
 export function standingOf(
   files: FileLayer,
   dir: string,

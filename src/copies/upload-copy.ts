@@ -5,6 +5,7 @@ import { listSegments, withSegment } from '../archive/segment-files.ts';
 import { severalAtOnce } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
+import { openExistingState } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { CopyFinding } from './check-copy.ts';
 import { NEVER_TORN, soundLength } from './copy-log.ts';
@@ -21,16 +22,10 @@ import {
   tailMark,
 } from './format/manifest.ts';
 import { seal } from './format/sealed-object.ts';
-import {
-  keepLocked,
-  type LocalKey,
-  type Locks,
-  lockEnd,
-  putLocked,
-  rawPublicKey,
-} from './local-key.ts';
+import { keepLocked, type LocalKey, lockEnd, putLocked, rawPublicKey } from './local-key.ts';
 import {
   type CopyMemory,
+  copyMemory,
   type FoundManifest,
   type FoundManifests,
   findManifests,
@@ -49,26 +44,20 @@ import {
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Yields the bytes of a file from one offset to another. @throws the system's errors */
 async function* fileBytes(path: string, from: number, to: number): AsyncIterable<Buffer> {
   if (from === to) return;
   const fd = openRegularFile(path);
   yield* createReadStream(path, { fd, start: from, end: to - 1, highWaterMark: CHUNK_BYTES });
 }
 
-/** An object of the target, as listed in a manifest. */
-export interface ObjectEntry {
-  readonly name: string;
-  /** Stored bytes. */
-  readonly length: number;
-  /** Of the stored bytes, hexadecimal. */
-  readonly sha256: string;
-}
+/** An object of the target, with the length and the hash of its stored bytes. */
+export type ObjectEntry = Readonly<ClearManifest['objects'][number]>;
 
-/** One object for the next manifest: existing, or to be uploaded. */
+/** One object for the next manifest. */
 export interface Piece<T> {
   readonly what: T;
   readonly mark: string;
+  /** Undefined if it must be uploaded. */
   readonly there: ObjectEntry | undefined;
 }
 
@@ -77,38 +66,29 @@ export interface TailRange {
   readonly segment: number;
   readonly from: number;
   readonly to: number;
-  /** The commit at its end. */
+  /** The last commit in the range. */
   readonly end: Boundary;
 }
 
-interface CopyPlan {
-  readonly segments: readonly Piece<ClosedSegment>[];
-  readonly tail: readonly Piece<TailRange>[];
-}
-
-/** Marks that identify a copy's objects. */
+/** Return the marks by which a writer recognises the objects of a copy. */
 export interface Marks {
   readonly segment: (segment: ClosedSegment) => string;
   readonly tail: (range: TailRange) => string;
 }
 
-/** Maximum objects of the tail. Ranges double in size, so a segment of 64 MiB has about ten. */
+/** Maximum number of objects in the tail. Ranges double in size, so a segment of 64 MiB has about ten. */
 export const MAX_TAIL = 32;
-/** Minimum size of an object: a smaller range costs the same. */
+/** A smaller range costs the same, because objects are padded to this length. */
 const PADDING = 64 * 1024;
 
 /**
- * Plans the uploads of a copy. An existing segment stays, whatever its local generation. New batches of the open
- * segment become one more object of its tail, merged with earlier ones that are not much larger. So each byte is
- * uploaded only a few times before its segment is closed, and the tail stays short.
+ * Plans the uploads of a copy. A segment that exists there stays, whatever its generation here. New batches of the open
+ * segment become one more object of its tail, merged with earlier objects that are not much larger. So the tail stays
+ * short, and each byte is uploaded only a few times before its segment is closed.
  *
  * @param known existing objects by mark
  */
-export function planCopy(
-  survey: Survey,
-  known: ReadonlyMap<string, ObjectEntry>,
-  marks: Marks,
-): CopyPlan {
+export function planCopy(survey: Survey, known: ReadonlyMap<string, ObjectEntry>, marks: Marks) {
   const segments = survey.closed.map((what) => {
     const mark = marks.segment(what);
     return { what, mark, there: known.get(mark) };
@@ -117,6 +97,8 @@ export function planCopy(
   const tail = open === undefined ? [] : planTail(open.segment, open.boundaries, known, marks);
   return { segments, tail };
 }
+
+type CopyPlan = ReturnType<typeof planCopy>;
 
 function planTail(
   segment: number,
@@ -151,12 +133,7 @@ function planTail(
   return [...kept, { what, mark, there: known.get(mark) }];
 }
 
-/**
- * Returns the listed objects that still exist with their length. A lifecycle rule of the bucket, or its owner, may have
- * removed some.
- *
- * @throws errors of the store
- */
+/** Returns the objects that exist with their length. The bucket's owner, or a lifecycle rule, may have removed some. */
 async function stillThere(
   store: ObjectStore,
   listed: readonly ObjectEntry[],
@@ -173,18 +150,14 @@ async function stillThere(
 }
 
 interface Tidied {
+  /** Number of removed manifests. */
   readonly manifests: number;
+  /** Number of other removed objects. */
   readonly objects: number;
-  /** Objects that a lock kept from removal. */
-  readonly locked: readonly LockedObject[];
-  /** End of the last of these locks, ISO 8601; null if there is none, or the store does not report one. */
+  /** Objects that could not be removed, with the ends of their locks, ISO 8601; null if the store reports none. */
+  readonly locked: readonly { readonly name: string; readonly until: string | null }[];
+  /** The last of these ends. Null if nothing is locked, or the store does not report an end. */
   readonly lockedUntil: string | null;
-}
-
-interface LockedObject {
-  readonly name: string;
-  /** ISO 8601; null if the store does not report it. */
-  readonly until: string | null;
 }
 
 interface TidyOptions
@@ -196,50 +169,61 @@ interface TidyOptions
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
 
-/** The result of a cleanup without work. */
 export const NOTHING_TIDIED: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
-/** Readers of a copy have this long after another manifest replaces theirs. */
+/** Once another manifest replaces theirs, readers of a copy have this long to finish. */
 const GRACE_MS = 24 * 3_600_000;
 
 /**
- * Removes unneeded objects. First come manifests beyond those to keep, once superseded for a day. Then objects follow
- * that no remaining manifest lists, unless younger than a day. All times are by the store's clock. While a remaining
- * manifest is unreadable, all objects stay, since it may list them. Objects locked by copies stay until the lock
- * expires, and are not counted as kept.
+ * Removes manifests beyond those to keep, once they have been superseded for a day. Then removes objects that no
+ * remaining manifest lists, unless they are younger than a day. All times are by the store's clock. While a remaining
+ * manifest is unreadable, all objects stay, because it may list them. Objects that a copy has locked stay until their
+ * locks expire, and are not reported.
  *
- * @param atOnce tries to remove all manifests except the newest, and their objects: after a purge, they lead to mail
- * that should be forgotten
- * @returns undefined if the store does not list the last written manifest yet: nothing was done
+ * @param atOnce removes all manifests except the newest, and their objects, because they lead to mail that was purged
+ * @returns undefined if the store does not list the last written manifest yet; nothing was removed then
  */
 export async function tidyCopy(options: TidyOptions, atOnce: boolean): Promise<Tidied | undefined> {
-  const { store, key, signal } = options;
+  const { store, key, signal, memory, now } = options;
   const { newest, listed } = await findManifests(store, key, signal);
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
+  const locked: { name: string; until: string | null }[] = [];
+  const remove = async (name: string): Promise<boolean> => {
+    // After a purge, removal is tried even if it must fail, so that every run reports what stays.
+    if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
+    try {
+      await store.delete(name, signal);
+      return true;
+    } catch (error) {
+      if (!hasCode(error, 'object-locked')) throw error;
+      const until = typeof error.facts.until === 'string' ? error.facts.until : null;
+      if (!atOnce && isOwnLock(options, until)) memory.noteLock(name, Date.parse(until));
+      else locked.push({ name, until });
+      return false;
+    }
+  };
+  const done = (manifests: number, objects: number): Tidied => {
+    const ends = locked.map(({ until }) => until).sort();
+    const lockedUntil = ends.includes(null) ? null : (ends.at(-1) ?? null);
+    return { manifests, objects, locked, lockedUntil };
+  };
   const old = atOnce
     ? listed.filter(({ name }) => name !== newest.name)
     : outdated(listed, newest, options.keep);
-  const locked: LockedObject[] = [];
-  const tidying: Tidying = { ...options, atOnce, locked };
   let manifests = 0;
   for (const { name } of old) {
-    if (await removed(tidying, name)) manifests += 1;
+    if (await remove(name)) manifests += 1;
   }
   const needed = await neededObjects(options, listed, new Set(old.map(({ name }) => name)), newest);
-  if (needed === undefined) return { manifests, objects: 0, ...kept(locked) };
+  if (needed === undefined) return done(manifests, 0);
   const latest = Math.max(...listed.map(({ modified }) => modified));
   let objects = 0;
   for await (const { name, modified } of store.list(FOLDERS.data, signal)) {
     const isYoung = !atOnce && modified > latest - GRACE_MS;
     if (needed.has(name) || options.uploading.has(name) || isYoung) continue;
-    if (await removed(tidying, name)) objects += 1;
+    if (await remove(name)) objects += 1;
   }
-  return { manifests, objects, ...kept(locked) };
-}
-
-function kept(locked: readonly LockedObject[]): Pick<Tidied, 'locked' | 'lockedUntil'> {
-  const ends = locked.map(({ until }) => until).sort();
-  return { locked, lockedUntil: ends.includes(null) ? null : (ends.at(-1) ?? null) };
+  return done(manifests, objects);
 }
 
 function outdated(
@@ -256,7 +240,7 @@ function outdated(
   });
 }
 
-/** Returns the objects in the remaining manifests. Undefined if one of them is invalid. */
+/** Returns the objects in the remaining manifests. Undefined if a manifest is invalid. */
 async function neededObjects(
   { store, key, signal }: TidyOptions,
   listed: readonly ListedManifest[],
@@ -273,30 +257,9 @@ async function neededObjects(
   return needed;
 }
 
-interface Tidying extends TidyOptions {
-  readonly atOnce: boolean;
-  readonly locked: LockedObject[];
-}
-
-async function removed(tidying: Tidying, name: string): Promise<boolean> {
-  const { store, signal, memory, now, atOnce, locked } = tidying;
-  // After a purge, it is tried anyway, so that kept objects are reported each time.
-  if (!atOnce && (memory.lockedUntil(name) ?? 0) > now()) return false;
-  try {
-    await store.delete(name, signal);
-    return true;
-  } catch (error) {
-    if (!hasCode(error, 'object-locked')) throw error;
-    const until = typeof error.facts.until === 'string' ? error.facts.until : null;
-    if (!atOnce && isOwnLock(tidying, until)) memory.noteLock(name, Date.parse(until));
-    else locked.push({ name, until });
-    return false;
-  }
-}
-
-/** Returns whether a copy may have set a lock: without the memory, only its end time suggests it. */
+/** Returns whether a copy may have set a lock. If its memory was lost, only the end of the lock suggests that. */
 function isOwnLock(
-  { lockDays, now }: Pick<Tidying, 'lockDays' | 'now'>,
+  { lockDays, now }: Pick<TidyOptions, 'lockDays' | 'now'>,
   until: string | null,
 ): until is string {
   if (until === null || lockDays === undefined) return false;
@@ -309,21 +272,21 @@ export interface CopyOutOptions {
   readonly dir: string;
   readonly store: ObjectStore;
   readonly key: LocalKey;
-  /** Ed25519: the private half of one of the key's signers. */
+  /** Ed25519 private half of one of the key's signers. */
   readonly signingKey: KeyObject;
   readonly memory: CopyMemory;
   readonly prover: SegmentProver;
-  /** The highest commit that the catalog has seen; 0 for none. */
+  /** The highest commit that the catalog has seen, or 0. */
   readonly seen: number;
   /** Uploads every segment again in its present state. */
   readonly refresh: boolean;
-  /** Number of newest manifests to keep, whatever their age, including the new one. */
+  /** Number of newest manifests to keep whatever their age, including the new one. */
   readonly keep: number;
-  /** Objects known to be damaged there: they are uploaded again. */
+  /** Names of damaged objects at the target, which must be uploaded again. */
   readonly damaged?: ReadonlySet<string> | undefined;
-  /** The newest manifest seen here: stored again if the target has none as new. */
+  /** The newest manifest seen here. It is stored again if the target has no manifest as new. */
   readonly manifest?: KeptManifest | undefined;
-  /** Days for which uploads are locked; locks of objects in the newest manifest are extended in time. */
+  /** Days for which uploads are locked. The locks of objects in the newest manifest are extended in time. */
   readonly lockDays?: number | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
@@ -342,45 +305,21 @@ export interface CopyProgress {
   readonly bytes: number;
 }
 
-export interface CopiedOut {
-  readonly copyId: string;
-  /** The copy's last commit. */
-  readonly number: number;
-  readonly hash: string;
-  /** Uploaded objects and bytes, without the manifest. */
-  readonly uploaded: number;
-  readonly bytes: number;
-  /** Objects in the manifest, and their bytes. */
-  readonly objects: number;
-  readonly stored: number;
-  /** Objects in the newest manifest that had disappeared: their content was uploaded again. */
-  readonly missing: number;
-  /** Missing or damaged objects that this run stored again. */
-  readonly mended: readonly CopyFinding[];
-  /** Objects known to be damaged that the copy no longer needs. */
-  readonly replaced: readonly string[];
-  /** The name of the copy's newest manifest. */
-  readonly manifest: string;
-  /** Names of invalid manifests at the target. */
-  readonly invalid: readonly string[];
-  readonly removed: Tidied;
-  /** Locks of the newest manifest and its objects; null if nothing was to be locked. */
-  readonly locks: Locks | null;
-}
+export type CopiedOut = Awaited<ReturnType<typeof copyOut>>;
 
-/** Two objects at a time: one is read and sealed while the other is sent. */
+/** One object is read and sealed while another is sent. */
 const AT_ONCE = 2;
-/** Maximum age of the archive's listing when a manifest is written: unlisted objects are deleted after a day. */
+/** Maximum age of the archive's listing when a manifest is written. Unlisted objects are deleted after a day. */
 const MAX_MS = 12 * 3_600_000;
 
 /**
- * Brings an off-site copy to the archive's last commit: uploads missing objects, writes a manifest, then removes
- * objects that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
+ * Brings an off-site copy to the archive's last commit. Uploads missing objects, writes a manifest, then removes objects
+ * that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
  *
  * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; errors of
  * `surveyArchive`, `prove` and the store
  */
-export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
+export async function copyOut(options: CopyOutOptions) {
   const { dir, store, key, memory, signal, now } = options;
   if (!key.signers.some((one) => one.equals(rawPublicKey(options.signingKey)))) {
     const signer = rawPublicKey(options.signingKey).toString('base64');
@@ -388,19 +327,19 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
   }
   const mended: CopyFinding[] = [];
   let manifests = await findManifests(store, key, signal);
+  const missing = (name: string): CopyFinding => ({
+    name,
+    error: objectError('object-missing', { store: store.label, name }),
+  });
   if (isOlder(manifests, options.manifest)) {
     const { clear, bytes } = options.manifest;
     const { name } = clear;
-    const damage = manifests.invalid.find((one) => one.name === name)?.error;
-    mended.push({
-      name,
-      error: damage ?? objectError('object-missing', { store: store.label, name }),
-    });
+    mended.push(manifests.invalid.find((one) => one.name === name) ?? missing(name));
     await putLocked(options, name, bytes.length, oneObject(bytes));
     manifests = await findManifests(store, key, signal);
   }
   for (const { name, error } of manifests.invalid) {
-    // One of ours: the signature is checked before the name.
+    // Its signature was valid, so it is one of ours with the name of another.
     if (error.facts.reason !== 'name') continue;
     mended.push({ name, error });
     await store.delete(name, signal);
@@ -443,24 +382,26 @@ export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
     return {
       copyId: key.copyId,
       ...survey.commit,
+      /** Number and bytes of uploaded objects, without the manifest. */
       uploaded: counted.names.size,
       bytes: counted.bytes,
+      /** Number and bytes of the objects in the manifest. */
       objects: listed.length,
       stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
+      /** Objects in the newest manifest that had disappeared. */
       missing: lost.length,
-      mended: [
-        ...mended,
-        ...lost.map(({ name }) => ({
-          name,
-          error: objectError('object-missing', { store: store.label, name }),
-        })),
-      ],
+      /** Missing or damaged objects that this run stored again. */
+      mended: [...mended, ...lost.map(({ name }) => missing(name))],
+      /** Damaged objects that the copy no longer needs. */
       replaced: wanted.filter((one) => damaged.has(one.name)).map((one) => one.name),
+      /** Name of the newest manifest. */
       manifest: name,
+      /** Names of invalid manifests. */
       invalid: manifests.invalid
         .map((one) => one.name)
         .filter((one) => !mended.some((finding) => finding.name === one)),
       removed,
+      /** Of the newest manifest and its objects. Null if nothing was to be locked. */
       locks,
     };
   }
@@ -481,7 +422,7 @@ async function tidied(
   return removed;
 }
 
-/** Returns whether the target lacks a valid manifest as new as `kept`. */
+/** Returns whether the target has no valid manifest as new as `kept`. */
 export function isOlder<M extends { readonly clear: ClearManifest }>(
   { newest }: FoundManifests,
   kept: M | undefined,
@@ -489,8 +430,23 @@ export function isOlder<M extends { readonly clear: ClearManifest }>(
   return kept !== undefined && (newest?.clear.sequence ?? -1) < kept.clear.sequence;
 }
 
-/** Refuses an older manifest: the target's owner can restore one, or remove the newest. */
-export function refuseOlder(
+/** Like `refuseOlder`, for callers without a state. */
+export function refuseRolledBack(
+  dataDir: string,
+  store: ObjectStore,
+  { copyId }: LocalKey,
+  manifests: FoundManifests,
+): void {
+  const state = openExistingState(dataDir);
+  try {
+    refuseOlder(store, manifests, copyMemory(state, copyId));
+  } finally {
+    state?.close();
+  }
+}
+
+/** Refuses an older manifest. The target's owner could have restored it, or removed the newest one. */
+function refuseOlder(
   store: ObjectStore,
   { newest, listed }: FoundManifests,
   memory: CopyMemory,
@@ -527,7 +483,7 @@ function refuseStrangers(
   if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
 }
 
-/** Returns whether objects there may hold mail purged here: segments known there in another state. */
+/** Returns whether objects there may hold mail that was purged here, because they were segments in another state. */
 function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
   const reached = before?.clear.commit ?? 0;
   const marks = new Set(before?.clear.objects.map(({ name }) => markOfName(name)));
@@ -546,7 +502,7 @@ function marksOf({ nameKey }: LocalKey): Marks {
   };
 }
 
-/** Returns existing objects by mark, listed or uploaded since. With `refresh`, only uploads of this run. */
+/** Returns the existing objects by mark, listed or uploaded since. With `refresh`, returns only uploads of this run. */
 async function knownObjects(
   { store, memory, refresh, signal }: CopyOutOptions,
   listed: readonly ObjectEntry[],
@@ -579,7 +535,7 @@ interface Listed {
   readonly entry: ObjectEntry;
 }
 
-/** Returns the objects for the manifest. Undefined if the archive must be listed again. */
+/** Undefined if the archive must be listed again. */
 async function upload(
   options: CopyOutOptions,
   plan: CopyPlan,
@@ -628,15 +584,14 @@ async function uploadPiece(
     } catch (error) {
       if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
       if ('from' in what) throw new SegmentMoved();
-      // Its next generation exists by now.
+      // The next generation of the segment exists by now.
     }
   }
 }
 
-/** Generations change rarely, so a few tries suffice. */
 const TRIES = 5;
 
-/** The planned segment has been sealed meanwhile. */
+/** The segment has been sealed since the copy was planned. */
 class SegmentMoved extends Error {}
 
 function fileInForce(dir: string, segment: number) {
@@ -671,7 +626,7 @@ function sealingKey({ copyId, publicKey }: LocalKey) {
   return { copyId: Buffer.from(copyId, 'hex'), publicKey };
 }
 
-/** Returns whether a manifest already states everything that a new one would. */
+/** Returns whether a manifest already has everything that a new one would. */
 function isThere({ clear }: FoundManifest, { commit }: Survey, listed: readonly Listed[]): boolean {
   const names = new Set(clear.objects.map(({ name }) => name));
   return (

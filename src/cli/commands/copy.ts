@@ -18,13 +18,7 @@ import {
   settingsText,
   writeSettings,
 } from '../../copies/kept-objects.ts';
-import {
-  type KeysOrder,
-  noteCopied,
-  noteMended,
-  type Opens,
-  openOwnCopy,
-} from '../../copies/own-copy.ts';
+import { type KeysOrder, openOwnCopy } from '../../copies/own-copy.ts';
 import {
   addRecipients,
   finishRotation,
@@ -46,7 +40,8 @@ import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
 import { openExistingState } from '../../core/state.ts';
 import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
-import { forgetCopy } from '../../verify/copy-facts.ts';
+import { forgetCopy, rememberCopied, rememberMended } from '../../verify/copy-facts.ts';
+import { noting } from '../../verify/verify.ts';
 import { archiveOf } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import {
@@ -239,8 +234,10 @@ async function copyToStore(
     );
     const { number: commit, removed, locks, mended: _, replaced, ...rest } = copied;
     const findings = foundIn(copied.findings);
-    noteCopied(context, dataDir, to, { at: now(), commit, encrypted: true });
-    noteMended(context, dataDir, to, findings, replaced);
+    noting(context, dataDir, 'copy', (state) => {
+      rememberCopied(state, to, { at: now(), commit, encrypted: true });
+      rememberMended(state, to, now(), findings, replaced);
+    });
     const about = { to, number: commit, ...rest, findings, replaced, removed, locks };
     await output.object({ ...about, durationMs: now() - startedAt }, () =>
       storeReport(to, copied, findings),
@@ -297,7 +294,9 @@ async function copyToFolder(
       activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
     ...rebuildProgress(activity, 'the copied log'),
   }).finally(activity.stop);
-  noteCopied(context, from, to, { at: now(), commit: copied.number, encrypted: false });
+  noting(context, from, 'copy', (state) =>
+    rememberCopied(state, to, { at: now(), commit: copied.number, encrypted: false }),
+  );
   const { globals } = context;
   const state = openExistingState(from);
   try {
@@ -633,7 +632,7 @@ function withOpening(command: Command): Command {
     .option('--open-with-identity <file>', 'open with the age identity in this file');
 }
 
-const OPENS: Readonly<Record<Opens, string>> = {
+const OPENS: Readonly<Record<ListedRecipient['opens'], string>> = {
   new: 'opens everything',
   old: 'opens older states only',
   unknown: 'does not say what it opens',

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openCompared } from '../../catalog/implied.ts';
 import { type CheckedTarget, checkFolder, checkTarget } from '../../copies/check-copy.ts';
-import { noteCopyChecked } from '../../copies/own-copy.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownFinding } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
@@ -15,6 +14,7 @@ import {
   drill,
   seededRandom,
 } from '../../transfer/export-test.ts';
+import { rememberCopyChecked } from '../../verify/copy-facts.ts';
 import { rememberDrill } from '../../verify/verification.ts';
 import { noting, type SampleSize } from '../../verify/verify.ts';
 import { archiveOf, withReader } from '../archive.ts';
@@ -55,7 +55,9 @@ export async function verifyCopy(
     const ok = findings.length === 0;
     const { checked: read, of, opened } = checked;
     const about = { at: now(), checked: read, of, unit: opened ? 'segment' : 'object' } as const;
-    noteCopyChecked(context, dataDir, store.label, about, findings);
+    noting(context, dataDir, 'copy', (state) =>
+      rememberCopyChecked(state, store.label, about, findings),
+    );
     await output.object(
       { ...checked, to: store.label, ok, copiedAt, findings, durationMs: now() - startedAt },
       () => report(store.label, checked, copiedAt, findings, folder === undefined),

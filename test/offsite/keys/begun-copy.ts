@@ -88,7 +88,7 @@ export async function opens({ store }: Copy, way: Way | undefined): Promise<bool
   const { recipients } = await readRecipients(store, signal);
   try {
     const secrets = await unlock(recipients, way, signal);
-    const signers = await readSigners(store, secrets, signal);
+    const { signers } = await readSigners(store, secrets, signal);
     const copyId = secrets.copyId.toString('hex');
     const { newest } = await findManifests(store, { copyId, signers }, signal);
     if (newest === undefined) return false;
