@@ -60,7 +60,7 @@ const nextKey = z.object({
   /** IDs of recipients that were written for it in runs that may not have finished. */
   made: z.array(id).readonly(),
 });
-export type NextKey = Readonly<z.output<typeof nextKey>>;
+type NextKey = Readonly<z.output<typeof nextKey>>;
 
 const keyFields = z.object({
   mailkeep: z.literal('copy keys 1'),

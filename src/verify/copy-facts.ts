@@ -64,7 +64,7 @@ export function rememberCopyFailure(
 }
 
 /** A finding in a copy: an object's name, or a file of a readable copy. */
-export interface FoundInCopy {
+interface FoundInCopy {
   readonly name: string;
   /** One sentence for users. */
   readonly message: string;
