@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { rowSnippet } from '../../src/web/pages/mail-list.tsx';
+import { rowSnippet } from '../../src/web/pages/mail-page.tsx';
 
 const cut = (text: string, word: string) => {
   const start = text.indexOf(word);

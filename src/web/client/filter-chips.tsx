@@ -2,7 +2,7 @@ import { type ComponentChildren, toChildArray, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
 import { clockText, dayText, shortMonth } from '../../core/text.ts';
-import { Icon } from '../pages/icons.tsx';
+import { Icon } from '../pages/elements.tsx';
 import type { Frame } from '../pages/page.ts';
 import {
   findTerm,

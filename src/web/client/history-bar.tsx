@@ -2,7 +2,7 @@ import type { TargetedPointerEvent } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../../core/text.ts';
 import type { Frame } from '../pages/page.ts';
-import { Band, Since } from '../pages/time-band.tsx';
+import { Band, Since } from '../pages/shell.tsx';
 import { asOf, asOfWord, namedMoment } from '../query-text.ts';
 import { useKeys } from './page-keys.tsx';
 import { clamp } from './timeline.tsx';

@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
 import { count, two } from '../../core/text.ts';
 import { type ConversationProps, Thread, unfoldedAtFirst } from '../pages/conversation.tsx';
-import { folderIcon, Icon, type IconName, Link } from '../pages/icons.tsx';
+import { folderIcon, Icon, type IconName, Link } from '../pages/elements.tsx';
 import {
   MAX_UNFOLDED,
   type MessageContent,

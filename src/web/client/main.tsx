@@ -1,7 +1,7 @@
 /** Takes over the page that the server rendered, and follows links without reloading. */
 import { render } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { Icon } from '../pages/icons.tsx';
+import { Icon, Moment } from '../pages/elements.tsx';
 import { PageView } from '../pages/mail-page.tsx';
 import {
   type CopyProps,
@@ -12,7 +12,6 @@ import {
   pageClasses,
   pageTitle,
 } from '../pages/page.ts';
-import { Moment } from '../pages/time-band.tsx';
 import { asOf, pageAddress, withTerm } from '../query-text.ts';
 import { LiveChips } from './filter-chips.tsx';
 import { leaveDrawer, useFocusReturn } from './focus.ts';

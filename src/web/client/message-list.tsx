@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { SearchHit } from '../../catalog/search.ts';
 import { count } from '../../core/text.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
-import { Icon } from '../pages/icons.tsx';
+import { Icon } from '../pages/elements.tsx';
 import {
   ListHead,
   type ListProps,
@@ -11,7 +11,7 @@ import {
   Pending,
   RowText,
   rowClasses,
-} from '../pages/mail-list.tsx';
+} from '../pages/mail-page.tsx';
 import { pageAddress } from '../query-text.ts';
 import {
   ListModel,
@@ -87,7 +87,6 @@ class ListRow extends Component<ListRowProps> {
 }
 
 interface RowsViewProps {
-  readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
   readonly selected: string | null;
@@ -155,7 +154,6 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   override componentDidMount(): void {
-    this.props.handle.current = this;
     this.#observer = new ResizeObserver((entries) => this.#resized(entries));
     for (const { current } of [this.#scroller, this.#probe])
       if (current !== null) this.#observer.observe(current);
@@ -167,7 +165,6 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   override componentWillUnmount(): void {
-    this.props.handle.current = null;
     this.#observer?.disconnect();
     this.#leave?.();
     clearTimeout(this.#rest);
@@ -498,7 +495,7 @@ export function MessageList(props: ListProps) {
         {...of}
         list={list}
         live={{
-          fresh: fresh !== null && (
+          fresh: fresh !== undefined && (
             <button type="button" class="btn fresh" onClick={() => void viewer.refreshList()}>
               {fresh.isMore && 'more than '}
               {count(fresh.count)} new
@@ -523,7 +520,7 @@ export function MessageList(props: ListProps) {
       ) : (
         <div class="listbody">
           <RowsView
-            handle={view}
+            ref={view}
             model={model}
             density={shownDensity}
             selected={selected}

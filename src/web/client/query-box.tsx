@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Span } from '../../catalog/query-ast.ts';
 import { type Token, tokenize } from '../../catalog/query-lexer.ts';
 import { count } from '../../core/text.ts';
-import { Icon } from '../pages/icons.tsx';
+import { Icon } from '../pages/elements.tsx';
 import type { Frame, Here } from '../pages/page.ts';
 import { ProblemText, QUERY_FIELD } from '../pages/query-box.tsx';
 import { type CompletionRow, MAX_ROWS, operatorRows, typedWord } from '../typed-word.ts';

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { ListSort, ListSpine } from '../mail-list.ts';
+import type { ListProps } from '../pages/mail-page.tsx';
 import { ONE_COLUMN } from './focus.ts';
 import type { RowPage } from './list-model.ts';
 import type { RowsAnswer, Viewer } from './viewer.ts';
@@ -20,22 +21,10 @@ export type Place =
 
 export type ListPage = RowPage<SearchHit>;
 
-export interface ListQuery {
-  readonly query: string;
-  readonly sort: ListSort;
-}
-
+export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
+type Position = Readonly<Record<'before' | 'all', HitCount>>;
 /** Messages that have arrived since a list was loaded; with `isMore`, at least that many. */
-interface NewMail {
-  readonly count: number;
-  readonly isMore: boolean;
-}
-
-interface RowPosition {
-  readonly before: HitCount;
-  readonly all: HitCount;
-}
-
+type NewMail = Awaited<ReturnType<RowSource['newerThan']>>;
 type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
 
 /** Resolves to undefined if there is no answer, which the viewer reports. */
@@ -59,10 +48,10 @@ export class RowSource {
     return this.#page(sort, place, limit, signal);
   }
 
-  async position(id: string, signal: AbortSignal): Promise<RowPosition | undefined> {
+  async position(id: string, signal: AbortSignal) {
     const { query: q, sort } = this.of;
     const parameters = new URLSearchParams({ q, sort, at: id });
-    const found = await this.ask<RowPosition | null>(`/api/position?${parameters}`, signal);
+    const found = await this.ask<Position | null>(`/api/position?${parameters}`, signal);
     return found ?? undefined;
   }
 
@@ -73,7 +62,7 @@ export class RowSource {
   }
 
   /** Counts newer messages, up to one page. @param id null if the list was empty */
-  async newerThan(id: string | null, signal: AbortSignal): Promise<NewMail | undefined> {
+  async newerThan(id: string | null, signal: AbortSignal) {
     const place: Place = id === null ? { kind: 'first' } : { kind: 'before', from: id };
     const answer = await this.#rows('newest', place, PAGE_ROWS, signal);
     if (answer === undefined) return undefined;
@@ -181,12 +170,12 @@ export function useNewMail(
   source: RowSource,
   newest: string | null | undefined,
   news: number,
-): NewMail | null {
-  const [fresh, setFresh] = useState<NewMail | null>(null);
+): NewMail {
+  const [fresh, setFresh] = useState<NewMail>();
   const known = useRef<string | null | undefined>(newest);
   const made = useRef(news);
   useEffect(() => {
-    setFresh(null);
+    setFresh(undefined);
     known.current = newest;
     made.current = news;
     if (newest !== undefined) return undefined;

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, RenderableProps } from 'preact';
 import { count } from '../../core/text.ts';
 
 const STEPS = [1, 2, 2.5, 5, 10];
@@ -62,17 +62,13 @@ interface Framed {
   readonly class?: string | undefined;
 }
 
+type PlotProps = Framed & { readonly marks: readonly Mark[] };
+
 /**
  * The frame of a chart. The plot grows with the window while text keeps its size: its content is placed at fractions of
  * the width, and paths go into `Stretched`. Screen readers skip it, since a table next to it has the same numbers.
  */
-function Plot({
-  height,
-  marks,
-  labels,
-  children,
-  ...more
-}: Framed & { marks: readonly Mark[]; children: ComponentChildren }) {
+function Plot({ height, marks, labels, children, ...more }: RenderableProps<PlotProps>) {
   // To a tenth of a pixel.
   const level = (at: number): number => Math.round(height * (1 - at) * 10) / 10;
   const whole = ABOVE + height + BELOW;
@@ -111,7 +107,7 @@ function Plot({
 const WIDE = 1000;
 
 /** Stretches paths, drawn `WIDE` units wide, to the width of the plot. */
-function Stretched({ height, children }: { height: number; children: ComponentChildren }) {
+function Stretched({ height, children }: RenderableProps<{ height: number }>) {
   return (
     <svg
       width="100%"
@@ -132,7 +128,7 @@ interface Linked {
 }
 
 /** A shape with a link. The keyboard skips it, since the table has the same links. */
-function BarLink({ href, title, children }: Linked & { children: ComponentChildren }) {
+function BarLink({ href, title, children }: RenderableProps<Linked>) {
   const content = (
     <>
       <title>{title}</title>
@@ -243,13 +239,9 @@ export function Figure({ name, wide, keys = [], note, remark, table, id, childre
   );
 }
 
-interface MaybeLinkProps {
-  readonly href?: string | null | undefined;
-  readonly class?: string;
-  readonly children: ComponentChildren;
-}
+type MaybeHref = { readonly href?: string | null | undefined; readonly class?: string };
 
-export function MaybeLink({ href, children, ...more }: MaybeLinkProps) {
+export function MaybeLink({ href, children, ...more }: RenderableProps<MaybeHref>) {
   if (href == null) return <>{children}</>;
   return (
     <a {...more} href={href}>
@@ -533,12 +525,8 @@ function apart<L extends { readonly y: number }>(lines: readonly L[], height: nu
     });
 }
 
-interface Wall {
-  readonly bricks: readonly { readonly title: string; readonly class: string }[];
-}
-
 /** A wall of bricks. Each brick is an image in a line of text, so the browser lays out the rows. */
-export function Bricks({ bricks }: Wall) {
+export function Bricks({ bricks }: { bricks: readonly Record<'title' | 'class', string>[] }) {
   return (
     <p class="wall" aria-hidden="true">
       {bricks.map(({ title, ...brick }) => (

@@ -6,15 +6,13 @@ import { bytes, count, counted, dayText, monthName, shortMonth } from '../../cor
 import type { AttachmentLine } from '../../mail/identity.ts';
 import type { NoText } from '../message-view.ts';
 import { asOfWord, filterText, pageAddress } from '../query-text.ts';
-import { Icon, Link, Strip } from './icons.tsx';
-import { Marked, senderText } from './mail-list.tsx';
+import { Icon, Link, Marked, Moment, Received, Strip, senderText } from './elements.tsx';
 import {
   type MessageContent,
   type MessagePlace,
   messageAddress,
   type OpenMessage,
 } from './message-props.ts';
-import { Moment, Received } from './time-band.tsx';
 
 export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
   pdf: 'PDF',
@@ -156,13 +154,8 @@ export function ShortHash({ hash }: { hash: string }) {
   );
 }
 
-interface ProofProps {
-  readonly open: Pick<OpenMessage, 'id' | 'commit'>;
-  readonly hit: SearchHit;
-}
-
 /** Shown only if the bytes were read for this page and match their hash. Unfolds to the folders of the message. */
-export function Proof({ open: { id, commit }, hit }: ProofProps) {
+export function Proof({ open: { id, commit }, hit }: { open: OpenMessage; hit: SearchHit }) {
   const { firstSeen, places } = hit.line;
   return (
     <details class="proof">
@@ -280,12 +273,7 @@ export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
 /** Longer quotes are folded. */
 const SHORT_QUOTE = 3;
 
-interface TextProps {
-  readonly pieces: OpenMessage['text'];
-  readonly folded: boolean;
-}
-
-export function Text({ pieces, folded }: TextProps) {
+export function Text({ pieces, folded }: { pieces: OpenMessage['text']; folded: boolean }) {
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">
       {pieces.map(({ kind, lines, matches }, i) => {
@@ -532,13 +520,10 @@ function Message({ hit, open, message, fold }: MessageProps) {
 
 type Line = SearchHit['line'];
 
-interface EndedProps {
-  readonly line: Pick<Line, 'endedAt' | 'date'>;
-  readonly open: Pick<OpenMessage, 'damage' | 'lastSeen'>;
-}
-
 /** Says between which two checks the service deleted a message, and how long after it arrived. */
-export function Ended({ line: { endedAt, date }, open: { damage, lastSeen } }: EndedProps) {
+export function Ended({ line, open }: { line: Line; open: OpenMessage }) {
+  const { endedAt, date } = line;
+  const { damage, lastSeen } = open;
   if (endedAt === null) return null;
   const at = Date.parse(endedAt);
   const looks = lastSeen.flatMap(({ found, seen }) => (found === at ? seen : []));

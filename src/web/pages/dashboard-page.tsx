@@ -30,7 +30,7 @@ import {
   StackedArea,
   Textures,
 } from './charts.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
+import { Icon, Link, Strip } from './elements.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 

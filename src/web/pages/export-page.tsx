@@ -1,10 +1,9 @@
 import { bytes, count, counted } from '../../core/text.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
-import { Command, Fact, Link, Strip } from './icons.tsx';
+import { Command, Fact, Link, Moment, Strip } from './elements.tsx';
 import type { PageOf } from './page.ts';
 import { Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
-import { Moment } from './time-band.tsx';
 
 const FORMATS: readonly (readonly [DownloadFormat, string, string])[] = [
   [

@@ -13,13 +13,11 @@ import {
   shownName,
   typeLabel,
 } from './conversation.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
-import { Marked, senderText } from './mail-list.tsx';
+import { Icon, Link, Marked, Moment, Strip, senderText } from './elements.tsx';
 import { MAX_FILES } from './message-props.ts';
 import { type PageOf, useParts } from './page.ts';
 import { BackToNow, Problem } from './query-box.tsx';
 import { Shell } from './shell.tsx';
-import { Moment } from './time-band.tsx';
 
 type FilesPageData = PageOf<'files'>;
 

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, RenderableProps } from 'preact';
 import type { KeptRun } from '../../core/state-runs.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import {
@@ -33,10 +33,9 @@ import {
 } from '../health.ts';
 import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
-import { Command, Fact, Icon, Link, Strip } from './icons.tsx';
+import { Clock, Command, Fact, Icon, Link, Moment, Strip } from './elements.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
-import { Clock, Moment } from './time-band.tsx';
 
 function Messages({ count: number, query }: Linked) {
   if (number === 0) return <span class="zero">0</span>;
@@ -160,7 +159,7 @@ function PageLinks({ path, parameters, from, step, all }: PageLinksProps) {
   );
 }
 
-function Panel({ title, children }: { title: string; children: ComponentChildren }) {
+function Panel({ title, children }: RenderableProps<{ title: string }>) {
   return (
     <section class="panel">
       <h2>{title}</h2>

@@ -1,9 +1,296 @@
+import type { ComponentChild } from 'preact';
+import type { SearchHit } from '../../catalog/search.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 import type { ArchiveState, FirstSync } from '../issues.ts';
-import { Command, Icon, Link, Mark, Strip } from './icons.tsx';
-import { type Page, type PageOf, titleOf, useParts } from './page.ts';
+import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
+import { findTerm, pageAddress, withTerm } from '../query-text.ts';
+import {
+  Command,
+  Icon,
+  Link,
+  Mark,
+  Marked,
+  type Match,
+  Moment,
+  Received,
+  Strip,
+  senderText,
+} from './elements.tsx';
+import { type MailContent, type Page, type PageOf, titleOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
-import { Moment } from './time-band.tsx';
+
+/** Maximum code units before the first match, since a narrow row shows about forty. */
+const LEAD = 20;
+const WORD = 16;
+
+/** Starts a snippet shortly before the first match, so that the end of the row does not cut it off. */
+export function rowSnippet(text: string, matches: readonly Match[]) {
+  const first = matches[0]?.start ?? 0;
+  if (first <= LEAD + 2) return { text, matches };
+  const from = first - LEAD;
+  const blank = text.indexOf(' ', from - 1);
+  const begin =
+    blank >= 0 && blank < Math.min(first, from + WORD) ? blank + 1 : wholeAt(text, from);
+  const moved = begin - 2;
+  return {
+    text: `… ${text.slice(begin)}`,
+    matches: matches.map(({ start, end }) => ({ start: start - moved, end: end - moved })),
+  };
+}
+
+/** Moves a position that would split a surrogate pair. */
+function wholeAt(text: string, at: number): number {
+  return /[\uDC00-\uDFFF]/.test(text.charAt(at)) ? at + 1 : at;
+}
+
+export function rowClasses(hit: ListHit): string {
+  return `row${isUnread(hit.line) ? ' unread' : ''}${endOf(hit) === null ? '' : ' ended'}`;
+}
+
+/** Returns when the service deleted a message, even if after the moment shown. Milliseconds since the epoch. */
+function endOf({ line, since }: ListHit): number | null {
+  if (line.endedAt !== null) return Date.parse(line.endedAt);
+  return since?.kind === 'deleted' ? since.at : null;
+}
+
+function isUnread({ flags }: SearchHit['line']): boolean {
+  return !flags.includes('\\Seen');
+}
+
+export function RowText({ hit }: { hit: ListHit }) {
+  const { line, matches, attachmentMatches, conversation, since } = hit;
+  const ended = endOf(hit);
+  const attached = (line.attachments ?? []).some(({ inline }) => !inline);
+  const [found] = line.matchedAttachments;
+  const showsFound = found !== undefined && matches.length === 0;
+  return (
+    <>
+      <span class="first">
+        <span class="who">
+          <bdi>{senderText(line.from)}</bdi>
+        </span>
+        {conversation !== undefined && (
+          <span class="many">
+            {count(conversation)}
+            <span class="vh"> messages in the conversation</span>
+          </span>
+        )}
+        <Received date={line.date} />
+      </span>
+      <span class="second">
+        <span class="subj">
+          <bdi>{plainLine(line.subject ?? '(no subject)')}</bdi>
+        </span>
+        <span class="marks">
+          {isUnread(line) && <span class="vh">unread</span>}
+          {line.flags.includes('\\Flagged') && (
+            <>
+              <Icon name="star" class="star" />
+              <span class="vh">starred</span>
+            </>
+          )}
+          {ended !== null && (
+            <span class="tag ended">
+              {line.endedAt === null ? 'deleted later, found ' : 'found gone '}
+              <Moment ms={ended} day />
+            </span>
+          )}
+          {since?.kind === 'moved' && (
+            <span class="tag moved" title={`${since.mailbox} / ${since.folder}`}>
+              now in <bdi>{since.folder}</bdi>
+            </span>
+          )}
+          {attached && (
+            <>
+              <Icon name="clip" />
+              <span class="vh">with attachments</span>
+            </>
+          )}
+        </span>
+      </span>
+      <span class="snip">
+        {showsFound ? (
+          <>
+            <Icon name="clip" />
+            <bdi>{plainLine(found.filename ?? 'an attachment')}</bdi>:{' '}
+            <Marked {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
+          </>
+        ) : (
+          <Marked {...rowSnippet(line.snippet, matches)} />
+        )}
+      </span>
+    </>
+  );
+}
+
+export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending'> {
+  readonly query: string;
+  readonly list: MailList;
+  readonly chosen: string | undefined;
+}
+
+export function ListPages({ list, query, sort, after, chosen, pending }: ListProps) {
+  const sortParameter = sort === 'newest' ? undefined : sort;
+  const pageOf = (from: string): string =>
+    pageAddress('/mail', { q: query, sort: sortParameter, after: from });
+  return (
+    <>
+      <ListHead {...{ list, query, sort }} />
+      <Pending messages={pending} />
+      {list.hits.length === 0 ? (
+        <Nothing query={query} nothing={list.nothing} />
+      ) : (
+        <ol class="rows">
+          {list.hits.map((hit) => (
+            <li key={hit.line.id} class={rowClasses(hit)}>
+              <a
+                href={pageAddress('/mail', {
+                  q: query,
+                  sort: sortParameter,
+                  after,
+                  m: hit.line.id.slice(0, 16),
+                })}
+                aria-current={chosen === hit.line.id ? 'true' : undefined}
+              >
+                <RowText hit={hit} />
+              </a>
+            </li>
+          ))}
+        </ol>
+      )}
+      {(list.before != null || list.next !== null) && (
+        <nav class="pages" aria-label="Pages">
+          {list.before != null && (
+            <>
+              {list.before !== '' && (
+                <a class="btn" href={pageOf('')}>
+                  {sort === 'newest' ? 'To the newest' : 'To the oldest'}
+                </a>
+              )}
+              <a class="btn" rel="prev" href={pageOf(list.before)}>
+                {sort === 'newest' ? 'Newer' : 'Older'}
+              </a>
+            </>
+          )}
+          <span class="spacer" />
+          {list.next !== null && (
+            <a class="btn" rel="next" href={pageOf(list.next.slice(0, 16))}>
+              {sort === 'newest' ? 'Older' : 'Newer'}
+            </a>
+          )}
+        </nav>
+      )}
+    </>
+  );
+}
+
+interface ListHeadProps extends Pick<ListProps, 'query' | 'sort'> {
+  readonly list: Pick<MailList, 'all' | 'ended'>;
+  readonly live?: { readonly fresh: ComponentChild; readonly density: ComponentChild };
+}
+
+export function ListHead({ list, query, sort, live }: ListHeadProps) {
+  const other = sort === 'newest' ? 'oldest' : undefined;
+  // With a script, the same link is next to the filters, except on a narrow window.
+  const exported = live
+    ? { class: 'btn quiet narrow-only' }
+    : { class: 'btn quiet', 'data-act': 'export' };
+  return (
+    <div class="listhead">
+      <Found {...list} query={query} />
+      {live?.fresh}
+      <span class="spacer" />
+      <a {...exported} href={pageAddress('/export', { q: query })}>
+        Export
+      </a>
+      <a class="btn quiet" href={pageAddress('/mail', { q: query, sort: other })}>
+        {sort === 'newest' ? 'Newest first' : 'Oldest first'}
+      </a>
+      {live?.density}
+    </div>
+  );
+}
+
+function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query: string }) {
+  if (all === null) return <span aria-busy="true">…</span>;
+  const deleted = (
+    <>
+      <b>{count(ended ?? 0)}</b> deleted
+    </>
+  );
+  return (
+    <span>
+      {!all.complete && 'more than '}
+      <b>{count(all.count)}</b> {all.count === 1 ? 'message' : 'messages'}
+      {ended !== null && ended > 0 && (
+        <>
+          ,{' '}
+          {findTerm(query, 'is:deleted') === undefined ? (
+            <Link q={withTerm(query, 'is:deleted')}>{deleted}</Link>
+          ) : (
+            deleted
+          )}
+        </>
+      )}
+    </span>
+  );
+}
+
+export function Pending({ messages }: { messages: number }) {
+  if (messages === 0) return null;
+  return (
+    <Strip kind="warn" icon="alert">
+      <strong>{counted(messages, 'message')} cannot be found by words yet.</strong> Folder, flags,
+      date and size already find them.
+    </Strip>
+  );
+}
+
+export function Nothing({ query, nothing }: { query: string; nothing?: NothingFound | undefined }) {
+  const { without, beginning } = nothing ?? {};
+  return (
+    <div class="nothing">
+      <Icon name="search" />
+      <h2>{query.trim() === '' ? 'No mail yet' : 'Nothing found'}</h2>
+      {nothing?.notes.map((note) => (
+        <p key={note}>
+          <bdi>{note}</bdi>
+        </p>
+      ))}
+      {without != null && (
+        <p>
+          Without <bdi class="mono">{without.term}</bdi> there would be <FoundBy other={without} />.
+        </p>
+      )}
+      {beginning != null && (
+        <p>
+          With <bdi class="mono">{beginning.term}</bdi> there would be <FoundBy other={beginning} />
+          .
+        </p>
+      )}
+      {query.trim() === '' ? (
+        <>
+          <p>The first "mailkeep sync" brings the newest mail first. Without a configuration:</p>
+          <Command>mailkeep init</Command>
+        </>
+      ) : (
+        <p>
+          <Link to="/mail">All mail</Link>
+        </p>
+      )}
+    </div>
+  );
+}
+
+function FoundBy({ other: { query, found } }: { other: OtherQuery }) {
+  return (
+    <Link q={query}>
+      {!found.complete && 'more than '}
+      {counted(found.count, 'message')}
+    </Link>
+  );
+}
 
 function MailPage({ page }: { page: PageOf<'mail'> }) {
   const { frame, list, message, sort, after, pending } = page;

@@ -15,8 +15,7 @@ import {
   Proof,
   Text,
 } from './conversation.tsx';
-import { Icon, Link, Strip } from './icons.tsx';
-import { markedParts, senderText } from './mail-list.tsx';
+import { Icon, Link, Moment, markedParts, Received, Strip, senderText } from './elements.tsx';
 import {
   attachedFiles,
   FRAME_SANDBOX,
@@ -36,7 +35,6 @@ import {
 } from './message-props.ts';
 import { type PageOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
-import { Moment, Received } from './time-band.tsx';
 
 const TABS: Readonly<Record<View, string>> = {
   thread: 'Conversation',

@@ -11,8 +11,8 @@ import type { ListSort, MailList } from '../mail-list.ts';
 import type { SideTree } from '../side-tree.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import type { ConversationProps } from './conversation.tsx';
-import type { IconName } from './icons.tsx';
-import type { ListProps } from './mail-list.tsx';
+import type { IconName } from './elements.tsx';
+import type { ListProps } from './mail-page.tsx';
 import { type MessageContent, type NoMessage, ownHit } from './message-props.ts';
 import type { ProblemProps } from './query-box.tsx';
 

@@ -5,12 +5,11 @@ import type { Assets } from '../assets.ts';
 import type { Session } from '../sessions.ts';
 import { Conversation } from './conversation.tsx';
 import { DashboardPage } from './dashboard-page.tsx';
+import { Brand, Command, Moment } from './elements.tsx';
 import { ExportPage } from './export-page.tsx';
 import { FilesPage } from './files-page.tsx';
 import { HealthPage } from './health-page.tsx';
-import { Brand, Command } from './icons.tsx';
-import { ListPages } from './mail-list.tsx';
-import { PageView } from './mail-page.tsx';
+import { ListPages, PageView } from './mail-page.tsx';
 import { MessagePage, MessagePane, NoMessagePage } from './message-pane.tsx';
 import {
   type LaterPage,
@@ -21,8 +20,8 @@ import {
   pageTitle,
 } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
+import { TimeBand } from './shell.tsx';
 import { ChosenTheme } from './theme.ts';
-import { Moment, TimeBand } from './time-band.tsx';
 
 interface DocumentProps {
   readonly assets: Assets;
@@ -104,6 +103,8 @@ const FAILURES = {
 } as const;
 
 type Plain = Pick<DocumentProps, 'assets'>;
+/** `token` proves that a form comes from a page of this server. */
+type WithForm = Plain & { readonly token: string };
 
 export function FailurePage({ assets, kind }: Plain & { kind: keyof typeof FAILURES }) {
   const [title, text] = FAILURES[kind];
@@ -128,13 +129,8 @@ export function NotFoundPage({ assets }: Plain) {
 
 export type EnterProblem = 'wrong-code' | 'stale-form' | null;
 
-interface EnterProps extends Plain {
-  readonly token: string;
-  readonly problem: EnterProblem;
-}
-
 /** The sign-in page. With JavaScript, the code in a link is entered and submitted automatically. */
-export function EnterPage({ assets, token, problem }: EnterProps) {
+export function EnterPage({ assets, token, problem }: WithForm & { problem: EnterProblem }) {
   return (
     <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
       <h1>Ask the machine for a way in</h1>
@@ -243,12 +239,11 @@ interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'
   readonly mailboxes: readonly string[] | null;
 }
 
-interface YouProps extends Plain {
-  readonly token: string;
-  readonly browsers: readonly SignedInBrowser[];
-}
-
-export function YouPage({ assets, token, browsers }: YouProps) {
+export function YouPage({
+  assets,
+  token,
+  browsers,
+}: WithForm & { browsers: readonly SignedInBrowser[] }) {
   return (
     <PlainPage assets={assets} title="Settings" home scripts={['you.js']}>
       <h1>Settings</h1>

@@ -1,7 +1,7 @@
 import type { ComponentChild } from 'preact';
 import { asOfWord, findTerm, pageAddress, toggled } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
-import { Icon, Link } from './icons.tsx';
+import { Icon, Link } from './elements.tsx';
 import type { Frame, Here } from './page.ts';
 
 export const PLAIN_FIELD = {
@@ -11,8 +11,8 @@ export const PLAIN_FIELD = {
 } as const;
 
 export const QUERY_FIELD = {
-  ...PLAIN_FIELD,
   name: 'q',
+  ...PLAIN_FIELD,
   'aria-label': 'Query',
   placeholder: 'Search everything: from:anna has:attachment after:2026-01',
   enterkeyhint: 'search',

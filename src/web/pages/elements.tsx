@@ -1,4 +1,7 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, RenderableProps, VNode } from 'preact';
+import type { SearchHit } from '../../catalog/search.ts';
+import { plainLine } from '../../core/terminal-safe.ts';
+import { clockText, dayText } from '../../core/text.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a stroke of 1.4 units in a square of 16. */
@@ -46,14 +49,8 @@ export function Icon({ name, ...more }: { name: IconName; class?: string }) {
   );
 }
 
-interface LinkProps {
-  readonly to?: string;
-  readonly q?: string;
-  readonly children: ComponentChildren;
-}
-
 /** A link to an address, or to the results of a query. */
-export function Link({ to, q, children }: LinkProps) {
+export function Link({ to, q, children }: RenderableProps<{ to?: string; q?: string }>) {
   return (
     <a class="link" href={to ?? pageAddress('/mail', { q })}>
       {children}
@@ -106,7 +103,7 @@ export function Command({ children }: { children: string }) {
   );
 }
 
-export function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+export function Fact({ name, children }: RenderableProps<{ name: string }>) {
   return (
     <div>
       <dt>{name}</dt>
@@ -125,4 +122,62 @@ const FOLDER_ICONS: Readonly<Record<string, IconName>> = {
 
 export function folderIcon(path: string, specialUse: string | null): IconName {
   return path.toUpperCase() === 'INBOX' ? 'inbox' : (FOLDER_ICONS[specialUse ?? ''] ?? 'folder');
+}
+
+export function Clock({ ms }: { ms: number }) {
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      <span class="clock">{clockText(ms)}</span>
+    </time>
+  );
+}
+
+/** When a message was received. @param date ISO 8601; null if the message has none */
+export function Received({ date, day = false }: { date: string | null; day?: boolean }) {
+  return date === null ? (
+    <span class="when">no date</span>
+  ) : (
+    <Moment ms={Date.parse(date)} day={day} />
+  );
+}
+
+/** A moment such as `20 Nov 2026 14:05` in the machine's zone; `day` omits the time. */
+export function Moment({ ms, day = false }: { ms: number; day?: boolean }) {
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      {dayText(ms)}
+      {!day && <span class="clock">{clockText(ms)}</span>}
+    </time>
+  );
+}
+
+/** UTF-16 code units from `start` (included) to `end` (excluded). */
+export interface Match {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Marks the matches in a text. @param current start of the match that a search in the text has reached */
+export function markedParts(text: string, matches: readonly Match[], current?: number | null) {
+  const parts: (string | VNode)[] = [];
+  let at = 0;
+  for (const { start, end } of matches) {
+    parts.push(
+      text.slice(at, start),
+      <mark key={start} class={start === current ? 'current' : undefined}>
+        {text.slice(start, end)}
+      </mark>,
+    );
+    at = end;
+  }
+  return [...parts, text.slice(at)];
+}
+
+export function Marked({ text, matches }: { text: string; matches: readonly Match[] }) {
+  return <bdi>{markedParts(text, matches)}</bdi>;
+}
+
+export function senderText(from: SearchHit['line']['from']): string {
+  if (from === null) return '(no sender)';
+  return plainLine(from.name) || plainLine(from.address);
 }
