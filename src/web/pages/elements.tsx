@@ -112,6 +112,41 @@ export function Fact({ name, children }: RenderableProps<{ name: string }>) {
   );
 }
 
+/** A link without an address is left out. */
+type PageLink = readonly [href: string | null, text: ComponentChildren, rel?: 'prev' | 'next'];
+
+interface PageNavProps {
+  readonly label?: string;
+  readonly back: readonly PageLink[];
+  readonly forward: readonly PageLink[];
+}
+
+/** Links to the adjacent pages of a list. */
+export function PageNav({
+  label = 'Pages',
+  back,
+  forward,
+  children,
+}: RenderableProps<PageNavProps>) {
+  const links = (pages: readonly PageLink[]) =>
+    pages.map(
+      ([href, text, rel]) =>
+        href !== null && (
+          <a key={href} class="btn" href={href} rel={rel}>
+            {text}
+          </a>
+        ),
+    );
+  return (
+    <nav class="pages" aria-label={label}>
+      {links(back)}
+      {children}
+      <span class="spacer" />
+      {links(forward)}
+    </nav>
+  );
+}
+
 const FOLDER_ICONS: Readonly<Record<string, IconName>> = {
   '\\Sent': 'sent',
   '\\Drafts': 'draft',

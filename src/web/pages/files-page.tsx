@@ -13,7 +13,7 @@ import {
   shownName,
   typeLabel,
 } from './conversation.tsx';
-import { Icon, Link, Marked, Moment, Strip, senderText } from './elements.tsx';
+import { Icon, Link, Marked, Moment, PageNav, Strip, senderText } from './elements.tsx';
 import { MAX_FILES } from './message-props.ts';
 import { type PageOf, useParts } from './page.ts';
 import { BackToNow, Problem } from './query-box.tsx';
@@ -463,19 +463,12 @@ function Tiles({ page, list }: { page: FilesPageData; list: FilesList }) {
         );
       })}
       {(after !== undefined || next !== null) && (
-        <nav class="pages" aria-label="Pages">
-          {after !== undefined && (
-            <a class="btn" href={addressOf(page, { after: undefined })}>
-              To the newest
-            </a>
-          )}
-          <span class="spacer" />
-          {next !== null && (
-            <a class="btn" rel="next" href={addressOf(page, { after: next })}>
-              Older
-            </a>
-          )}
-        </nav>
+        <PageNav
+          back={[
+            [after === undefined ? null : addressOf(page, { after: undefined }), 'To the newest'],
+          ]}
+          forward={[[next === null ? null : addressOf(page, { after: next }), 'Older', 'next']]}
+        />
       )}
     </>
   );

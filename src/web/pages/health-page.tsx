@@ -33,7 +33,7 @@ import {
 } from '../health.ts';
 import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
-import { Clock, Command, Fact, Icon, Link, Moment, Strip } from './elements.tsx';
+import { Clock, Command, Fact, Icon, Link, Moment, PageNav, Strip } from './elements.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 
@@ -139,23 +139,16 @@ function PageLinks({ path, parameters, from, step, all }: PageLinksProps) {
   const to = (at: number): string =>
     pageAddress(path, { ...parameters, from: at <= 0 ? undefined : String(at) });
   return (
-    <nav class="pages" aria-label="Pages">
-      {from > 0 && (
-        <a class="btn" href={to(from - step)} rel="prev">
-          <Icon name="back" />
-          Before
-        </a>
-      )}
+    <PageNav
+      back={[
+        [from > 0 ? to(from - step) : null, [<Icon key="icon" name="back" />, 'Before'], 'prev'],
+      ]}
+      forward={[[from + step < all ? to(from + step) : null, 'Next', 'next']]}
+    >
       <span>
         {count(Math.min(all, from + 1))} to {count(Math.min(all, from + step))} of {count(all)}
       </span>
-      <span class="spacer" />
-      {from + step < all && (
-        <a class="btn" href={to(from + step)} rel="next">
-          Next
-        </a>
-      )}
-    </nav>
+    </PageNav>
   );
 }
 
@@ -926,24 +919,13 @@ function RunsTab(pages: RunPages) {
           ]}
         />
       )}
-      <nav class="pages" aria-label="Pages">
-        {lane !== null && (
-          <a class="btn" href="/health/runs">
-            All kinds
-          </a>
-        )}
-        {isLater && (
-          <a class="btn" href={address(undefined)}>
-            To the newest
-          </a>
-        )}
-        <span class="spacer" />
-        {next !== null && (
-          <a class="btn" href={address(next)} rel="next">
-            Earlier runs
-          </a>
-        )}
-      </nav>
+      <PageNav
+        back={[
+          [lane === null ? null : '/health/runs', 'All kinds'],
+          [isLater ? address(undefined) : null, 'To the newest'],
+        ]}
+        forward={[[next === null ? null : address(next), 'Earlier runs', 'next']]}
+      />
     </>
   );
 }

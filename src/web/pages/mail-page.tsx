@@ -13,6 +13,7 @@ import {
   Marked,
   type Match,
   Moment,
+  PageNav,
   Received,
   Strip,
   senderText,
@@ -131,6 +132,7 @@ export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending
 }
 
 export function ListPages({ list, query, sort, after, chosen, pending }: ListProps) {
+  const [earlier, later] = sort === 'newest' ? ['Newer', 'Older'] : ['Older', 'Newer'];
   const sortParameter = sort === 'newest' ? undefined : sort;
   const pageOf = (from: string): string =>
     pageAddress('/mail', { q: query, sort: sortParameter, after: from });
@@ -160,26 +162,13 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
         </ol>
       )}
       {(list.before != null || list.next !== null) && (
-        <nav class="pages" aria-label="Pages">
-          {list.before != null && (
-            <>
-              {list.before !== '' && (
-                <a class="btn" href={pageOf('')}>
-                  {sort === 'newest' ? 'To the newest' : 'To the oldest'}
-                </a>
-              )}
-              <a class="btn" rel="prev" href={pageOf(list.before)}>
-                {sort === 'newest' ? 'Newer' : 'Older'}
-              </a>
-            </>
-          )}
-          <span class="spacer" />
-          {list.next !== null && (
-            <a class="btn" rel="next" href={pageOf(list.next.slice(0, 16))}>
-              {sort === 'newest' ? 'Older' : 'Newer'}
-            </a>
-          )}
-        </nav>
+        <PageNav
+          back={[
+            [list.before ? pageOf('') : null, `To the ${sort}`],
+            [list.before == null ? null : pageOf(list.before), earlier, 'prev'],
+          ]}
+          forward={[[list.next === null ? null : pageOf(list.next.slice(0, 16)), later, 'next']]}
+        />
       )}
     </>
   );

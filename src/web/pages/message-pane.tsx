@@ -15,7 +15,16 @@ import {
   Proof,
   Text,
 } from './conversation.tsx';
-import { Icon, Link, Moment, markedParts, Received, Strip, senderText } from './elements.tsx';
+import {
+  Icon,
+  Link,
+  Moment,
+  markedParts,
+  PageNav,
+  Received,
+  Strip,
+  senderText,
+} from './elements.tsx';
 import {
   attachedFiles,
   FRAME_SANDBOX,
@@ -335,6 +344,8 @@ export function historySteps(
     if (line.flags !== undefined) flags.set(place, line.flags);
     const now = line.flags ?? [];
     const change = event === 'flags' ? flagsText(before ?? [], now) : '';
+    const isSame = (end: LastSeen): boolean =>
+      end.commit === commit && end.generation === line.generation && end.uid === uid;
     const movedAway = event === 'ended' && line.detail?.reason === 'moved';
     const title = movedAway ? 'Moved away' : change || (EVENTS[event] ?? event);
     steps.push(
@@ -343,11 +354,13 @@ export function historySteps(
         kind: event === 'ended' && !movedAway ? 'ended' : 'fact',
         details: [
           ...(line.flags !== undefined && now.length > 0 ? [`flags: ${now.join(' ')}`] : []),
-          ...(event === 'appeared' && isEmpty(line.detail) ? [] : eventText(event, line.detail)),
+          ...(event === 'appeared' && Object.keys(line.detail ?? {}).length === 0
+            ? []
+            : eventText(event, line.detail)),
         ],
         place: { mailbox, folder, uid },
         commit,
-        seen: event === 'ended' ? (lastSeen.find(isSameEnd(line))?.seen ?? null) : null,
+        seen: event === 'ended' ? (lastSeen.find(isSame)?.seen ?? null) : null,
       }),
     );
   }
@@ -359,11 +372,6 @@ export function historySteps(
   return [...steps.slice(0, at), here, ...later];
 }
 
-function isSameEnd(line: HistoryLine): (end: LastSeen) => boolean {
-  return ({ commit, generation, uid }) =>
-    commit === line.commit && generation === line.generation && uid === line.uid;
-}
-
 function step(
   ms: number | null,
   known: Pick<HistoryStep, 'title' | 'kind'> & Partial<HistoryStep>,
@@ -371,16 +379,9 @@ function step(
   return { ms, details: [], place: null, commit: null, seen: null, isLater: false, ...known };
 }
 
-function isEmpty(detail: HistoryLine['detail']): boolean {
-  return detail === undefined || Object.keys(detail).length === 0;
-}
-
 function stateText(flags: readonly string[]): string {
-  const words = [
-    flags.includes('\\Seen') ? 'read' : 'unread',
-    ...(flags.includes('\\Flagged') ? ['starred'] : []),
-  ];
-  return `, ${words.join(' and ')}`;
+  const read = flags.includes('\\Seen') ? 'read' : 'unread';
+  return `, ${read}${flags.includes('\\Flagged') ? ' and starred' : ''}`;
 }
 
 const SET: Readonly<Record<string, readonly [set: string, unset: string]>> = {
@@ -416,20 +417,22 @@ function History({ lines, asOf, message }: ContentOf<'history'> & { message: Mes
 
 function Step({ step, message }: { step: HistoryStep; message: MessageContent }) {
   const { ms, kind, title, details, place, commit, seen, isLater } = step;
-  const classes = [kind, ...(isLater ? ['later'] : [])].join(' ');
   return (
-    <li class={classes} aria-current={kind === 'here' ? 'true' : undefined}>
+    <li
+      class={isLater ? `${kind} later` : kind}
+      aria-current={kind === 'here' ? 'true' : undefined}
+    >
       <span class="at">
-        {ms === null && 'unknown'}
-        {ms !== null &&
+        {ms === null ? (
+          'unknown'
+        ) : commit === null ? (
           // Before its commit, the archive did not know the message.
-          (commit === null ? (
+          <Moment ms={ms} />
+        ) : (
+          <a class="link" href={thenAddress(message, ms)} title="As it was at this moment">
             <Moment ms={ms} />
-          ) : (
-            <a class="link" href={thenAddress(message, ms)} title="As it was at this moment">
-              <Moment ms={ms} />
-            </a>
-          ))}
+          </a>
+        )}
       </span>
       <span class="dot" aria-hidden="true" />
       <div>
@@ -473,11 +476,7 @@ function Source({ message, window }: SourceProps) {
   if (window === null) return <p class="empty">The source cannot be shown.</p>;
   const { from, length, size } = window;
   const address = messageAddress(message.place, message.id, 'source');
-  const part = (at: number, label: string) => (
-    <a class="btn" href={`${address}&from=${at}`}>
-      {label}
-    </a>
-  );
+  const part = (at: number): string => `${address}&from=${at}`;
   return (
     <>
       <Find message={message} find={window.find} />
@@ -486,15 +485,16 @@ function Source({ message, window }: SourceProps) {
         {markedParts(window.text, window.find?.matches ?? [], window.current)}
       </pre>
       {size > length && (
-        <nav class="pages" aria-label="Parts of the source">
-          {from > 0 && part(Math.max(0, from - WINDOW_BYTES), 'Earlier part')}
+        <PageNav
+          label="Parts of the source"
+          back={[[from > 0 ? part(Math.max(0, from - WINDOW_BYTES)) : null, 'Earlier part']]}
+          forward={[[from + length < size ? part(from + WINDOW_BYTES) : null, 'Later part']]}
+        >
           <span class="spacer" />
           <span>
             bytes {count(from)} to {count(from + length)} of {count(size)}
           </span>
-          <span class="spacer" />
-          {from + length < size && part(from + WINDOW_BYTES, 'Later part')}
-        </nav>
+        </PageNav>
       )}
     </>
   );
@@ -504,32 +504,21 @@ type FindProps = Pick<SourceProps, 'message'> & Pick<SourceText, 'find'>;
 
 function Find({ message: { place, id }, find }: FindProps) {
   const { page, query, sort, after } = place;
-  const step = (hit: number | null, label: string) =>
-    hit === null ? null : (
-      <a
-        class="btn"
-        href={`${messageAddress(place, id, 'source')}&${new URLSearchParams({
-          find: find?.text ?? '',
-          hit: String(hit),
-        })}`}
-      >
+  const step = (hit: number | null | undefined, label: string) => {
+    if (hit == null) return null;
+    const parameters = new URLSearchParams({ find: find?.text ?? '', hit: String(hit) });
+    return (
+      <a class="btn" href={`${messageAddress(place, id, 'source')}&${parameters}`}>
         {label}
       </a>
     );
-  const kept = {
-    q: query,
-    sort,
-    after,
-    m: page === 'mail' ? id.slice(0, 16) : undefined,
-    view: 'source',
   };
+  const m = page === 'mail' ? id.slice(0, 16) : undefined;
   return (
     <div class="find">
       <form action={page === 'mail' ? '/mail' : `/m/${id}`} class="find-form">
-        {Object.entries(kept).map(
-          ([name, value]) =>
-            value !== undefined &&
-            value !== '' && <input key={name} type="hidden" name={name} value={value} />,
+        {Object.entries({ q: query, sort, after, m, view: 'source' }).map(
+          ([name, value]) => value && <input key={name} type="hidden" name={name} value={value} />,
         )}
         <Icon name="search" />
         <input
@@ -550,8 +539,8 @@ function Find({ message: { place, id }, find }: FindProps) {
           {find.count === 0 ? 'Not found' : `${count(find.number)} of ${count(find.count)}`}
         </span>
       )}
-      {step(find?.previous ?? null, 'Previous')}
-      {step(find?.next ?? null, 'Next')}
+      {step(find?.previous, 'Previous')}
+      {step(find?.next, 'Next')}
     </div>
   );
 }
