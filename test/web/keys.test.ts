@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import {
-  capsOf,
+  interpretKey,
   KEY_MAP,
   type KeyContext,
-  meaningOf,
+  keyCaps,
   type Pressed,
 } from '../../src/web/client/keys.ts';
 
@@ -34,7 +34,7 @@ test('every key of the map does what the map says, and no two do the same', () =
       let begun = '';
       let done: string | null = null;
       for (const pressed of pressesOf(written)) {
-        const meaning = meaningOf(pressed, { ...FREE, begun });
+        const meaning = interpretKey(pressed, { ...FREE, begun });
         begun = meaning.begun;
         done = meaning.action;
       }
@@ -45,47 +45,47 @@ test('every key of the map does what the map says, and no two do the same', () =
 test('letters and signs do nothing in a field; keys that are held or named do', () => {
   const field = { ...FREE, inField: true };
   for (const key of ['j', '/', '?', '1', 'g', '[', '.'])
-    expect(meaningOf(press(key), field).action).toBeNull();
-  expect(meaningOf(press('Escape'), field).action).toBe('back');
-  expect(meaningOf(press('k', { ctrlKey: true }), field).action).toBe('query');
-  expect(meaningOf(press('F6'), field).action).toBe('nextRegion');
+    expect(interpretKey(press(key), field).action).toBeNull();
+  expect(interpretKey(press('Escape'), field).action).toBe('back');
+  expect(interpretKey(press('k', { ctrlKey: true }), field).action).toBe('query');
+  expect(interpretKey(press('F6'), field).action).toBe('nextRegion');
   // A field, or the completion below it, has a use of its own for these.
   for (const key of ['Enter', 'ArrowDown', 'ArrowUp'])
-    expect(meaningOf(press(key), field).action).toBeNull();
+    expect(interpretKey(press(key), field).action).toBeNull();
 });
 
 test('letters can be switched off, and the rest stays', () => {
   const off = { ...FREE, letters: false };
   for (const key of ['j', 'k', '/', '?', 'g', 'J', '1'])
-    expect(meaningOf(press(key), off)).toEqual({ action: null, begun: '' });
-  expect(meaningOf(press('ArrowDown'), off).action).toBe('next');
-  expect(meaningOf(press('k', { metaKey: true }), off).action).toBe('query');
+    expect(interpretKey(press(key), off)).toEqual({ action: null, begun: '' });
+  expect(interpretKey(press('ArrowDown'), off).action).toBe('next');
+  expect(interpretKey(press('k', { metaKey: true }), off).action).toBe('query');
 });
 
 test('a second key that continues nothing does nothing, and one that is only held does not count', () => {
-  expect(meaningOf(press('g'), FREE)).toEqual({ action: null, begun: 'g' });
+  expect(interpretKey(press('g'), FREE)).toEqual({ action: null, begun: 'g' });
   const begun = { ...FREE, begun: 'g' };
-  expect(meaningOf(press('j'), begun)).toEqual({ action: null, begun: '' });
-  expect(meaningOf(press('Shift'), begun)).toEqual({ action: null, begun: 'g' });
-  expect(meaningOf(press('g'), begun)).toEqual({ action: null, begun: 'g' });
-  expect(meaningOf(press('m'), begun).action).toBe('go-mail');
+  expect(interpretKey(press('j'), begun)).toEqual({ action: null, begun: '' });
+  expect(interpretKey(press('Shift'), begun)).toEqual({ action: null, begun: 'g' });
+  expect(interpretKey(press('g'), begun)).toEqual({ action: null, begun: 'g' });
+  expect(interpretKey(press('m'), begun).action).toBe('go-mail');
 });
 
 test('a bracket that is typed with AltGr is a bracket', () => {
-  expect(meaningOf(press('[', { ctrlKey: true, altKey: true }), FREE).action).toBe(
+  expect(interpretKey(press('[', { ctrlKey: true, altKey: true }), FREE).action).toBe(
     'previousChange',
   );
 });
 
 test('what the browser does with held keys stays its own', () => {
   for (const key of ['j', 'n', 'p', 't', '1'])
-    expect(meaningOf(press(key, { ctrlKey: true }), FREE).action).toBeNull();
-  expect(meaningOf(press('ArrowLeft', { altKey: true }), FREE).action).toBeNull();
+    expect(interpretKey(press(key, { ctrlKey: true }), FREE).action).toBeNull();
+  expect(interpretKey(press('ArrowLeft', { altKey: true }), FREE).action).toBeNull();
 });
 
 test('the map shows keys as they stand on the keyboard', () => {
-  expect(capsOf('Ctrl+k')).toEqual(['Ctrl', 'K']);
-  expect(capsOf('g m')).toEqual(['g', 'm']);
-  expect(capsOf('Alt+ArrowUp')).toEqual(['Alt', '↑']);
-  expect(capsOf('J')).toEqual(['J']);
+  expect(keyCaps('Ctrl+k')).toEqual(['Ctrl', 'K']);
+  expect(keyCaps('g m')).toEqual(['g', 'm']);
+  expect(keyCaps('Alt+ArrowUp')).toEqual(['Alt', '↑']);
+  expect(keyCaps('J')).toEqual(['J']);
 });

@@ -3,7 +3,7 @@ import {
   columnPath,
   momentAfter,
   momentAt,
-  shareOf,
+  trackFraction,
   trackMove,
 } from '../../src/web/client/history-bar.tsx';
 import { isOwnPage, stepTo } from '../../src/web/client/viewer.ts';
@@ -62,14 +62,14 @@ test('another moment replaces the one in the query and nothing else', () => {
 
 test('the track goes from the first commit to now, and no further', () => {
   const range = { from: 1_000, to: 3_000 };
-  expect([500, 1_000, 2_000, 3_000, 9_000].map((moment) => shareOf(moment, range))).toEqual([
+  expect([500, 1_000, 2_000, 3_000, 9_000].map((moment) => trackFraction(moment, range))).toEqual([
     0, 0, 0.5, 1, 1,
   ]);
   expect([-1, 0, 0.25, 2].map((share) => momentAt(share, range))).toEqual([
     1_000, 1_000, 1_500, 3_000,
   ]);
   // One commit alone.
-  expect(shareOf(1_000, { from: 1_000, to: 1_000 })).toBe(1);
+  expect(trackFraction(1_000, { from: 1_000, to: 1_000 })).toBe(1);
   // Wherever a bar is pressed, all that it counts has happened by the moment it leads to.
   const columns = Array.from({ length: 4 }, () => ({ came: 1, ended: 0 }));
   expect([-1, 0.01, 0.24, 0.26, 0.99, 2].map((x) => momentAfter(x, { ...range, columns }))).toEqual(

@@ -1,13 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  chipsOf,
-  labelOf,
+  chipLabel,
+  findChips,
   withDeleted,
   withFolder,
   withSlot,
 } from '../../src/web/client/filter-chips.tsx';
-import { ghostOf, inkOf, taken } from '../../src/web/client/query-box.tsx';
+import {
+  completionRest,
+  highlightQuery,
+  insertCompletion,
+} from '../../src/web/client/query-box.tsx';
 import { termsOf } from '../../src/web/query-text.ts';
 import type { CompletionRow } from '../../src/web/typed-word.ts';
 
@@ -29,7 +33,7 @@ describe('the underlay', () => {
       fc.property(text, fc.nat(20), fc.nat(20), (query, a, b) => {
         const start = Math.min(a, query.length);
         const wrong = { start, end: Math.min(start + b, query.length) };
-        const inks = inkOf(query, wrong);
+        const inks = highlightQuery(query, wrong);
         expect(inks.map((ink) => query.slice(ink.start, ink.end)).join('')).toBe(query);
         const marked = inks.filter((ink) => ink.wrong);
         expect(marked.map((ink) => query.slice(ink.start, ink.end)).join('')).toBe(
@@ -42,7 +46,7 @@ describe('the underlay', () => {
 
   test('tints operators, not text', () => {
     const tints = (query: string) =>
-      inkOf(query, null).map(({ start, end, tint }) => [query.slice(start, end), tint]);
+      highlightQuery(query, null).map(({ start, end, tint }) => [query.slice(start, end), tint]);
     expect(tints('lease from:anna -in:Junk OR "in:x" asof:3d')).toEqual([
       ['lease ', 'text'],
       ['from:', 'op'],
@@ -61,9 +65,13 @@ describe('the underlay', () => {
 describe('a completion', () => {
   test('replaces the word under the caret, and a blank follows what is finished', () => {
     const typed = (text: string) => ({ text, caret: text.length });
-    expect(taken(typed('lease ha'), row(6, 8, 'has:'))).toEqual(typed('lease has:'));
-    expect(taken(typed('has:at'), row(4, 6, 'attachment'))).toEqual(typed('has:attachment '));
-    expect(taken({ text: 'in:un lease', caret: 5 }, row(3, 5, '"INBOX.Unit 4"'))).toEqual({
+    expect(insertCompletion(typed('lease ha'), row(6, 8, 'has:'))).toEqual(typed('lease has:'));
+    expect(insertCompletion(typed('has:at'), row(4, 6, 'attachment'))).toEqual(
+      typed('has:attachment '),
+    );
+    expect(
+      insertCompletion({ text: 'in:un lease', caret: 5 }, row(3, 5, '"INBOX.Unit 4"')),
+    ).toEqual({
       text: 'in:"INBOX.Unit 4" lease',
       caret: 18,
     });
@@ -71,7 +79,7 @@ describe('a completion', () => {
 
   test('stands grey behind the caret only where it continues what was typed, at the end', () => {
     const ghost = (text: string, completion: CompletionRow, caret = text.length) =>
-      ghostOf({ text, caret }, completion);
+      completionRest({ text, caret }, completion);
     expect(ghost('from:ru', row(5, 7, '<ruth@example.org>'))).toBe('th@example.org');
     expect(ghost('in:INBOX.un', row(3, 11, '"INBOX.Unit 4"'))).toBe('it 4');
     expect(ghost('in:"INBOX.un', row(3, 12, '"INBOX.Unit 4"'))).toBe('it 4"');
@@ -84,18 +92,18 @@ describe('a completion', () => {
 describe('chips', () => {
   test('say what a query asks for at its top, and leave words alone', () => {
     const query = 'deposit "a lease" after:2025-06 has:attachment -in:INBOX.Junk (a OR b) @rent';
-    const { slots, attachment, unread, deleted, others, either } = chipsOf(query);
+    const { slots, attachment, unread, deleted, others, either } = findChips(query);
     expect(slots.since?.text).toBe('after:2025-06');
     expect([slots.in, slots.from, unread, either]).toEqual([undefined, undefined, undefined, null]);
     expect(attachment?.text).toBe('has:attachment');
     expect(deleted).toBe('shown');
-    expect(others.map(labelOf)).toEqual(['Not in Junk', '(a OR b)', '@rent']);
+    expect(others.map(chipLabel)).toEqual(['Not in Junk', '(a OR b)', '@rent']);
     const odd = { operator: 'constructor', value: 'x', negated: false, text: 'constructor:x' };
-    expect(labelOf({ ...odd, start: 0, end: odd.text.length })).toBe('constructor:x');
+    expect(chipLabel({ ...odd, start: 0, end: odd.text.length })).toBe('constructor:x');
   });
 
   test('say a query in one piece that OR parts', () => {
-    const { slots, others, either, attachment } = chipsOf('in:a OR has:attachment');
+    const { slots, others, either, attachment } = findChips('in:a OR has:attachment');
     expect(either).toBe('in:a OR has:attachment');
     expect([slots.in, attachment, others]).toEqual([undefined, undefined, []]);
   });
@@ -115,7 +123,7 @@ describe('chips', () => {
     ['subject:(a b)', 'subject:(a b)'],
     ['thread:3f2a', 'thread:3f2a'],
   ])('call %s %j', (text, label) => {
-    expect(termsOf(text).terms.map(labelOf)).toEqual([label]);
+    expect(termsOf(text).terms.map(chipLabel)).toEqual([label]);
   });
 
   test('change one term in its place', () => {
@@ -144,11 +152,11 @@ describe('chips', () => {
     expect(withDeleted('is:deleted lease', 'week')).toBe('deleted:7d.. lease');
     expect(withDeleted('deleted:7d.. lease', 'month')).toBe('deleted:30d.. lease');
     expect(withDeleted('deleted:30d.. lease', 'shown')).toBe('lease');
-    expect(chipsOf('deleted:7d.. lease').deleted).toBe('week');
-    expect(chipsOf('deleted:7d.. lease').others).toEqual([]);
+    expect(findChips('deleted:7d.. lease').deleted).toBe('week');
+    expect(findChips('deleted:7d.. lease').others).toEqual([]);
     // Any other time has a chip of its own.
-    expect(chipsOf('deleted:2026-11').others.map(labelOf)).toEqual(['Deleted Nov 2026']);
-    expect(chipsOf('lease -is:ended').deleted).toBe('hidden');
-    expect(chipsOf('is:deleted').deleted).toBe('only');
+    expect(findChips('deleted:2026-11').others.map(chipLabel)).toEqual(['Deleted Nov 2026']);
+    expect(findChips('lease -is:ended').deleted).toBe('hidden');
+    expect(findChips('is:deleted').deleted).toBe('only');
   });
 });

@@ -60,7 +60,7 @@ const STATES: ReadonlyMap<string, string> = new Map(
 );
 
 /** Returns a label for a term, with dates as in the rows, or else the term as typed. */
-export function labelOf({ operator, value, negated, text }: Term): string {
+export function chipLabel({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
   const state = STATES.get(`${operator}:${value.toLowerCase()}`);
   if (state !== undefined) return negated ? `Not: ${state}` : state;
@@ -123,7 +123,7 @@ const DELETED_TERMS: Readonly<Record<Exclude<Deleted, 'shown'>, string>> = {
 };
 
 /** Finds the filters of a query. Words have no chips, since the box already shows them. */
-export function chipsOf(query: string) {
+export function findChips(query: string) {
   const { terms, isEither } = termsOf(query);
   const either = isEither ? query.trim() : null;
   const known = isEither ? [] : terms;
@@ -162,14 +162,14 @@ function hasChip({ operator, value, text }: Term): boolean {
 }
 
 export function withSlot(query: string, slot: Slot, text: string | null): string {
-  const term = chipsOf(query).slots[slot];
+  const term = findChips(query).slots[slot];
   if (term === undefined) return text === null ? query : withTerm(query, text);
   return text === null ? withoutTerm(query, term) : withOther(query, term, text);
 }
 
 /** Limits a query to a folder or mailbox. @param entry the query of its link in the sidebar; empty for everything */
 export function withFolder(query: string, entry: string): string {
-  const { slots } = chipsOf(entry);
+  const { slots } = findChips(entry);
   return (['mailbox', 'in'] as const).reduce(
     (changed, slot) => withSlot(changed, slot, slots[slot]?.text ?? null),
     query,
@@ -217,7 +217,7 @@ const DELETED_TEXTS: Readonly<Record<Deleted, readonly [string, string]>> = {
 export function LiveChips({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const query = viewer.address.searchParams.get('q') ?? '';
-  const { slots, attachment, unread, deleted, asOf, others, either } = chipsOf(query);
+  const { slots, attachment, unread, deleted, asOf, others, either } = findChips(query);
   const write = (text: string): void => viewer.type(text);
   const without = (term: Span): void => write(withoutTerm(query, term));
   const folder = slots.in ?? slots.mailbox;
@@ -231,7 +231,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
       <ChipMenu
         key={slot}
         id={`menu-${slot}`}
-        label={term === undefined ? none : labelOf(term)}
+        label={term === undefined ? none : chipLabel(term)}
         isOn={term !== undefined}
         remove={() => write(withSlot(query, slot, null))}
       >
@@ -245,7 +245,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
         <ChipMenu
           key="in"
           id="menu-in"
-          label={folder === undefined ? 'In anywhere' : labelOf(folder)}
+          label={folder === undefined ? 'In anywhere' : chipLabel(folder)}
           isOn={folder !== undefined}
           remove={() => write(withFolder(query, ''))}
         >
@@ -269,7 +269,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
           <Switch key="either" label={either} isOn isText change={() => write('')} />
         )}
         {others.map((term) => {
-          const label = labelOf(term);
+          const label = chipLabel(term);
           return (
             <Switch
               key={`${term.start} ${term.text}`}
@@ -318,7 +318,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
           }
         </ChipMenu>
         {asOf !== undefined && (
-          <Past key="asof" isOn label={labelOf(asOf)} change={() => without(asOf)} />
+          <Past key="asof" isOn label={chipLabel(asOf)} change={() => without(asOf)} />
         )}
       </Strip>
       <span class="spacer" />

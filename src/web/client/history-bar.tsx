@@ -18,7 +18,7 @@ interface Changes extends TrackRange {
   readonly columns: readonly { readonly came: number; readonly ended: number }[];
 }
 
-export function shareOf(moment: number, { from, to }: TrackRange): number {
+export function trackFraction(moment: number, { from, to }: TrackRange): number {
   return to <= from ? 1 : clamp((moment - from) / (to - from));
 }
 
@@ -51,7 +51,7 @@ export function columnPath(
 }
 
 /** Rounds a moment to the second that a search for the previous or next change starts from. */
-function changeThan(moment: number, direction: 'previous' | 'next'): number {
+function searchBound(moment: number, direction: 'previous' | 'next'): number {
   return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
 }
 
@@ -101,7 +101,7 @@ const DATES = 3;
 function Track({ changes, moment, onMove, onKeyDown }: TrackProps) {
   const box = useRef<HTMLDivElement>(null);
   const { columns } = changes;
-  const share = shareOf(moment, changes);
+  const share = trackFraction(moment, changes);
   const move = ({ clientX }: PointerEvent): void => {
     const { left = 0, width = 1 } = box.current?.getBoundingClientRect() ?? {};
     onMove(momentAfter((clientX - left) / width, changes));
@@ -233,7 +233,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
   // One at a time, since each step starts where the previous one ended.
   const step = (direction: 'previous' | 'next'): void => {
     steps.current = steps.current.then(async () => {
-      const than = changeThan(at.current, direction);
+      const than = searchBound(at.current, direction);
       const found = await viewer.asked<Change | null>(`/api/changes/${direction}?than=${than}`);
       if (found != null) goTo(namedMoment(found.time));
       else if (found === null && direction === 'next') viewer.goTo(null);

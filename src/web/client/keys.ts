@@ -92,8 +92,11 @@ const BEGINNINGS = new Set(
 );
 const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
-export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyContext): KeyMeaning {
-  const key = nameOf(pressed);
+export function interpretKey(
+  pressed: Pressed,
+  { begun, inField, letters }: KeyContext,
+): KeyMeaning {
+  const key = keyName(pressed);
   if (key === null) return { action: null, begun };
   const isLetter = !key.includes('+') && [...key].length === 1;
   if (isLetter && (inField || !letters)) return NOTHING;
@@ -104,7 +107,7 @@ export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyCont
 }
 
 /** Returns a key in the table's notation; null for a modifier alone. */
-function nameOf({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | null {
+function keyName({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | null {
   if (['Shift', 'Control', 'Alt', 'Meta', 'AltGraph'].includes(key)) return null;
   const isSign = [...key].length === 1;
   // Some keyboards type brackets with AltGr, which browsers report as Ctrl and Alt.
@@ -121,7 +124,7 @@ const SHOWN: Readonly<Record<string, string>> = {
 };
 
 /** Returns the key caps in the map: `Ctrl` and `K` for `Ctrl+k`. */
-export function capsOf(keys: string): readonly string[] {
+export function keyCaps(keys: string): readonly string[] {
   const isHeld = keys.includes('+') && keys !== '+';
   return keys
     .split(isHeld ? '+' : ' ')

@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
 import { count, two } from '../../core/text.ts';
-import { type ConversationProps, Thread, unfoldedAtFirst } from '../pages/conversation.tsx';
+import { type ConversationProps, initiallyOpen, Thread } from '../pages/conversation.tsx';
 import { folderIcon, Icon, type IconName, Link } from '../pages/elements.tsx';
 import {
   MAX_UNFOLDED,
@@ -15,9 +15,9 @@ import type { Saving } from '../saving.ts';
 import type { SideEntry, SideTree } from '../side-tree.ts';
 import type { CompletionRow } from '../typed-word.ts';
 import { Choice } from './filter-chips.tsx';
-import { capsOf, KEY_MAP } from './keys.ts';
+import { KEY_MAP, keyCaps } from './keys.ts';
 import { useKeys } from './page-keys.tsx';
-import { lettersAct } from './preferences.ts';
+import { lettersEnabled } from './preferences.ts';
 import { completionsOf } from './query-box.tsx';
 import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
 
@@ -29,7 +29,7 @@ export { OpenBand } from './history-bar.tsx';
 /** A conversation whose messages unfold in place. */
 export function LiveConversation({ message }: ConversationProps) {
   const viewer = useViewer();
-  const [open, setOpen] = useState(() => unfoldedAtFirst(message));
+  const [open, setOpen] = useState(() => initiallyOpen(message));
   const asked = useRef(new Set<string>());
   const { place, conversation, id: own } = message;
   useLayoutEffect(() => {
@@ -241,7 +241,7 @@ export function KeyMap({ onClose }: { onClose: () => void }) {
           Close
         </button>
       </header>
-      {!lettersAct() && (
+      {!lettersEnabled() && (
         <p class="strip">Letters are switched off in this browser; settings switch them on.</p>
       )}
       <div class="key-groups">
@@ -255,7 +255,7 @@ export function KeyMap({ onClose }: { onClose: () => void }) {
                     {keys.map((one, i) => (
                       <span key={one}>
                         {i > 0 && ' or '}
-                        {capsOf(one).map((cap, j) => (
+                        {keyCaps(one).map((cap, j) => (
                           <kbd key={j}>{cap}</kbd>
                         ))}
                       </span>

@@ -18,7 +18,7 @@ import { leaveDrawer, useFocusReturn } from './focus.ts';
 import { keepContent, LiveLater, laterPart, loadLater, loadPane } from './later-part.tsx';
 import { MessageList } from './message-list.tsx';
 import { copied, listenToKeys, PageKeys } from './page-keys.tsx';
-import { addressInOwnZone, isUnfolded, noteFolding } from './preferences.ts';
+import { addressInOwnZone, isUnfolded, storeFolding } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import { CurrentViewer, isOwnPage, type Shown, useShown, useViewer, Viewer } from './viewer.ts';
 
@@ -99,18 +99,18 @@ function ProblemStrip({ lost }: Pick<Shown, 'lost'>) {
 }
 
 /** How long a button confirms a copy. Milliseconds. */
-const SAID_MS = 2_000;
+const CONFIRMED_MS = 2_000;
 
 function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
-  const [said, setSaid] = useState('');
+  const [confirmation, setConfirmation] = useState('');
   useEffect(() => {
-    if (said === '') return undefined;
-    const timer = setTimeout(() => setSaid(''), SAID_MS);
+    if (confirmation === '') return undefined;
+    const timer = setTimeout(() => setConfirmation(''), CONFIRMED_MS);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [confirmation]);
   const copy = async (): Promise<void> => {
     const whole = isAddress === true ? new URL(text, location.origin).href : text;
-    setSaid((await copied(whole)) ? 'Copied' : 'Not copied');
+    setConfirmation((await copied(whole)) ? 'Copied' : 'Not copied');
   };
   return (
     <button
@@ -120,8 +120,8 @@ function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
       onClick={() => void copy()}
     >
       <Icon name={icon} />
-      <span class={isBrief === true && said === '' ? 'vh' : undefined} aria-live="polite">
-        {said === '' ? label : said}
+      <span class={isBrief === true && confirmation === '' ? 'vh' : undefined} aria-live="polite">
+        {confirmation === '' ? label : confirmation}
       </span>
     </button>
   );
@@ -130,7 +130,7 @@ function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
 function takeOver(root: HTMLElement, page: Page): void {
   const viewer = new Viewer(page, { ofPage: loadLater, ofMessage: loadPane });
   document.addEventListener('click', (event) => followInPlace(event, viewer));
-  document.addEventListener('click', noteFolding);
+  document.addEventListener('click', storeFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
   // The text behind a picture replaces one that the server does not show.

@@ -339,7 +339,7 @@ export function MessageList(props: ListProps) {
   const { page, busy, news } = useShown();
   const { hits } = list;
   // A new answer makes a new list. A query with an error has no answer, so the last good list and its query stay.
-  const listed = useMemo(() => listedOf(props, viewer), [hits]);
+  const listed = useMemo(() => createList(props, viewer), [hits]);
   const { of, source, model, stretch } = listed;
   const view = useRef<RowsView>(null);
   const [selected, setSelected] = useState<string | null>(null);
@@ -391,14 +391,14 @@ export function MessageList(props: ListProps) {
     const first = model.at(low);
     const last = model.at(high - 1) ?? first;
     if (first !== undefined && last !== undefined)
-      stretch.set({ top: timeOf(first), bottom: timeOf(last) });
+      stretch.set({ top: receivedAt(first), bottom: receivedAt(last) });
   };
   const onRest = (visible: RowRange): void => {
     setRested(visible);
     const first = model.at(visible.low);
     const { searchParams } = viewer.address;
     // Another query or order may be current by now, with its own start.
-    if (!isAsked(viewer, of) || first === undefined) return;
+    if (!isCurrentList(viewer, of) || first === undefined) return;
     const isTop = model.position(visible.low) === 0;
     const place = isTop ? null : first.line.id.slice(0, ID_DIGITS);
     if (searchParams.get('at') !== place) viewer.note('at', place);
@@ -524,7 +524,7 @@ export function MessageList(props: ListProps) {
             model={model}
             density={shownDensity}
             selected={selected}
-            isOld={(busy && !isAsked(viewer, of)) || page.frame.problem !== null}
+            isOld={(busy && !isCurrentList(viewer, of)) || page.frame.problem !== null}
             hrefOf={hrefOf}
             onOpen={onOpen}
             onKey={onKey}
@@ -551,7 +551,7 @@ export function MessageList(props: ListProps) {
 /** Delay before rows out of view are fetched, since another key of a query may follow. Milliseconds. */
 const REST_MS = 150;
 
-function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
+function createList({ list, query, sort, after }: ListProps, viewer: Viewer) {
   const of = { query, sort };
   const source = new RowSource(of, (address, signal) => viewer.asked(address, signal));
   const at = viewer.address.searchParams.get('at');
@@ -565,11 +565,14 @@ function listedOf({ list, query, sort, after }: ListProps, viewer: Viewer) {
 }
 
 /** When a message was received. Milliseconds since the epoch. */
-function timeOf({ docid }: { docid: number }): number {
+function receivedAt({ docid }: { docid: number }): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
-function isAsked({ address: { pathname, searchParams } }: Viewer, { query, sort }: ListQuery) {
+function isCurrentList(
+  { address: { pathname, searchParams } }: Viewer,
+  { query, sort }: ListQuery,
+) {
   const wanted = searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
   return pathname === '/mail' && (searchParams.get('q') ?? '') === query && wanted === sort;
 }

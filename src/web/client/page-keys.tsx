@@ -4,9 +4,9 @@ import { VIEWS } from '../pages/message-props.ts';
 import type { Page } from '../pages/page.ts';
 import { pageAddress } from '../query-text.ts';
 import { goToRegion } from './focus.ts';
-import { type KeyAction, meaningOf } from './keys.ts';
+import { interpretKey, type KeyAction } from './keys.ts';
 import { laterPart } from './later-part.tsx';
-import { lettersAct } from './preferences.ts';
+import { lettersEnabled } from './preferences.ts';
 import { ask, backStep, useViewer, type Viewer } from './viewer.ts';
 
 /** A handler that returns false passes the key on to parts registered earlier. */
@@ -16,22 +16,22 @@ type KeyHandlers = Partial<Record<KeyAction, () => unknown>>;
 const SEQUENCE_MS = 1_500;
 
 /** Handlers of the shown parts, the latest first. */
-const taken: { current: KeyHandlers }[] = [];
+const handlerStack: { current: KeyHandlers }[] = [];
 
 export function useKeys(handlers: KeyHandlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
   // Before paint, since a key may be pressed as soon as the part is visible.
   useLayoutEffect(() => {
-    taken.unshift(latest);
+    handlerStack.unshift(latest);
     return () => {
-      taken.splice(taken.indexOf(latest), 1);
+      handlerStack.splice(handlerStack.indexOf(latest), 1);
     };
   }, []);
 }
 
 function act(action: KeyAction): boolean {
-  return taken.some(({ current }) => {
+  return handlerStack.some(({ current }) => {
     const handler = current[action];
     return handler !== undefined && handler() !== false;
   });
@@ -46,7 +46,7 @@ export function listenToKeys(): void {
     // The browser closes a menu with Escape; the page must not also go back.
     if (event.key === 'Escape' && document.querySelector(':popover-open') !== null) return;
     const inField = isField(event.target);
-    const meaning = meaningOf(event, { begun, inField, letters: lettersAct() });
+    const meaning = interpretKey(event, { begun, inField, letters: lettersEnabled() });
     begun = meaning.begun;
     clearTimeout(forget);
     if (begun !== '')

@@ -35,7 +35,7 @@ export function choose<N extends keyof Choices>(name: N, value: Choices[N]): voi
 }
 
 /** Whether single letters are shortcuts, which users must be able to turn off (WCAG 2.1.4). */
-export function lettersAct(): boolean {
+export function lettersEnabled(): boolean {
   return read(LETTERS) !== 'off';
 }
 
@@ -49,7 +49,7 @@ export function isUnfolded(mailbox: string): boolean | null {
   return stored === null ? null : stored === 'open';
 }
 
-export function noteFolding({ target }: Event): void {
+export function storeFolding({ target }: Event): void {
   if (!(target instanceof Element)) return;
   const details = target.closest('summary')?.parentElement;
   if (!(details instanceof HTMLDetailsElement) || details.dataset.fold === undefined) return;

@@ -18,7 +18,7 @@ interface Typed {
 }
 
 /** Inserts a completion, with a blank after a complete term. */
-export function taken({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
+export function insertCompletion({ text }: Typed, { from, to, insert }: CompletionRow): Typed {
   const before = text.slice(0, from) + insert;
   const behind = text.slice(to);
   if (insert.endsWith(':')) return { text: before + behind, caret: before.length };
@@ -27,7 +27,7 @@ export function taken({ text }: Typed, { from, to, insert }: CompletionRow): Typ
 }
 
 /** Returns the rest of a completion, to show after the caret; empty if it does not continue the typed text. */
-export function ghostOf({ text, caret }: Typed, row: CompletionRow | undefined): string {
+export function completionRest({ text, caret }: Typed, row: CompletionRow | undefined): string {
   // There is no room for it before other text.
   if (row === undefined || caret !== text.length || row.to !== text.length) return '';
   const typed = text.slice(row.from);
@@ -132,15 +132,15 @@ function CompletionList({ rows, active, take }: ListProps) {
 
 type Tint = 'text' | 'op' | 'neg' | 'past';
 
-interface Ink extends Span {
+interface Highlight extends Span {
   readonly tint: Tint;
   readonly wrong: boolean;
 }
 
 /** Cuts a query into parts of one colour each. */
-export function inkOf(query: string, wrong: Span | null): Ink[] {
+export function highlightQuery(query: string, wrong: Span | null): Highlight[] {
   const edges = new Set([0, query.length]);
-  const tinted = tokenize(query).tokens.filter((token) => tintOf(token) !== 'text');
+  const tinted = tokenize(query).tokens.filter((token) => tokenTint(token) !== 'text');
   for (const { start, end } of wrong === null ? tinted : [...tinted, wrong])
     for (const edge of [start, end]) if (edge <= query.length) edges.add(edge);
   const cuts = [...edges].sort((a, b) => a - b);
@@ -148,11 +148,11 @@ export function inkOf(query: string, wrong: Span | null): Ink[] {
     const end = cuts[i + 1] ?? start;
     const token = tinted.find((one) => one.start <= start && start < one.end);
     const isWrong = wrong !== null && wrong.start <= start && end <= wrong.end;
-    return { start, end, tint: token === undefined ? 'text' : tintOf(token), wrong: isWrong };
+    return { start, end, tint: token === undefined ? 'text' : tokenTint(token), wrong: isWrong };
   });
 }
 
-function tintOf(token: Token): Tint {
+function tokenTint(token: Token): Tint {
   switch (token.type) {
     case 'word':
     case 'phrase':
@@ -167,7 +167,7 @@ function tintOf(token: Token): Tint {
   }
 }
 
-interface QueryInkProps {
+interface HighlightProps {
   readonly text: string;
   readonly wrong: Span | null;
   /** The rest of the best completion. */
@@ -176,7 +176,7 @@ interface QueryInkProps {
 }
 
 /** The query in colour, behind a plain field with transparent text. */
-function QueryInk({ text, wrong, ghost, field }: QueryInkProps) {
+function HighlightedQuery({ text, wrong, ghost, field }: HighlightProps) {
   const paper = useRef<HTMLDivElement>(null);
   const follow = (): void => {
     const input = field.current;
@@ -195,8 +195,8 @@ function QueryInk({ text, wrong, ghost, field }: QueryInkProps) {
     <div class="ink" aria-hidden="true">
       <div ref={paper} class="paper">
         <span>
-          {inkOf(text, wrong).map((ink) => (
-            <span key={ink.start} class={classOf(ink)}>
+          {highlightQuery(text, wrong).map((ink) => (
+            <span key={ink.start} class={highlightClass(ink)}>
               {text.slice(ink.start, ink.end)}
             </span>
           ))}
@@ -207,7 +207,7 @@ function QueryInk({ text, wrong, ghost, field }: QueryInkProps) {
   );
 }
 
-function classOf({ tint, wrong }: Ink): string | undefined {
+function highlightClass({ tint, wrong }: Highlight): string | undefined {
   const classes = [...(wrong ? ['wave'] : []), ...(tint === 'text' ? [] : [tint])];
   return classes.length === 0 ? undefined : classes.join(' ');
 }
@@ -259,7 +259,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
   };
   const take = (row: CompletionRow): void => {
     if (!isCurrent) return;
-    const next = taken(typed, row);
+    const next = insertCompletion(typed, row);
     write(next);
     const input = field.current;
     if (input === null) return;
@@ -269,7 +269,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
     input.setSelectionRange(next.caret, next.caret);
   };
   const best = rows[Math.max(active, 0)];
-  const ghost = isOpen && isCurrent ? ghostOf(typed, best) : '';
+  const ghost = isOpen && isCurrent ? completionRest(typed, best) : '';
   const isWrong = frame.problem !== null && frame.query === typed.text;
   const problem = isWrong && !isOpen ? frame.problem : null;
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -308,7 +308,7 @@ function Box({ frame, here }: { frame: Frame; here: Here }) {
       >
         <Icon name="search" />
         <div class="field">
-          <QueryInk
+          <HighlightedQuery
             text={typed.text}
             wrong={problem?.stretch ?? null}
             ghost={isFocused ? ghost : ''}

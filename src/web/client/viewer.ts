@@ -101,17 +101,17 @@ export class Refused extends Error {
  * @throws Refused; the signal's reason if it aborted the request
  */
 export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
-  return dataOf(address, { signal: signal ?? null });
+  return fetchData(address, { signal: signal ?? null });
 }
 
 /** Posts a form that changes data. */
 export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
-  return dataOf(address, { method: 'POST', headers, body });
+  return fetchData(address, { method: 'POST', headers, body });
 }
 
-async function dataOf<T>(address: string, options: RequestInit): Promise<T> {
+async function fetchData<T>(address: string, options: RequestInit): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(address, { ...options, credentials: 'same-origin', redirect: 'error' });
@@ -321,7 +321,7 @@ export class Viewer {
   #show(to: URL, { whole = false } = {}): void {
     const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page);
     // The page of the past may not even have loaded.
-    if (isOfThePast(this.#address) && !isOfThePast(to)) this.#change({ isTimeOpen: false });
+    if (isPast(this.#address) && !isPast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
     this.#leaveMessage();
     // The list is the same, so its requests continue.
@@ -505,7 +505,7 @@ export class Viewer {
   }
 }
 
-function isOfThePast({ searchParams }: URL): boolean {
+function isPast({ searchParams }: URL): boolean {
   return asOfWord(searchParams.get('q') ?? '') !== '';
 }
 

@@ -1,5 +1,12 @@
 /** Runs on the settings page: shows this browser's preferences and stores changes. */
-import { CHOICES, type Choices, choose, chosen, lettersAct, setLetters } from './preferences.ts';
+import {
+  CHOICES,
+  type Choices,
+  choose,
+  chosen,
+  lettersEnabled,
+  setLetters,
+} from './preferences.ts';
 
 const form = document.getElementById('preferences');
 if (form instanceof HTMLFormElement) {
@@ -7,7 +14,7 @@ if (form instanceof HTMLFormElement) {
   for (const name of Object.keys(CHOICES) as (keyof Choices)[]) bind(form, name);
   const letters = form.elements.namedItem('letters');
   if (letters instanceof HTMLInputElement) {
-    letters.checked = lettersAct();
+    letters.checked = lettersEnabled();
     letters.addEventListener('change', () => setLetters(letters.checked));
   }
 }

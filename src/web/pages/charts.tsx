@@ -147,7 +147,7 @@ function BarLink({ href, title, children }: RenderableProps<Linked>) {
 export const FILLS = ['f-1', 'f-2', 'f-3', 'f-4', 'f-5'] as const;
 
 /** Returns the fill of a shape: a texture of the page, or the one of its class. */
-function painted(fill: string): { readonly class: string; readonly fill?: string } {
+function fillProps(fill: string): { readonly class: string; readonly fill?: string } {
   const isTextured = /^f-(?:[2-5]|ended)$/.test(fill);
   return isTextured
     ? { class: fill, fill: fill.replace(/^f-(.*)/, 'url(#t-$1)') }
@@ -213,7 +213,7 @@ export function Figure({ name, wide, keys = [], note, remark, table, id, childre
           {keys.map((key) => (
             <li key={key.name}>
               <svg width="11" height="11" aria-hidden="true" focusable="false">
-                <rect {...painted(key.fill)} width="11" height="11" rx="2" />
+                <rect {...fillProps(key.fill)} width="11" height="11" rx="2" />
               </svg>
               <MaybeLink href={key.href}>
                 <bdi>{key.name}</bdi>
@@ -294,7 +294,7 @@ function NumberTable({ head, rows }: TableProps) {
   );
 }
 
-function marksOf({ top, marks }: ReturnType<typeof axisTo>, text = shortNumber): Mark[] {
+function axisMarks({ top, marks }: ReturnType<typeof axisTo>, text = shortNumber): Mark[] {
   return marks.map((mark) => ({ at: mark / top, text: text(mark) }));
 }
 
@@ -382,7 +382,7 @@ export function Columns({ height, bars, limit, labels }: Columns) {
   const axis = axisTo(Math.max(most, limit?.value ?? 0), 3);
   const level = height * (1 - (limit?.value ?? 0) / axis.top);
   return (
-    <Plot height={height} marks={marksOf(axis)} labels={labels}>
+    <Plot height={height} marks={axisMarks(axis)} labels={labels}>
       {limit !== null && (
         <>
           <line class="limit" x1="0" x2="100%" y1={level} y2={level} />
@@ -435,12 +435,12 @@ export function StackedArea({ height, layers, columns, labels }: Stack) {
   const point = (value: number, at: number): string =>
     `${round(at * step)} ${round(height * (1 - value / axis.top))}`;
   return (
-    <Plot height={height} marks={marksOf(axis)} labels={labels}>
+    <Plot height={height} marks={axisMarks(axis)} labels={labels}>
       <Stretched height={height}>
         {stacked.map(({ name, fill, lower, upper }) => (
           <path
             key={name}
-            {...painted(fill)}
+            {...fillProps(fill)}
             d={`M${[...upper.map(point), ...lower.map(point).reverse()].join('L')}Z`}
           />
         ))}
@@ -476,7 +476,7 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
     return last === undefined ? [] : [{ ...line, at: last[0], y: y(last[1]) }];
   });
   return (
-    <Plot height={height} marks={marksOf(axis, text)} labels={labels} class={more.class}>
+    <Plot height={height} marks={axisMarks(axis, text)} labels={labels} class={more.class}>
       <Stretched height={height}>
         {lines.map(({ name, points, ...line }) => (
           <path
@@ -492,7 +492,7 @@ export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
             <circle key={name} class={`dot ${line.class}`} cx={percent(at)} cy={y} r="3" />
           ),
       )}
-      {apart(ends, height).map(({ name, at, y, ...line }) => (
+      {separate(ends, height).map(({ name, at, y, ...line }) => (
         <text
           key={name}
           class={`name ${line.class}`}
@@ -512,7 +512,7 @@ const NAME = 14;
 const BETWEEN = 18;
 
 /** Puts each name above its line, or below it if another line is close above, without overlap. */
-function apart<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
+function separate<L extends { readonly y: number }>(lines: readonly L[], height: number): L[] {
   let last = Number.NEGATIVE_INFINITY;
   return lines
     .toSorted((a, b) => a.y - b.y)
@@ -627,7 +627,7 @@ export function Bars({ rows }: { rows: readonly BarRow[] }) {
                 before += value;
                 return (
                   <BarLink key={part.title} {...part}>
-                    <rect {...painted(fill)} {...place} height="10" rx="1.5" />
+                    <rect {...fillProps(fill)} {...place} height="10" rx="1.5" />
                   </BarLink>
                 );
               })}
@@ -674,7 +674,7 @@ export function AgeDots({ height, dots, limit }: AgeDotsProps) {
   const top = Math.log(Math.max(2, (oldest * 2) / MINUTE));
   const shareOf = (age: number): number =>
     Math.min(1, Math.max(0, Math.log(Math.max(1, age / MINUTE)) / top));
-  const swarm = placed(
+  const swarm = pileUp(
     dots.map(({ age }) => Math.round((age === null ? 1 : shareOf(age)) * PLACES)),
     Math.max(1, Math.floor(height / STEP)),
   );
@@ -718,7 +718,7 @@ export function AgeDots({ height, dots, limit }: AgeDotsProps) {
 }
 
 /** Piles dots up at their places. A dot that does not fit goes to the nearest pile with room. */
-function placed(
+function pileUp(
   wanted: readonly number[],
   most: number,
 ): { readonly place: number; readonly rank: number }[] {

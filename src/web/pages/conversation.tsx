@@ -352,10 +352,10 @@ interface ThreadProps extends ConversationProps {
 }
 
 export function Conversation({ message }: ConversationProps) {
-  return <Thread message={message} open={unfoldedAtFirst(message)} toggle={null} />;
+  return <Thread message={message} open={initiallyOpen(message)} toggle={null} />;
 }
 
-export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, OpenMessage> {
+export function initiallyOpen(message: MessageContent): ReadonlyMap<string, OpenMessage> {
   const others = message.content.view === 'thread' ? message.content.others : [];
   return new Map([message, ...others].map((open) => [open.id, open]));
 }

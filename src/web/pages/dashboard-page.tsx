@@ -36,7 +36,7 @@ import { Shell } from './shell.tsx';
 
 type Dashboard = PageOf<'dashboard'>;
 
-interface Of<K extends keyof DashboardData> {
+interface PanelProps<K extends keyof DashboardData> {
   readonly data: DashboardData[K];
   /** IANA name of the zone in which days start. */
   readonly zone: string;
@@ -46,11 +46,11 @@ function found(query: string): string {
   return pageAddress('/mail', { q: query });
 }
 
-function foundBy(query: string | null): string | null {
+function optionalResults(query: string | null): string | null {
   return query === null ? null : found(query);
 }
 
-function joined(query: string, term: string): string {
+function combineTerms(query: string, term: string): string {
   return `${query} ${term}`.trim();
 }
 
@@ -90,7 +90,7 @@ const EACH: Readonly<Record<Unit, string>> = {
   month: 'a month',
 };
 
-function KeptPanel({ data, zone }: Of<'kept'>) {
+function KeptPanel({ data, zone }: PanelProps<'kept'>) {
   const { unit, periods, mailboxes, ended, total, shared } = data;
   const all = [...mailboxes, ...(ended.count > 0 ? [ended] : [])].map((series, at) => ({
     ...series,
@@ -101,7 +101,7 @@ function KeptPanel({ data, zone }: Of<'kept'>) {
   // The table of an old archive would be mostly empty periods.
   const rows = periods.flatMap(({ label, term }, at) => {
     const cells = columns.map(
-      ({ counts, query }) => [count(counts[at] ?? 0), found(joined(query, term))] as const,
+      ({ counts, query }) => [count(counts[at] ?? 0), found(combineTerms(query, term))] as const,
     );
     return (total.counts[at] ?? 0) === 0 ? [] : [[label, ...cells]];
   });
@@ -127,7 +127,7 @@ function KeptPanel({ data, zone }: Of<'kept'>) {
         layers={all.map((series) => ({ ...series, values: running(series) }))}
         columns={periods.map(({ label, term }, at) => ({
           title: `${label}: ${all.map(({ name, counts }) => `${count(counts[at] ?? 0)} ${name}`).join(', ')}`,
-          href: found(joined(total.query, term)),
+          href: found(combineTerms(total.query, term)),
         }))}
         labels={timeLabels(unit, periods, zone)}
       />
@@ -141,7 +141,7 @@ function running({ before, counts }: Series): number[] {
   return sums;
 }
 
-function GigabytesPanel({ data, unit, zone }: Of<'gigabytes'> & { unit: Unit }) {
+function GigabytesPanel({ data, unit, zone }: PanelProps<'gigabytes'> & { unit: Unit }) {
   const { periods, mail, disk, mailNow, diskNow } = data;
   const [from, to] = [periods[0]?.from ?? 0, periods.at(-1)?.to ?? 1];
   const shareOf = (at: number): number => Math.min(1, Math.max(0, (at - from) / (to - from)));
@@ -193,7 +193,7 @@ function GigabytesPanel({ data, unit, zone }: Of<'gigabytes'> & { unit: Unit }) 
   );
 }
 
-function ChangesPanel({ data, zone }: Of<'changes'>) {
+function ChangesPanel({ data, zone }: PanelProps<'changes'>) {
   const { unit, periods, stored, ended, asOf, since, cut, all } = data;
   const known = stored.findIndex((value) => value !== null);
   const text = (value: number | null): string => (value === null ? 'not known' : count(value));
@@ -270,8 +270,8 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
           : {
               head: ['name', 'messages', 'bytes'],
               rows: rows.map((row) => [
-                [row.name, foundBy(row.query)],
-                row.messages === null ? '' : [count(row.messages), foundBy(row.query)],
+                [row.name, optionalResults(row.query)],
+                row.messages === null ? '' : [count(row.messages), optionalResults(row.query)],
                 bytes(row.bytes),
               ]),
             }
@@ -280,7 +280,7 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
       <Bars
         rows={rows.map((row) => {
           const messages = row.messages === null ? '' : ` in ${counted(row.messages, 'message')}`;
-          const [href, text] = [foundBy(row.query), bytes(row.bytes)];
+          const [href, text] = [optionalResults(row.query), bytes(row.bytes)];
           const fill = href === null ? 'f-none' : (FILLS[row.series ?? 0] ?? 'f-5');
           const title = `${row.name}: ${text}${messages}`;
           return { name: row.name, href, text, parts: [{ value: row.bytes, fill, href, title }] };
@@ -293,11 +293,11 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
 function CorrespondentsPanel({
   data,
   base,
-}: Pick<Of<'correspondents'>, 'data'> & { base: string }) {
+}: Pick<PanelProps<'correspondents'>, 'data'> & { base: string }) {
   const { years, people, term } = data;
   const rows = people.map(({ address, from, to, fromQuery, toQuery }) => {
     const linked = (query: string | null): string | null =>
-      query === null ? null : found(joined(base, joined(query, term)));
+      query === null ? null : found(combineTerms(base, combineTerms(query, term)));
     return { address, from, to, fromHref: linked(fromQuery), toHref: linked(toQuery) };
   });
   return (
@@ -344,7 +344,7 @@ function CorrespondentsPanel({
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
 
-function RhythmPanel({ data, zone }: Of<'rhythm'>) {
+function RhythmPanel({ data, zone }: PanelProps<'rhythm'>) {
   const { counts, from, cut, query } = data;
   const all = counted(sum(counts.flat()), 'message');
   return (
@@ -375,7 +375,7 @@ function RhythmPanel({ data, zone }: Of<'rhythm'>) {
   );
 }
 
-function QuarantinePanel({ data, zone }: Of<'quarantine'>) {
+function QuarantinePanel({ data, zone }: PanelProps<'quarantine'>) {
   const { count: all, entries } = data;
   return (
     <Figure
@@ -428,7 +428,7 @@ function QuarantinePanel({ data, zone }: Of<'quarantine'>) {
   );
 }
 
-function ProofsPanel({ data, now, zone }: Of<'proofs'> & { now: number }) {
+function ProofsPanel({ data, now, zone }: PanelProps<'proofs'> & { now: number }) {
   const proofs = data.map(({ address, folder, query, at, complete }) => {
     const age = at === null ? null : Math.max(0, now - at);
     const compared = age === null ? 'never compared' : `compared ${span(age)} ago`;
@@ -439,7 +439,7 @@ function ProofsPanel({ data, now, zone }: Of<'proofs'> & { now: number }) {
       late: age === null || age > LATE_MS || !complete,
       name: `${address} / ${folder}`,
       text: complete ? compared : `${compared}, not complete`,
-      href: foundBy(query),
+      href: optionalResults(query),
     };
   });
   const late = proofs.filter((proof) => proof.late);
@@ -489,7 +489,7 @@ function ProofsPanel({ data, now, zone }: Of<'proofs'> & { now: number }) {
 
 const UNIT_HOURS = { hour: 1, day: 24, week: 168, month: 720 } as const;
 
-function RequestsPanel({ data, zone }: Of<'requests'>) {
+function RequestsPanel({ data, zone }: PanelProps<'requests'>) {
   const { unit, periods, since, perMinute, gates } = data;
   const known = periods.filter(({ requests }) => requests !== null);
   const [requests, refused, failed] = (['requests', 'refused', 'failed'] as const).map((of) =>
@@ -579,7 +579,7 @@ const BRICKS: Readonly<Record<BrickState, string>> = {
 /** More bricks could not be told apart. */
 const MAX_BRICKS = 600;
 
-function VerificationPanel({ data, zone }: Of<'verification'>) {
+function VerificationPanel({ data, zone }: PanelProps<'verification'>) {
   const { bricks, fullAt, findings } = data;
   const shown = bricks.slice(-MAX_BRICKS).map(({ segment, bytes: size, state, at }) => ({
     segment,

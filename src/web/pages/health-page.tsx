@@ -377,7 +377,7 @@ function VerificationTab({ shown, now }: { shown: Verifications; now: number }) 
           rows={runs}
           columns={[
             ['Began', ({ startedAt }) => <Moment ms={startedAt} />],
-            ['Took', tookOf, 'r'],
+            ['Took', durationText, 'r'],
             ['Messages read back', ({ messages: read }) => read !== null && count(read), 'r'],
             [
               'Result',
@@ -710,8 +710,11 @@ function WouldRemove({ preview }: { preview: Preview }) {
         note="this page changes nothing"
         labelled={false}
         rows={[
-          ...removed.map((sum) => ({ ...sum, why: `removed: ${whyOf(PRUNED_WHY, sum.reason)}` })),
-          ...kept.map((sum) => ({ ...sum, why: `kept: ${whyOf(KEPT_WHY, sum.reason)}` })),
+          ...removed.map((sum) => ({
+            ...sum,
+            why: `removed: ${reasonText(PRUNED_WHY, sum.reason)}`,
+          })),
+          ...kept.map((sum) => ({ ...sum, why: `kept: ${reasonText(KEPT_WHY, sum.reason)}` })),
         ]}
         columns={[
           ['', ({ why }) => why, 'wrap'],
@@ -733,7 +736,7 @@ function WouldRemove({ preview }: { preview: Preview }) {
             ['Subject', Subject, 'wrap'],
             ['Deleted', ({ endedAt }) => <Maybe at={endedAt} never="unknown" />],
             ['Size', (message) => bytes(message.size), 'r'],
-            ['Why', ({ reason }) => whyOf(PRUNED_WHY, reason), 'wrap'],
+            ['Why', ({ reason }) => reasonText(PRUNED_WHY, reason), 'wrap'],
           ]}
         />
       )}
@@ -741,7 +744,7 @@ function WouldRemove({ preview }: { preview: Preview }) {
   );
 }
 
-function whyOf(why: Readonly<Record<string, string>>, reason: string): string {
+function reasonText(why: Readonly<Record<string, string>>, reason: string): string {
   return why[reason] ?? reason;
 }
 
@@ -860,7 +863,7 @@ const CLOSINGS: Readonly<Record<string, string>> = {
   import: 'mail imported',
 };
 
-function tookOf({ startedAt, endedAt }: KeptRun): string {
+function durationText({ startedAt, endedAt }: KeptRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
@@ -902,7 +905,7 @@ function RunsTab(pages: RunPages) {
             ['Deleted', (run) => number(run, run.ended), 'r'],
             ['Flags', (run) => number(run, run.flagsChanged), 'r'],
             ['Requests', (run) => number(run, run.requests), 'r'],
-            ['Took', tookOf, 'r'],
+            ['Took', durationText, 'r'],
             [
               'Closing sentence',
               (run) => (

@@ -18,7 +18,7 @@ import {
   Strip,
   senderText,
 } from './elements.tsx';
-import { type MailContent, type Page, type PageOf, titleOf, useParts } from './page.ts';
+import { listTitle, type MailContent, type Page, type PageOf, useParts } from './page.ts';
 import { Shell } from './shell.tsx';
 
 /** Maximum code units before the first match, since a narrow row shows about forty. */
@@ -46,11 +46,11 @@ function wholeAt(text: string, at: number): number {
 }
 
 export function rowClasses(hit: ListHit): string {
-  return `row${isUnread(hit.line) ? ' unread' : ''}${endOf(hit) === null ? '' : ' ended'}`;
+  return `row${isUnread(hit.line) ? ' unread' : ''}${deletionTime(hit) === null ? '' : ' ended'}`;
 }
 
 /** Returns when the service deleted a message, even if after the moment shown. Milliseconds since the epoch. */
-function endOf({ line, since }: ListHit): number | null {
+function deletionTime({ line, since }: ListHit): number | null {
   if (line.endedAt !== null) return Date.parse(line.endedAt);
   return since?.kind === 'deleted' ? since.at : null;
 }
@@ -61,7 +61,7 @@ function isUnread({ flags }: SearchHit['line']): boolean {
 
 export function RowText({ hit }: { hit: ListHit }) {
   const { line, matches, attachmentMatches, conversation, since } = hit;
-  const ended = endOf(hit);
+  const ended = deletionTime(hit);
   const attached = (line.attachments ?? []).some(({ inline }) => !inline);
   const [found] = line.matchedAttachments;
   const showsFound = found !== undefined && matches.length === 0;
@@ -292,7 +292,7 @@ function MailPage({ page }: { page: PageOf<'mail'> }) {
   const isShown = !isEmpty && !(isFirst && state.first.messages === 0);
   return (
     <Shell frame={frame} here="mail">
-      {message === null && <h1 class="vh">{titleOf(query)}</h1>}
+      {message === null && <h1 class="vh">{listTitle(query)}</h1>}
       <Chips frame={frame} />
       <div class="split">
         <section class={problem === null ? 'listcol' : 'listcol stale'} aria-label="Results">

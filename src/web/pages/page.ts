@@ -151,7 +151,7 @@ export function useParts(): PageParts {
 export function pageTitle(page: Page): string {
   switch (page.kind) {
     case 'mail':
-      return titleOf(page.frame.query);
+      return listTitle(page.frame.query);
     case 'message':
       return ownHit(page.message.conversation).line.subject ?? '(no subject)';
     case 'no-message':
@@ -181,6 +181,6 @@ export function pageClasses(page: Page): string {
   ].join(' ');
 }
 
-export function titleOf(query: string): string {
+export function listTitle(query: string): string {
   return query.trim() === '' ? 'All mail' : query;
 }
