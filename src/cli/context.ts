@@ -67,6 +67,14 @@ export function refuse(command: string, problems: Readonly<Record<string, boolea
   if (found !== undefined) throw invalidUsage(command, found[0]);
 }
 
+/** Returns the action of a command: it chooses a body that gets the arguments and options of the line. */
+export function action<Args extends unknown[]>(
+  chosen: Parameters<Define>[1],
+  body: (context: CommandContext, ...args: Args) => Promise<Ended>,
+): (...args: Args) => void {
+  return (...args) => chosen((context) => body(context, ...args));
+}
+
 export function subCommand(command: Command, name: string, summary: string): Command {
   return command.command(name).summary(summary).description(summary);
 }

@@ -14,7 +14,7 @@ import {
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
 import { archiveOf } from '../archive.ts';
-import type { CommandContext, Define, Values } from '../context.ts';
+import { action, type CommandContext, type Define, type Values } from '../context.ts';
 
 const HELP = `
 Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
@@ -33,9 +33,7 @@ export const define: Define = (command, chosen) => {
     .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
     .option('--key <file>', 'sign with this key')
     .addHelpText('after', HELP)
-    .action((options: Values<'to' | 'key'>) =>
-      chosen((context) => makeCheckpoint(context, options)),
-    );
+    .action(action(chosen, makeCheckpoint));
 };
 
 async function makeCheckpoint(

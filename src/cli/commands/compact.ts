@@ -6,7 +6,7 @@ import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
 import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
-import type { CommandContext, Define, Flags } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags } from '../context.ts';
 import { present } from '../output.ts';
 
 const HELP = `
@@ -32,9 +32,7 @@ export const define: Define = (command, chosen) => {
   command
     .option('--dry-run', 'show what would be rewritten, and change nothing')
     .addHelpText('after', HELP)
-    .action((options: Flags<'dryRun'>) =>
-      chosen((context) => compact(context, options.dryRun ?? false)),
-    );
+    .action(action(chosen, compact));
 };
 
 const REPORT_EVERY_MS = 5_000;
@@ -43,7 +41,10 @@ const REPORT_EVERY_MS = 5_000;
  * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
  * @throws disk-full and other write errors: rewritten segments stay, and the same command continues
  */
-async function compact(context: CommandContext, dryRun: boolean): Promise<ExitCode> {
+async function compact(
+  context: CommandContext,
+  { dryRun = false }: Flags<'dryRun'>,
+): Promise<ExitCode> {
   const { globals, surroundings, output, notices, now } = context;
   const dir = locateDataDir(globals, surroundings);
   const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;

@@ -1,6 +1,6 @@
 import { RootCommand } from '@bomb.sh/tab';
 import { Argument } from 'commander';
-import type { Define } from '../context.ts';
+import { action, type Define } from '../context.ts';
 
 const HELP = `
 Prints a script that lets a shell complete mailkeep's commands, options, mailboxes, folders and search
@@ -16,11 +16,7 @@ export const define: Define = (command, chosen) => {
   command
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
     .addHelpText('after', HELP)
-    .action((shell: Shell) =>
-      chosen(async ({ output }) => {
-        await output.text(shellScript(shell));
-      }),
-    );
+    .action(action(chosen, ({ output }, shell: Shell) => output.text(shellScript(shell))));
 };
 
 /**

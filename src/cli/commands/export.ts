@@ -27,7 +27,14 @@ import {
   warnBeforeBeginning,
   withReader,
 } from '../archive.ts';
-import { type CommandContext, type Define, type Flags, refuse, type Values } from '../context.ts';
+import {
+  action,
+  type CommandContext,
+  type Define,
+  type Flags,
+  refuse,
+  type Values,
+} from '../context.ts';
 import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
@@ -225,7 +232,7 @@ export const define: Define = (command, chosen) => {
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
-    .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
+    .action(action(chosen, exportPlaces));
 };
 
 async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {

@@ -14,6 +14,7 @@ import { importRun, importRuns, remainsOf } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import {
+  action,
   type CommandContext,
   type Define,
   type Ended,
@@ -81,9 +82,7 @@ export const define: Define = (command, chosen) => {
     .option('--dry-run', 'only show what would be imported or undone')
     .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', HELP)
-    .action((paths: string[], options: ImportLine) =>
-      chosen((context) => run(context, paths, options)),
-    );
+    .action(action(chosen, run));
 };
 
 function run(context: CommandContext, paths: string[], options: ImportLine): Promise<Ended> {

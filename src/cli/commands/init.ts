@@ -17,6 +17,7 @@ import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
 import { tryWriting } from '../archive.ts';
 import { type Asker, pipedText, terminalAsker } from '../ask.ts';
 import {
+  action,
   type CommandContext,
   type Define,
   type Flags,
@@ -315,7 +316,7 @@ export const define: Define = (command, chosen) => {
     )
     .option('--yes', 'write without asking')
     .addHelpText('after', HELP)
-    .action((options: InitOptions) => chosen((context) => initialise(context, options)));
+    .action(action(chosen, initialise));
 };
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {

@@ -3,7 +3,7 @@ import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
 import type { HitCount } from '../../catalog/search.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { warnBeforeBeginning, withReader } from '../archive.ts';
-import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import {
   beginning,
   exclusive,
@@ -73,7 +73,7 @@ export const define: Define = (command, chosen) => {
     .option('--before <T>', 'only what was received before that time')
     .addOption(formatOption())
     .addHelpText('after', HELP)
-    .action((options: ListLine) => chosen((context) => listPlaces(context, options)));
+    .action(action(chosen, listPlaces));
 };
 
 async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {

@@ -7,7 +7,7 @@ import { sentenceOf } from '../../core/errors.ts';
 import { mcpServer } from '../../web/mcp.ts';
 import { ServedArchive } from '../../web/served-archive.ts';
 import { mailboxKeys, withState } from '../archive.ts';
-import { type CommandContext, type Define, interrupted, type Values } from '../context.ts';
+import { action, type CommandContext, type Define, interrupted, type Values } from '../context.ts';
 import { collected } from '../option-values.ts';
 
 const HELP = `
@@ -26,12 +26,13 @@ export const define: Define = (command, chosen) => {
   command
     .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .addHelpText('after', HELP)
-    .action((options: Values<'mailbox', string[]>) =>
-      chosen((context) => serveMcp(context, options.mailbox ?? [])),
-    );
+    .action(action(chosen, serveMcp));
 };
 
-async function serveMcp(context: CommandContext, addresses: readonly string[]): Promise<void> {
+async function serveMcp(
+  context: CommandContext,
+  { mailbox: addresses = [] }: Values<'mailbox', string[]>,
+): Promise<void> {
   const { globals, surroundings, only, notices, output, now, signal } = context;
   const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
   requireArchive(dataDir);

@@ -5,7 +5,7 @@ import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts'
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
 import { finishPurge, journalPrune, plannedPrune } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
-import type { CommandContext, Define, Flags } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags } from '../context.ts';
 import { present } from '../output.ts';
 
 const HELP = `
@@ -29,9 +29,7 @@ export const define: Define = (command, chosen) => {
   command
     .option('--apply', 'remove these messages permanently')
     .addHelpText('after', HELP)
-    .action((options: Flags<'apply'>) =>
-      chosen((context) => prune(context, options.apply ?? false)),
-    );
+    .action(action(chosen, prune));
 };
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
@@ -103,7 +101,7 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
-async function prune(context: CommandContext, apply: boolean): Promise<void> {
+async function prune(context: CommandContext, { apply = false }: Flags<'apply'>): Promise<void> {
   const settings = settingsOf(context);
   if (!hasPolicy(settings.retention)) {
     context.notices.warn('the configuration has no retention policy: everything is kept');

@@ -35,7 +35,7 @@ import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
 import { readQuery, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
-import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import { collected, exclusive, FOLDERS, moment, wholeNumber } from '../option-values.ts';
 import { type Output, present, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
@@ -331,7 +331,7 @@ export const define: Define = (command, chosen) => {
     .option('--journal <file>', 'keep the journal in this file')
     .option('--dry-run', 'print what would be done, and do nothing')
     .addHelpText('after', HELP)
-    .action((options: RestoreLine) => chosen((context) => restore(context, options)));
+    .action(action(chosen, restore));
 };
 
 async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {

@@ -10,7 +10,7 @@ import {
 } from '../../catalog/sums.ts';
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { readQuery, refuseUnknown, withReader } from '../archive.ts';
-import type { CommandContext, Define, Flags, Values } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import { exclusive, given, wholeNumber } from '../option-values.ts';
 import {
   dateText,
@@ -203,7 +203,7 @@ export const define: Define = (command, chosen) => {
         .default('text'),
     )
     .addHelpText('after', HELP)
-    .action((options: StatsLine) => chosen((context) => stats(context, options)));
+    .action(action(chosen, stats));
 };
 
 async function stats(context: CommandContext, options: StatsLine): Promise<void> {

@@ -6,6 +6,7 @@ import { webError } from '../../web/errors.ts';
 import { writableState } from '../../web/sessions.ts';
 import { archiveOf, mailboxKeys } from '../archive.ts';
 import {
+  action,
   type CommandContext,
   type Define,
   invalidUsage,
@@ -62,15 +63,11 @@ export const define: Define = (command, chosen) => {
       'how long it is valid, such as 90d (default: until it is revoked)',
       duration,
     )
-    .action((options: CreateLine) => chosen((context) => createToken(context, options)));
-  sub('list', 'list tokens, without their secrets').action((which: Which) =>
-    chosen((context) => listTokens(context, which)),
-  );
+    .action(action(chosen, createToken));
+  sub('list', 'list tokens, without their secrets').action(action(chosen, listTokens));
   sub('revoke', 'end tokens at once')
     .argument('<id...>', 'ids or names of tokens')
-    .action((ids: readonly string[], which: Which) =>
-      chosen((context) => revokeTokens(context, ids, which)),
-    );
+    .action(action(chosen, revokeTokens));
 };
 
 async function createToken(context: CommandContext, line: CreateLine): Promise<void> {

@@ -43,7 +43,14 @@ import {
 } from '../../verify/verify.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { archiveOf } from '../archive.ts';
-import { type CommandContext, type Define, type Flags, refuse, type Values } from '../context.ts';
+import {
+  action,
+  type CommandContext,
+  type Define,
+  type Flags,
+  refuse,
+  type Values,
+} from '../context.ts';
 import { isEncrypted, withStore } from '../copy-target.ts';
 import { findingText } from '../finding-text.ts';
 import { collected, wholeNumber } from '../option-values.ts';
@@ -128,7 +135,7 @@ export const define: Define = (command, chosen) => {
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
     .option('--copy <target>', 'check an encrypted copy, instead of the archive')
     .addHelpText('after', HELP)
-    .action((options: VerifyLine) => chosen((context) => verify(context, options)));
+    .action(action(chosen, verify));
 };
 
 async function verify(context: CommandContext, options: VerifyLine): Promise<ExitCode> {

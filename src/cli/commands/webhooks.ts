@@ -56,6 +56,7 @@ import {
 } from '../account-clients.ts';
 import { confirmed } from '../ask.ts';
 import {
+  action,
   type CommandContext,
   type Define,
   type Flags,
@@ -120,26 +121,14 @@ export const define: Define = (command, chosen) => {
         'disabled',
       ]),
     )
-    .action((options: HookFilter & OfAccount) =>
-      chosen((context) => listWebhooks(context, options)),
-    );
+    .action(action(chosen, listWebhooks));
   sub('create', 'register a webhook, keep its secret in a file, and test it')
     .option('--mailbox <mailbox>', 'the mailbox whose new mail it reports (address or resource id)')
     .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of the webhook', 'mailkeep')
     .option('--no-test', 'send no test delivery')
-    .action(({ mailbox, all = false, ...options }: NewCommand & Values<'mailbox'> & Flags<'all'>) =>
-      chosen(async (context) => {
-        if ((mailbox === undefined) !== all) {
-          const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
-          throw invalidUsage('webhooks create', problem);
-        }
-        return mailbox === undefined
-          ? ensureWebhooks(context, { ...options, mailboxes: [], createOnly: true })
-          : createWebhook(context, { ...options, mailbox });
-      }),
-    );
+    .action(action(chosen, createWebhook));
   sub('ensure', 'one webhook for each mailbox: creates missing ones, resumes paused ones')
     .option(
       '--mailbox <mailbox>',
@@ -150,9 +139,7 @@ export const define: Define = (command, chosen) => {
     .option('--name <name>', 'name of new webhooks', 'mailkeep')
     .option('--no-test', 'send no test delivery with the first that is created')
     .addHelpText('after', ENSURE_HELP)
-    .action(({ mailbox: mailboxes = [], ...options }: NewCommand & Values<'mailbox', string[]>) =>
-      chosen((context) => ensureWebhooks(context, { ...options, mailboxes, createOnly: false })),
-    );
+    .action(action(chosen, ensureWebhooks));
   for (const [act, summary] of ACTS) {
     const acting = sub(act, summary)
       .argument('[id...]', 'ids of webhooks, or their beginnings')
@@ -165,7 +152,7 @@ export const define: Define = (command, chosen) => {
   sub('log', 'what became of deliveries, as the service recorded it')
     .option(...ofMailbox)
     .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
-    .action((options: LogOptions) => chosen((context) => showDeliveryLog(context, options)));
+    .action(action(chosen, showDeliveryLog));
 };
 
 type OfAccount = Values<'account'>;
@@ -327,9 +314,9 @@ interface Chosen {
 async function accountsWith(
   context: CommandContext,
   settings: Settings,
-  command: OfAccount & { readonly mailboxes: readonly string[] },
+  command: EnsureCommand,
 ): Promise<Chosen> {
-  const { mailboxes: names } = command;
+  const { mailbox: names = [] } = command;
   const asked = chosenAccounts(settings, command.account);
   if (names.length === 0 || asked.length === 1) {
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
@@ -356,48 +343,32 @@ async function accountsWith(
 }
 
 /** `delivery` is null if the deliveries are unknown. */
-type JudgedHook = Hook & {
-  readonly delivery: {
-    /** As the daemon determines it; `off` means paused or disabled. */
-    readonly state: 'well' | 'off' | 'failing';
-    /** Consecutive failed deliveries, up to the newest. */
-    readonly failures: number;
-    /** The last successful delivery within a day (ISO 8601); null if unknown. */
-    readonly lastSuccessAt: string | null;
-  } | null;
-};
+type JudgedHook = Hook & { readonly delivery: ReturnType<typeof deliveryOf> };
 
-/**
- * Returns the deliveries that the daemon recorded for an account. An unreadable state is reported once and counts as
- * empty.
- */
-type KeptLog = (account: string) => readonly LoggedDelivery[];
-
-function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
-  let hasWarned = false;
-  const warn = (why: string, hint: string): readonly LoggedDelivery[] => {
+/** Returns the deliveries that the daemon recorded, by account. Warns about an unreadable state. */
+function keptLogs(
+  { notices }: CommandContext,
+  dataDir: string,
+  accounts: readonly AccountSettings[],
+): ReadonlyMap<string, readonly LoggedDelivery[]> {
+  const warn = (why: string, hint: string | null): void => {
     const message = `The deliveries stored by the daemon were not read. ${why}`;
-    if (!hasWarned) notices.alert({ code: 'deliveries-unread', message, hint });
-    hasWarned = true;
-    return [];
+    notices.alert({ code: 'deliveries-unread', message, hint: hint ?? '' });
   };
-  return (account) => {
-    const state = readState(dataDir);
-    if (state === undefined) {
-      if (!hasState(dataDir)) return [];
-      const hint = 'Check its permissions. "mailkeep verify" moves a damaged one aside.';
-      return warn(`The state ${stateFile(dataDir)} cannot be read.`, hint);
-    }
-    try {
-      return keptDeliveries(state, account);
-    } catch (error) {
-      if (!hasCode(error, 'catalog-damaged')) throw error;
-      const { message, hint } = sentenceOf(error);
-      return warn(message, hint ?? '');
-    } finally {
-      state.close();
-    }
-  };
+  const state = readState(dataDir);
+  try {
+    if (state !== undefined)
+      return new Map(accounts.map(({ name }) => [name, keptDeliveries(state, name)]));
+    const hint = 'Check its permissions. "mailkeep verify" moves a damaged one aside.';
+    if (hasState(dataDir)) warn(`The state ${stateFile(dataDir)} cannot be read.`, hint);
+  } catch (error) {
+    if (!hasCode(error, 'catalog-damaged')) throw error;
+    const { message, hint } = sentenceOf(error);
+    warn(message, hint);
+  } finally {
+    state?.close();
+  }
+  return new Map();
 }
 
 /**
@@ -408,33 +379,27 @@ async function judgedHooks(
   context: CommandContext,
   dataDir: string,
   clients: Clients,
-  listed: readonly Hook[],
   filter: HookFilter,
-  keptLog: KeptLog,
+  kept: readonly LoggedDelivery[],
 ): Promise<{ hooks: JudgedHook[]; findings: WebhookFinding[] }> {
+  const listed = await listHooks(clients, filter);
   const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
   const own = await unlisted(context, dataDir, clients, listed, filter);
-  const kept = keptLog(clients.account.name);
   const deliveries = await knownDeliveries(context, clients, hooks.length > 0, kept);
   const findings = judgeWebhooks([...hooks, ...own], hooks, deliveries ?? [], context.now());
-  const byId = new Map(findings.map((finding) => [finding.webhook.id, finding]));
-  return {
-    hooks: listed.map((hook) => ({
-      ...hook,
-      delivery: deliveries === null ? null : stateOf(byId.get(hook.id)),
-    })),
-    findings,
-  };
+  const delivery = (id: string) =>
+    deliveries && deliveryOf(findings.find(({ webhook }) => webhook.id === id));
+  return { hooks: listed.map((hook) => ({ ...hook, delivery: delivery(hook.id) })), findings };
 }
 
-function stateOf(finding: WebhookFinding | undefined): JudgedHook['delivery'] {
+/**
+ * Describes the deliveries as the daemon determines them. `off` means paused or disabled, `failures` counts the
+ * consecutive failed deliveries up to the newest, and `lastSuccessAt` (ISO 8601) is within a day.
+ */
+function deliveryOf(finding: WebhookFinding | undefined) {
   if (finding === undefined || finding.state === 'missing') return null;
-  const { state, failures, lastSuccessAt } = finding;
-  return {
-    state,
-    failures,
-    lastSuccessAt: lastSuccessAt === null ? null : new Date(lastSuccessAt).toISOString(),
-  };
+  const { state, failures, lastSuccessAt: at } = finding;
+  return { state, failures, lastSuccessAt: at === null ? null : new Date(at).toISOString() };
 }
 
 /** Returns our webhooks missing from a complete list. A list of one status does not include the others. */
@@ -505,11 +470,10 @@ async function listWebhooks(
   const found: JudgedHook[] = [];
   const troubled: WebhookFinding[] = [];
   const { dataDir } = settings;
-  const keptLog = keptLogOf(context, dataDir);
+  const kept = keptLogs(context, dataDir, accounts);
   const codes = await withEachClients(context, settings, accounts, async (clients) => {
-    const listed = await listHooks(clients, command);
-    const judged = await judgedHooks(context, dataDir, clients, listed, command, keptLog);
-    const { hooks, findings } = judged;
+    const log = kept.get(clients.account.name) ?? [];
+    const { hooks, findings } = await judgedHooks(context, dataDir, clients, command, log);
     troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
     found.push(...hooks);
     if (context.output.json) for (const hook of hooks) await context.output.line(hook, () => '');
@@ -631,30 +595,24 @@ async function actOnWebhooks(
   }
   const settings = settingsOf(context);
   const account = oneAccount(settings, named);
-  return withClients(
-    context,
-    settings,
-    account,
-    async (clients) => {
-      const all = await listHooks(clients, { mailbox });
-      const hooks = ids.length === 0 ? all : namedHooks(all, ids, mailbox, account.name);
-      if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
-      else if (act === 'delete' && yes !== true) {
-        const lines = [
-          'These webhooks would be deleted:',
-          ...hooks.map((hook) => `  ${about(hook)}`),
-        ];
-        if (!(await confirmed(context, 'webhooks delete', lines))) return EXIT.failures;
-      }
-      const codes: ExitCode[] = [];
-      for (const hook of hooks) {
-        codes.push(await actOn(context, clients, act, hook));
-        if (act === 'delete') await forget(context, settings.dataDir, hook);
-      }
-      return combinedExit(codes);
-    },
-    act === 'test' ? SHORT_PATIENCE : {},
-  );
+  const patience = act === 'test' ? SHORT_PATIENCE : {};
+  const run = async (clients: Clients): Promise<ExitCode> => {
+    const all = await listHooks(clients, { mailbox });
+    const hooks = ids.length === 0 ? all : namedHooks(all, ids, mailbox, account.name);
+    if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
+    else if (act === 'delete' && yes !== true) {
+      const lines = hooks.map((hook) => `  ${about(hook)}`);
+      const shown = ['These webhooks would be deleted:', ...lines];
+      if (!(await confirmed(context, 'webhooks delete', shown))) return EXIT.failures;
+    }
+    const codes: ExitCode[] = [];
+    for (const hook of hooks) {
+      codes.push(await actOn(context, clients, act, hook));
+      if (act === 'delete') await forget(context, settings.dataDir, hook);
+    }
+    return combinedExit(codes);
+  };
+  return withClients(context, settings, account, run, patience);
 }
 
 /** @throws webhook-unknown, webhook-ambiguous */
@@ -739,27 +697,27 @@ async function forget(context: CommandContext, dataDir: string, { id }: Hook): P
   }
 }
 
-interface NewWebhook {
-  readonly hook: Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
-  readonly secretFile: string;
+/** A webhook as `create` and `ensure` show it. */
+type ShortHook = Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
+type NewWebhook = ShortHook & { readonly secretFile: string };
+
+function shortHook(...about: Parameters<typeof hookOf>): ShortHook {
+  const { description: _, createdAt: _created, updatedAt: _updated, ...shown } = hookOf(...about);
+  return shown;
 }
 
 /** `url` defaults to the configuration's webhook.publicUrl. */
-type NewCommand = Values<'url' | 'account'> & {
-  readonly name: string;
-  readonly test: boolean;
-};
+type NewCommand = Values<'url' | 'account'> & { readonly name: string; readonly test: boolean };
 
 type Fields = ReturnType<typeof webhookFields>;
 
 /** @throws usage-invalid without a URL, request-invalid */
 function webhookFields(settings: Settings, { url, name }: NewCommand, command: string) {
   const address = url ?? settings.webhook?.publicUrl;
-  if (address === undefined || address === null)
-    throw invalidUsage(
-      command,
-      'an address is missing: give --url, or webhook.publicUrl in the configuration.',
-    );
+  if (address === undefined || address === null) {
+    const problem = 'an address is missing: give --url, or webhook.publicUrl in the configuration.';
+    throw invalidUsage(command, problem);
+  }
   const fields = { name, url: address, events: ['message.received' as const] };
   encodeBody(createWebhookRequest, fields, 'createWebhook');
   return fields;
@@ -772,19 +730,20 @@ function webhookFields(settings: Settings, { url, name }: NewCommand, command: s
  */
 async function register(
   context: CommandContext,
-  { account, mailbox: client, options }: Clients,
+  clients: Clients,
   { resourceId: mailboxId, address: mailbox }: NamedMailbox,
   fields: Fields,
   dataDir: string,
 ): Promise<NewWebhook> {
+  const { account, mailbox: client, options } = clients;
   const slot = await reserveSecret(dataDir);
   try {
     const created = await client.createWebhook(mailboxId, fields, options);
-    const { id, name, events, status, url, secret, createdAt } = created;
-    const at = { mailbox, mailboxId, account: account.name };
+    const { id, url, createdAt } = created;
     const secretFile = await slot
       .keep({
-        ...{ id, ...at, host: client.host, url, secret: new Secret(secret) },
+        ...{ id, mailbox, mailboxId, account: account.name, host: client.host, url },
+        secret: new Secret(created.secret),
         createdAt: createdAt ?? new Date(context.now()).toISOString(),
       })
       .catch(async (error: unknown) => {
@@ -794,7 +753,7 @@ async function register(
         const facts = { id, file: String(file), reason: String(reason), deleted };
         throw webhookError('webhook-secret-lost', facts, error);
       });
-    return { hook: { id, ...at, name, events, status, url }, secretFile };
+    return { ...shortHook(clients, created, mailboxId, mailbox), secretFile };
   } finally {
     await slot.drop();
   }
@@ -818,40 +777,38 @@ async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean
  */
 async function createWebhook(
   context: CommandContext,
-  command: NewCommand & { readonly mailbox: string },
+  { all = false, mailbox, ...command }: NewCommand & Values<'mailbox'> & Flags<'all'>,
 ): Promise<ExitCode> {
+  if ((mailbox === undefined) !== all) {
+    const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
+    throw invalidUsage('webhooks create', problem);
+  }
+  if (mailbox === undefined) return ensureWebhooks(context, { ...command, createOnly: true });
   const settings = settingsOf(context);
   const account = oneAccount(settings, command.account);
   const fields = webhookFields(settings, command, 'webhooks create');
-  return withClients(
-    context,
-    settings,
-    account,
-    async (clients) => {
-      const at = await namedMailbox(clients, command.mailbox);
-      const existing = await sameHook(clients, at, fields);
-      if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
-      const made = await register(context, clients, at, fields, settings.dataDir);
-      return tested(context, clients, made, command.test);
-    },
-    SHORT_PATIENCE,
-  );
+  const create = async (clients: Clients): Promise<ExitCode> => {
+    const at = await namedMailbox(clients, mailbox);
+    const existing = await sameHook(clients, at, fields);
+    if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
+    const made = await register(context, clients, at, fields, settings.dataDir);
+    return tested(context, clients, made, command.test);
+  };
+  return withClients(context, settings, account, create, SHORT_PATIENCE);
 }
 
 /** Finds a mailbox's webhook with the same events and URL. */
 async function sameHook(
-  { account, mailbox: client, options }: Clients,
+  clients: Clients,
   { resourceId, address }: NamedMailbox,
   { url, events }: Fields,
-): Promise<NewWebhook['hook'] | undefined> {
+): Promise<ShortHook | undefined> {
   const wanted = [...events].sort().join(' ');
-  let same: NewWebhook['hook'] | undefined;
-  for await (const hook of client.eachWebhook(resourceId, options)) {
+  let same: ShortHook | undefined;
+  for await (const hook of clients.mailbox.eachWebhook(resourceId, clients.options)) {
     if (!isSameAddress(hook.url, url) || [...hook.events].sort().join(' ') !== wanted) continue;
     if (same !== undefined && hook.status !== 'active') continue;
-    const { id, name, status } = hook;
-    const at = { mailbox: address, mailboxId: resourceId, account: account.name };
-    same = { id, ...at, name, events: hook.events, status, url: hook.url };
+    same = shortHook(clients, hook, resourceId, address);
   }
   return same;
 }
@@ -860,7 +817,7 @@ async function sameHook(
 async function printExisting(
   { output }: CommandContext,
   dataDir: string,
-  hook: NewWebhook['hook'],
+  hook: ShortHook,
 ): Promise<ExitCode> {
   const { id, mailbox, url, status } = hook;
   const secretFile = await storedSecretFile(dataDir, id);
@@ -881,22 +838,22 @@ async function printExisting(
 async function tested(
   { output }: CommandContext,
   clients: Clients,
-  { hook, secretFile }: NewWebhook,
+  made: NewWebhook,
   wanted: boolean,
 ): Promise<ExitCode> {
   let test: TestOutcome | null = null;
   let failure: MailkeepError | null = null;
   try {
-    if (wanted) test = await testDelivery(clients, hook);
+    if (wanted) test = await testDelivery(clients, made);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     failure = error;
   }
-  const { id, mailbox, url } = hook;
-  await output.object({ ...hook, secretFile, test }, () =>
+  const { id, mailbox, url } = made;
+  await output.object({ ...made, test }, () =>
     present([
       `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
-      `Its secret is in ${secretFile} (0600); the service will not show it again.`,
+      `Its secret is in ${made.secretFile} (0600); the service will not show it again.`,
       test !== null && `Test delivery: ${testText(test)}.`,
       test?.success === false &&
         `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
@@ -907,14 +864,11 @@ async function tested(
 }
 
 interface EnsureCommand extends NewCommand {
-  /** Addresses or resource ids; empty for all mailboxes in the configuration. */
-  readonly mailboxes: readonly string[];
+  /** Addresses or resource ids; without any, all mailboxes in the configuration. */
+  readonly mailbox?: readonly string[];
   /** Creates missing webhooks only; paused ones stay paused. */
-  readonly createOnly: boolean;
+  readonly createOnly?: boolean;
 }
-
-type Step = WebhookStep<Hook>;
-type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
 
 /**
  * Makes sure that each mailbox has one webhook. Keeps existing ones, so it can be repeated. Returns 1 if a mailbox or
@@ -922,50 +876,19 @@ type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
  * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
-  const { createOnly } = command;
+  const { createOnly = false } = command;
   const settings = settingsOf(context);
-  const { dataDir } = settings;
   const name = createOnly ? 'webhooks create' : 'webhooks ensure';
   const fields = webhookFields(settings, command, name);
-  const tally: Record<Action, number> = { kept: 0, resumed: 0, created: 0, failed: 0, other: 0 };
   const asked = await accountsWith(context, settings, command);
   if (asked.accounts.length === 0) return combinedExit(asked.codes);
+  const ensurer = new Ensurer(context, settings.dataDir, fields, command);
   const codes: ExitCode[] = [...asked.codes];
-  let { test } = command;
-  const ensure = async (clients: Clients, names: readonly string[]): Promise<ExitCode> => {
-    const mailboxes = await wantedMailboxes(clients, names);
-    const results: ExitCode[] = [];
-    const refused = new Set<PlannedMailbox>();
-    const refuse: Refuse = async (mailbox, error) => {
-      refused.add(mailbox);
-      tally.failed += 1;
-      results.push(EXIT.failures);
-      await reportFailure(context, clients.account.name, mailbox, error);
-    };
-    const listed = await listedHooks(clients, mailboxes, names.length > 0, refuse);
-    const known = { mailboxes, refused, listed, url: fields.url };
-    const own = await ownHooks(clients, dataDir, known, refuse);
-    const reached = mailboxes.filter((mailbox) => !refused.has(mailbox));
-    const { steps, others } = planWebhooks(reached, own, listed, fields.url);
-    for (const step of steps) {
-      const taken = { context, clients, dataDir, fields, createOnly, test };
-      const { action, code } = await take(taken, step);
-      tally[action] += 1;
-      results.push(code);
-      // One test is enough, because all webhooks deliver to the same URL.
-      if (action === 'created') test = false;
-    }
-    for (const hook of others) {
-      tally.other += 1;
-      await context.output.line({ ...hook, action: 'other' }, () => actionLine('other', hook));
-    }
-    return combinedExit(results);
-  };
   for (const { account, names } of asked.accounts) {
-    const act = (clients: Clients) => ensure(clients, names);
+    const act = (clients: Clients) => ensurer.ensure(clients, names);
     codes.push(await withClients(context, settings, account, act, SHORT_PATIENCE));
   }
-  const { kept, resumed, created, failed, other } = tally;
+  const { kept, resumed, created, failed, other } = ensurer.tally;
   const all = kept + resumed + created + failed;
   // Nothing was done, and the reason is already printed.
   if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
@@ -977,10 +900,156 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
     other > 0 && `${counted(other, 'other webhook')} left alone`,
   ]);
   context.notices.say(`${counted(all, 'mailbox', 'mailboxes')}: ${parts.join(', ')}.`);
-  return combinedExit(codes);
+  return combinedExit([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
-type Refuse = (mailbox: PlannedMailbox, error: MailkeepError) => Promise<void>;
+/** Runs `act` for a mailbox, unless the service has refused one. Reports a refusal, so that other mailboxes continue. */
+type Attempt = (mailbox: PlannedMailbox, act: () => Promise<void>) => Promise<void>;
+
+class Ensurer {
+  readonly tally = { kept: 0, resumed: 0, created: 0, failed: 0, other: 0 };
+  hasFailed = false;
+  #isToTest: boolean;
+
+  constructor(
+    private readonly context: CommandContext,
+    private readonly dataDir: string,
+    private readonly fields: Fields,
+    private readonly command: EnsureCommand,
+  ) {
+    this.#isToTest = command.test;
+  }
+
+  async ensure(clients: Clients, names: readonly string[]): Promise<ExitCode> {
+    const mailboxes = await wantedMailboxes(clients, names);
+    const refused = new Set<PlannedMailbox>();
+    const attempt: Attempt = async (mailbox, act) => {
+      if (refused.has(mailbox)) return;
+      try {
+        await act();
+      } catch (error) {
+        if (!isOfService(error)) throw error;
+        refused.add(mailbox);
+        await this.#fail(clients, mailbox, error);
+      }
+    };
+    const { url } = this.fields;
+    const listed = await listedHooks(clients, mailboxes, names.length > 0, attempt);
+    const reached = () => mailboxes.filter((mailbox) => !refused.has(mailbox));
+    const own = await this.#ownHooks(clients, reached(), listed, attempt);
+    const { steps, others } = planWebhooks(reached(), own, listed, url);
+    for (const step of steps) await attempt(step.mailbox, () => this.#take(clients, step));
+    for (const hook of others) await this.#done('other', hook);
+    return EXIT.done;
+  }
+
+  /**
+   * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id, because the list
+   * may be wrong and a forgotten secret cannot be recovered. Adds those found to the list. Refuses mailboxes whose
+   * webhook may or may not exist: a second one would deliver everything twice.
+   */
+  async #ownHooks(
+    clients: Clients,
+    mailboxes: readonly PlannedMailbox[],
+    listed: Hook[],
+    attempt: Attempt,
+  ): Promise<StoredWebhook[]> {
+    const { account, mailbox: client, options } = clients;
+    const known = new Set(listed.map(({ id }) => id));
+    const stored = await storedWebhooks(this.dataDir);
+    const ours = stored.filter(
+      (hook) => hook.account === account.name && hook.host === client.host,
+    );
+    const own: StoredWebhook[] = [];
+    for (const hook of ours) {
+      const { id, mailboxId } = hook;
+      const mailbox = mailboxes.find(({ resourceId }) => resourceId === mailboxId);
+      if (known.has(id) || mailbox === undefined || !isSameAddress(hook.url, this.fields.url)) {
+        own.push(hook);
+        continue;
+      }
+      await attempt(mailbox, async () => {
+        const found = await client.getWebhook(refOf(hook), options).catch((error: unknown) => {
+          // Only a 404 proves that it is gone; otherwise its secret is kept.
+          if (isOfService(error) && error.facts.status === 404) return null;
+          throw error;
+        });
+        if (found !== null) listed.push(hookOf(clients, { ...found, id }, mailboxId, hook.mailbox));
+        own.push(hook);
+      });
+    }
+    return own;
+  }
+
+  async #take(clients: Clients, step: WebhookStep<Hook>): Promise<void> {
+    const { context, dataDir, fields, command } = this;
+    const forgetMissing = async (): Promise<void> => {
+      for (const id of step.missing) await forgetSecret(dataDir, id);
+    };
+    if (step.act === 'create') {
+      const made = await register(context, clients, step.mailbox, fields, dataDir);
+      await forgetMissing();
+      return this.#created(clients, made, step.missing);
+    }
+    await forgetMissing();
+    if (step.act === 'keep' || command.createOnly === true) return this.#done('kept', step.hook);
+    const changed = await setStatus(clients, step.hook, 'active');
+    if (changed !== 'accepted') return this.#done('resumed', changed);
+    return this.#done('resumed', step.hook, { accepted: true });
+  }
+
+  /** The webhook exists even if its test fails. One test is enough, because all webhooks deliver to the same URL. */
+  async #created(clients: Clients, made: NewWebhook, replaces: readonly string[]): Promise<void> {
+    const test = this.#isToTest
+      ? await testDelivery(clients, made).catch((error: unknown) => {
+          if (!isOfService(error)) throw error;
+          return { success: false, httpStatus: null, error: sentenceOf(error).message };
+        })
+      : null;
+    this.#isToTest = false;
+    this.hasFailed ||= test?.success === false;
+    const tested = test === null ? '' : `\n          test delivery: ${testText(test)}`;
+    await this.#done('created', made, { test, replaces }, tested);
+  }
+
+  async #done(
+    action: keyof Ensurer['tally'],
+    hook: ShortHook,
+    more: object = {},
+    text = '',
+  ): Promise<void> {
+    this.tally[action] += 1;
+    const { output } = this.context;
+    // Thousands of unchanged webhooks would hide the rest.
+    if (action === 'kept' && !output.json) return;
+    const { mailbox, url, id, status } = hook;
+    const state = action === 'other' ? ` (${terminalLine(status)})` : '';
+    await output.line(
+      { ...hook, ...more, action },
+      () =>
+        `${action.padEnd(9)} ${terminalLine(mailbox)} -> ${terminalLine(url)}, ${terminalLine(id)}${state}${text}`,
+    );
+  }
+
+  async #fail(
+    { account: { name: account } }: Clients,
+    { address: mailbox, resourceId: mailboxId }: PlannedMailbox,
+    reason: MailkeepError,
+  ): Promise<void> {
+    this.tally.failed += 1;
+    this.hasFailed = true;
+    const { code, message, hint } = sentenceOf(reason);
+    const error = { code, message, hint };
+    await this.context.output.line(
+      { mailbox, mailboxId, account, action: 'failed', error },
+      () => `failed    ${terminalLine(mailbox)}: ${message}`,
+    );
+  }
+}
+
+function isOfService(error: unknown): error is MailkeepError {
+  return error instanceof MailkeepError && error.family === 'origin';
+}
 
 async function wantedMailboxes(
   clients: Clients,
@@ -998,163 +1067,18 @@ async function wantedMailboxes(
 /**
  * Returns the webhooks of these mailboxes: in one list over the Platform API, otherwise per mailbox.
  * @param named whether only some mailboxes are selected
- * @param refuse called for mailboxes whose webhooks the service does not list
  */
 async function listedHooks(
   clients: Clients,
   mailboxes: readonly PlannedMailbox[],
   named: boolean,
-  refuse: Refuse,
+  attempt: Attempt,
 ): Promise<Hook[]> {
   if (clients.platform !== null && !named) return listHooks(clients, {});
   const listed: Hook[] = [];
-  for (const mailbox of mailboxes) {
-    try {
+  for (const mailbox of mailboxes)
+    await attempt(mailbox, async () => {
       listed.push(...(await listHooks(clients, { mailbox: mailbox.address })));
-    } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-      await refuse(mailbox, error);
-    }
-  }
+    });
   return listed;
-}
-
-/**
- * Returns the webhooks whose secrets are stored here. Requests those missing from the list by id, because the list
- * may be wrong and a forgotten secret cannot be recovered. Adds those found to the list.
- * @param refuse called for mailboxes whose webhook may or may not exist: a second one would deliver everything twice
- */
-async function ownHooks(
-  clients: Clients,
-  dataDir: string,
-  {
-    mailboxes,
-    refused,
-    listed,
-    url,
-  }: {
-    readonly mailboxes: readonly PlannedMailbox[];
-    readonly refused: ReadonlySet<PlannedMailbox>;
-    readonly listed: Hook[];
-    readonly url: string;
-  },
-  refuse: Refuse,
-): Promise<StoredWebhook[]> {
-  const { account, mailbox: client, options } = clients;
-  const wanted = new Map(mailboxes.map((mailbox) => [mailbox.resourceId, mailbox]));
-  const known = new Set(listed.map(({ id }) => id));
-  const own: StoredWebhook[] = [];
-  for (const hook of await storedWebhooks(dataDir)) {
-    if (hook.account !== account.name || hook.host !== client.host) continue;
-    const { id, mailboxId, mailbox } = hook;
-    const mailboxOf = wanted.get(mailboxId);
-    if (known.has(id) || mailboxOf === undefined || !isSameAddress(hook.url, url)) {
-      own.push(hook);
-      continue;
-    }
-    if (refused.has(mailboxOf)) continue;
-    try {
-      const found = await client.getWebhook(refOf(hook), options);
-      listed.push(hookOf(clients, { ...found, id }, mailboxId, mailbox));
-      own.push(hook);
-    } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-      // Only a 404 proves that it is gone; otherwise its secret is kept.
-      if (error.facts.status === 404) own.push(hook);
-      else await refuse(mailboxOf, error);
-    }
-  }
-  return own;
-}
-
-interface Taking {
-  readonly context: CommandContext;
-  readonly clients: Clients;
-  readonly dataDir: string;
-  readonly fields: Fields;
-  readonly createOnly: boolean;
-  readonly test: boolean;
-}
-
-interface Taken {
-  readonly action: Action;
-  readonly code: ExitCode;
-}
-
-/** Executes a step and reports it. A refused mailbox does not stop the others. */
-async function take(taking: Taking, step: Step): Promise<Taken> {
-  const { context, clients, createOnly } = taking;
-  const { output } = context;
-  try {
-    if (step.act === 'create') return await create(taking, step);
-    await forgetMissing(taking.dataDir, step);
-    if (step.act === 'keep' || createOnly) {
-      // Thousands of unchanged webhooks would hide the rest.
-      if (output.json) await output.line({ ...step.hook, action: 'kept' }, () => '');
-      return { action: 'kept', code: EXIT.done };
-    }
-    const changed = await setStatus(clients, step.hook, 'active');
-    const hook = changed === 'accepted' ? step.hook : changed;
-    const accepted = changed === 'accepted' ? { accepted: true } : {};
-    await output.line({ ...hook, ...accepted, action: 'resumed' }, () =>
-      actionLine('resumed', hook),
-    );
-    return { action: 'resumed', code: EXIT.done };
-  } catch (error) {
-    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-    await reportFailure(context, clients.account.name, step.mailbox, error);
-    return { action: 'failed', code: EXIT.failures };
-  }
-}
-
-async function reportFailure(
-  { output }: CommandContext,
-  account: string,
-  { address: mailbox, resourceId: mailboxId }: PlannedMailbox,
-  error: MailkeepError,
-): Promise<void> {
-  const { code, message, hint } = sentenceOf(error);
-  const failed = { mailbox, mailboxId, account, action: 'failed', error: { code, message, hint } };
-  await output.line(failed, () => `failed    ${terminalLine(mailbox)}: ${message}`);
-}
-
-async function create(
-  { context, clients, dataDir, fields, test: wanted }: Taking,
-  step: Step,
-): Promise<Taken> {
-  const made = await register(context, clients, step.mailbox, fields, dataDir);
-  await forgetMissing(dataDir, step);
-  const test = wanted ? await testedWebhook(clients, made) : null;
-  const { secretFile } = made;
-  const hook = { ...made.hook, secretFile, test, replaces: step.missing, action: 'created' };
-  await context.output.line(hook, () =>
-    present([
-      actionLine('created', made.hook),
-      test !== null && `          test delivery: ${testText(test)}`,
-    ]).join('\n'),
-  );
-  return { action: 'created', code: test?.success === false ? EXIT.failures : EXIT.done };
-}
-
-/** Removes the secrets of missing webhooks. */
-async function forgetMissing(dataDir: string, { missing }: Step): Promise<void> {
-  for (const id of missing) await forgetSecret(dataDir, id);
-}
-
-/** Returns the test result. The webhook exists even if the test fails. */
-async function testedWebhook(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
-  try {
-    return await testDelivery(clients, hook);
-  } catch (error) {
-    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
-    return { success: false, httpStatus: null, error: sentenceOf(error).message };
-  }
-}
-
-function actionLine(
-  action: Action,
-  { mailbox, url, id, status }: Pick<Hook, 'mailbox' | 'url' | 'id' | 'status'>,
-): string {
-  const state = action === 'other' ? ` (${terminalLine(status)})` : '';
-  return `${action.padEnd(9)} ${terminalLine(mailbox)} -> ${terminalLine(url)}, ${terminalLine(id)}${state}`;
 }
