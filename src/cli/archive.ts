@@ -70,12 +70,13 @@ export function readQuery(context: CommandContext, { dataDir }: Reader, typed: s
   return { text, query, accounts: accountHosts(query.node, context) };
 }
 
-/** Runs `act` with the archive's state, read-only; undefined if it has none. */
+/** Runs `act` with the archive's state; undefined if it has none. */
 export async function withState<T>(
   dataDir: string,
   act: (state: StateFile | undefined) => T | Promise<T>,
+  open = readState,
 ): Promise<T> {
-  const state = readState(dataDir);
+  const state = open(dataDir);
   try {
     return await act(state);
   } finally {

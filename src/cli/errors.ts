@@ -1,4 +1,11 @@
-import { defineErrors, didYouMean, reasonText, some } from '../core/errors.ts';
+import {
+  defineErrors,
+  didYouMean,
+  type Known,
+  reasonText,
+  some,
+  type Texts,
+} from '../core/errors.ts';
 
 function either(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
@@ -19,13 +26,13 @@ export const operationError = defineErrors({
         : `Did you mean ${either(f.nearest)}? "mailkeep api --list" lists them all.`,
     ],
     /** `inBody`: the name is a field of the body. */
-    'operation-param-unknown': (f: {
-      operation: string;
-      param: string;
-      nearest: string | null;
-      known: readonly string[];
-      inBody: boolean;
-    }) => [
+    'operation-param-unknown': (
+      f: Texts<'operation' | 'param'> & {
+        nearest: string | null;
+        known: readonly string[];
+        inBody: boolean;
+      },
+    ) => [
       f.inBody
         ? `${f.operation} takes "${f.param}" in its body, not as a parameter.`
         : `${f.operation} has no parameter "${f.param}"${f.known.length === 0 ? '; it takes none' : `; it takes ${some(f.known, 9)}`}.`,
@@ -35,27 +42,17 @@ export const operationError = defineErrors({
           ? describing(f.operation)
           : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
     ],
-    'operation-param-missing': (f: {
-      operation: string;
-      param: string;
-      expected: string;
-      help: string;
-    }) => [
+    'operation-param-missing': (f: Texts<'operation' | 'param' | 'expected' | 'help'>) => [
       `${f.operation} needs the parameter "${f.param}": ${f.help} (${f.expected}).`,
       f.param === 'orderId'
         ? 'Give it with --param orderId=…, or set platform.orderId of the account in the configuration.'
         : `Give it with --param ${f.param === 'mailboxResourceId' || f.param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${f.param}=…`}`,
     ],
-    'operation-param-invalid': (f: {
-      operation: string;
-      param: string;
-      found: string;
-      expected: string;
-    }) => [
+    'operation-param-invalid': (f: Texts<'operation' | 'param' | 'found' | 'expected'>) => [
       `Parameter "${f.param}" of ${f.operation}: expected ${f.expected}, found "${f.found}".`,
       describing(f.operation),
     ],
-    'operation-param-twice': ({ operation, param }: { operation: string; param: string }) =>
+    'operation-param-twice': ({ operation, param }: Texts<'operation' | 'param'>) =>
       `"${param}" was given to ${operation} more than once.`,
     'operation-no-body': ({ operation }: { operation: string }) => [
       `${operation} takes no body.`,
@@ -65,19 +62,16 @@ export const operationError = defineErrors({
       `${f.operation} needs a body with ${some(f.fields, 9)}.`,
       `Give it as --body FILE, --body - or --body '{…}'. ${describing(f.operation)}`,
     ],
-    'operation-field-unknown': (f: {
-      operation: string;
-      field: string;
-      nearest: string | null;
-      known: readonly string[];
-    }) => [
+    'operation-field-unknown': (
+      f: Texts<'operation' | 'field'> & { nearest: string | null; known: readonly string[] },
+    ) => [
       `The body of ${f.operation} has no field "${f.field}"; it takes ${some(f.known, 13)}.`,
       f.nearest === null
         ? describing(f.operation)
         : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
     ],
     /** `source` is a file, or states that the text was piped or typed. */
-    'operation-body-unreadable': ({ source, reason }: { source: string; reason: string }) =>
+    'operation-body-unreadable': ({ source, reason }: Texts<'source' | 'reason'>) =>
       `The body cannot be read from ${source}: ${reasonText(reason)}.`,
     /** `line` and `column` of the first invalid JSON; null for valid JSON that is not an object. */
     'operation-body-no-object': (f: {
@@ -88,13 +82,7 @@ export const operationError = defineErrors({
       f.line === null
         ? `The body from ${f.source} is not a JSON object.`
         : `The body from ${f.source} is not valid JSON at line ${f.line}, column ${f.column}.`,
-    'operation-needs-platform': ({
-      operation,
-      account,
-    }: {
-      operation: string;
-      account: string;
-    }) => [
+    'operation-needs-platform': ({ operation, account }: Texts<'operation' | 'account'>) => [
       `${operation} belongs to the platform surface, and account "${account}" has no token for it.`,
       'Give the account "platform": {"url": …, "token": …} in the configuration.',
     ],
@@ -111,12 +99,7 @@ export const operationError = defineErrors({
       `${operation} answers with bytes that could control the terminal.`,
       'Write them to a file with --output FILE, or print them anyway with --output -',
     ],
-    'operation-mailbox-unknown': (f: {
-      address: string;
-      account: string;
-      known: readonly string[];
-      suggestion: string | null;
-    }) => [
+    'operation-mailbox-unknown': (f: Texts<'address' | 'account'> & Known) => [
       `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
       f.known.length === 0
         ? 'Check the token in the panel of your mail service.'
@@ -125,11 +108,7 @@ export const operationError = defineErrors({
           : didYouMean(f.suggestion),
     ],
     /** No account can access the mailbox; `known` lists the mailboxes of all accounts. */
-    'operation-mailbox-nowhere': (f: {
-      address: string;
-      known: readonly string[];
-      suggestion: string | null;
-    }) => [
+    'operation-mailbox-nowhere': (f: Texts<'address'> & Known) => [
       `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
@@ -149,7 +128,7 @@ export const serviceUnitsError = defineErrors({
     ],
   },
   disk: {
-    'service-units-unwritable': ({ file, reason }: { file: string; reason: string }) => [
+    'service-units-unwritable': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `${file} cannot be written: ${reasonText(reason)}.`,
       'The system\'s units need root: "sudo mailkeep service install --system". --user needs no special rights.',
     ],

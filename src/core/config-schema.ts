@@ -197,22 +197,20 @@ const MAX_ARCHIVES = 100_000;
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
-export const fleetSchema = section({
-  registry: z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
-    description:
-      'The database of the fleet in PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, or where to read this address. A password is better kept out of it: in PGPASSWORD or .pgpass',
+const registryAddress = (description: string) =>
+  z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
+    description,
     expected:
       'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
-  }),
-  directRegistry: z
-    .union([z.string().refine(isRegistryAddress), ...ELSEWHERE])
-    .optional()
-    .meta({
-      description:
-        'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
-      expected:
-        'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
-    }),
+  });
+
+export const fleetSchema = section({
+  registry: registryAddress(
+    'The database of the fleet in PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, or where to read this address. A password is better kept out of it: in PGPASSWORD or .pgpass',
+  ),
+  directRegistry: registryAddress(
+    'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
+  ).optional(),
   store: section({
     bucket: checked('The bucket', 'the name of a bucket', (text) => isTarget(text, '')),
     prefix: checked(
@@ -753,13 +751,7 @@ function meantValue(typed: string, values: readonly string[], path: Path): strin
 
 /** Returns problems that span fields. Reads the raw file, so that they are reported together with wrong fields. */
 export function crossProblems(raw: unknown): ConfigProblem[] {
-  return [
-    ...plainHttp(raw),
-    ...repeatedNames(raw),
-    ...sharedPorts(raw),
-    ...openWeb(raw),
-    ...noUrl(raw),
-  ];
+  return [plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap((find) => find(raw));
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
@@ -829,13 +821,8 @@ function openWeb(raw: unknown): ConfigProblem[] {
   const at = listenAt(raw, LISTENERS[2]);
   const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
   if (at === undefined || isLoopback(at.host) || publicUrl !== null) return [];
-  return [
-    {
-      path: 'web.listen',
-      found: at.host,
-      expected: '127.0.0.1, or the https address of a reverse proxy in web.publicUrl',
-    },
-  ];
+  const expected = '127.0.0.1, or the https address of a reverse proxy in web.publicUrl';
+  return [{ path: 'web.listen', found: at.host, expected }];
 }
 
 /** The service needs an address to deliver to. */
@@ -903,7 +890,10 @@ export function settle(content: ConfigFile, file: string) {
   const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, web, notify, minFreeBytes } = content;
   const { archive, rateLimit, sync, schedule, retention, quota, log } = content;
-  const addressOf = (text: string) => validated('listen address', parseListen(text));
+  const listener = <Section extends { readonly listen: string }>(section?: Section | null) =>
+    section === undefined || section === null
+      ? null
+      : { ...section, listen: validated('listen address', parseListen(section.listen)) };
   return deepFreeze({
     ...{ file, archive, rateLimit, sync, schedule, retention, quota, log },
     dataDir: path.resolve(folder, dataDir),
@@ -914,22 +904,10 @@ export function settle(content: ConfigFile, file: string) {
       confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
     },
     copies: copySettings(content.copies, folder),
-    webhook:
-      webhook === undefined || webhook === null
-        ? null
-        : { listen: addressOf(webhook.listen), publicUrl: webhook.publicUrl },
-    health:
-      health === undefined || health === null
-        ? null
-        : { listen: addressOf(health.listen), hosts: health.hosts },
-    web:
-      web === undefined || web === null
-        ? null
-        : { listen: addressOf(web.listen), publicUrl: web.publicUrl },
-    notify: {
-      command: notify.command,
-      url: notify.url === null ? null : new Secret(notify.url),
-    },
+    webhook: listener(webhook),
+    health: listener(health),
+    web: listener(web),
+    notify: { ...notify, url: notify.url === null ? null : new Secret(notify.url) },
     minFreeBytes:
       typeof minFreeBytes === 'number' ? minFreeBytes : validated('size', readSize(minFreeBytes)),
   });
@@ -968,6 +946,10 @@ function accountSettings(
 }
 
 export type AccountSettings = Readonly<ReturnType<typeof accountSettings>>;
+
+export function tokenSources(accounts: readonly AccountSettings[]): TokenSource[] {
+  return accounts.flatMap(({ token, platform }) => (platform ? [token, platform.token] : [token]));
+}
 
 /** @param place what errors call a secret in the file itself */
 export function tokenSource(
@@ -1058,21 +1040,18 @@ export function storedAccount(
   return accountSettings(checkedEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 
-function checkedEntry(
-  entry: unknown,
-  source: string,
-  name: string,
-): z.output<typeof accountSchema> {
+function checkedEntry(entry: unknown, source: string, name: string) {
   const parsed = accountSchema.safeParse(entry);
   const whole = { accounts: [entry] };
   const issues = (parsed.error?.issues ?? []).map((issue) => ({
     ...issue,
     path: ['accounts', 0, ...issue.path],
   }));
-  const problems = [
-    ...[...problemsOf(issues, whole), ...crossProblems(whole)].map(alone),
-    ...(parsed.success && parsed.data.name !== name ? [otherName(parsed.data.name, name)] : []),
-  ];
+  const problems = [...problemsOf(issues, whole), ...crossProblems(whole)].map(alone);
+  if (parsed.success && parsed.data.name !== name) {
+    const expected = `"${name}", as the command calls the account (or no name)`;
+    problems.push({ path: 'name', found: JSON.stringify(parsed.data.name), expected });
+  }
   if (parsed.success && problems.length === 0) return parsed.data;
   throw configInvalid(source, problems);
 }
@@ -1081,11 +1060,6 @@ function checkedEntry(
 function alone(problem: ConfigProblem): ConfigProblem {
   const path = problem.path.replace(/^accounts\[0\]\.?/, '');
   return { ...problem, path: path === '' ? '(file)' : path };
-}
-
-function otherName(found: string, name: string): ConfigProblem {
-  const expected = `"${name}", as the command calls the account (or no name)`;
-  return { path: 'name', found: JSON.stringify(found), expected };
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -16,6 +16,7 @@ import {
   type Settings,
   settle,
   tokenSource,
+  tokenSources,
   valueAt,
 } from './config-schema.ts';
 import { configError } from './error-tables.ts';
@@ -32,38 +33,30 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   });
   return all.flatMap((copy, i) => {
     if (typeof copy !== 'object' || copy === null) return [];
-    const has = (field: string): boolean => valueAt(copy, [field]) !== undefined;
-    const problems: ConfigProblem[] = [];
-    if (has('every') && has('schedule')) {
-      problems.push({
-        path: pathText(['copies', i, 'schedule']),
-        found: 'both every and schedule',
-        expected: 'one of them',
-      });
-    } else if (!has('every') && !has('schedule')) {
-      problems.push({
-        path: pathText(['copies', i]),
-        found: 'neither every nor schedule',
-        expected: 'when to copy: "every": "1h", or a cron expression in "schedule"',
-      });
-    }
-    const lockDays = valueAt(copy, ['lockDays']);
-    if (typeof lockDays === 'number' && targets[i]?.startsWith('s3://') === false) {
-      problems.push({
-        path: pathText(['copies', i, 'lockDays']),
-        found: 'a lock in a folder',
-        expected: 'null: only buckets lock',
-      });
-    }
-    const first = targets[i] === undefined ? -1 : targets.indexOf(targets[i]);
-    if (first >= 0 && first < i) {
-      problems.push({
-        path: pathText(['copies', i, 'to']),
-        found: 'the same place',
-        expected: `another place than ${pathText(['copies', first, 'to'])}`,
-      });
-    }
-    return problems;
+    const problem = (field: readonly string[], found: string, expected: string): ConfigProblem => ({
+      path: pathText(['copies', i, ...field]),
+      found,
+      expected,
+    });
+    const [every, schedule] = ['every', 'schedule'].map(
+      (name) => valueAt(copy, [name]) !== undefined,
+    );
+    const isLocked = typeof valueAt(copy, ['lockDays']) === 'number';
+    const first = targets[i] === undefined ? i : targets.indexOf(targets[i]);
+    const when = 'when to copy: "every": "1h", or a cron expression in "schedule"';
+    return [
+      every && schedule && problem(['schedule'], 'both every and schedule', 'one of them'),
+      !every && !schedule && problem([], 'neither every nor schedule', when),
+      isLocked &&
+        targets[i]?.startsWith('s3://') === false &&
+        problem(['lockDays'], 'a lock in a folder', 'null: only buckets lock'),
+      first < i &&
+        problem(
+          ['to'],
+          'the same place',
+          `another place than ${pathText(['copies', first, 'to'])}`,
+        ),
+    ].filter((one) => one !== false && one !== undefined);
   });
 }
 
@@ -203,9 +196,7 @@ function checkedFile<Schema extends z.ZodType>(
 }
 
 function tokenWarnings({ file, accounts }: Settings): ConfigWarning[] {
-  const sources = accounts.flatMap(({ token, platform }) =>
-    platform === null ? [token] : [token, platform.token],
-  );
+  const sources = tokenSources(accounts);
   const files = sources.flatMap((source) => (source.kind === 'file' ? source.name : []));
   const isLiteral = sources.some((source) => source.kind === 'literal');
   return [...(isLiteral ? [file] : []), ...new Set(files)].flatMap((holder) =>

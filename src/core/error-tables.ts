@@ -1,4 +1,12 @@
-import { capital, defineErrors, didYouMean, reasonText, some } from './errors.ts';
+import {
+  capital,
+  defineErrors,
+  didYouMean,
+  type Known,
+  reasonText,
+  some,
+  type Texts,
+} from './errors.ts';
 
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
@@ -39,7 +47,7 @@ export const configError = defineErrors({
       'Create one with "mailkeep init", or specify one with --config FILE.',
     ],
     /** `reason` is the errno name, such as EACCES. */
-    'config-unreadable': ({ file, reason }: { file: string; reason: string }) => [
+    'config-unreadable': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `The config file ${file} cannot be read: ${reasonText(reason)}.`,
       reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
     ],
@@ -78,23 +86,23 @@ export const configError = defineErrors({
       'Edit it, or name another file with --config FILE.',
     ],
     /** `source` and `name` identify where the token comes from: `env NAME`, `file PATH`, `credential NAME`. */
-    'token-missing': ({ source, name }: { source: string; name: string }) => [
+    'token-missing': ({ source, name }: Texts<'source' | 'name'>) => [
       `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
         ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
         : 'Put the token there, or name another source in the configuration.',
     ],
-    'token-empty': ({ source, name }: { source: string; name: string }) => [
+    'token-empty': ({ source, name }: Texts<'source' | 'name'>) => [
       `${capital(sourceText(source, name))} is empty.`,
       'Put the token there.',
     ],
-    'token-unreadable': (f: { source: string; name: string; reason: string }) =>
+    'token-unreadable': (f: Texts<'source' | 'name' | 'reason'>) =>
       `${capital(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
     /** The text contains white space or control characters, which a header cannot carry. */
-    'token-unusable': ({ source, name }: { source: string; name: string }) =>
+    'token-unusable': ({ source, name }: Texts<'source' | 'name'>) =>
       `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** `reason` is an errno or the code of a token error. */
-    'registry-address-missing': (f: { source: string; name: string; reason: string }) => [
+    'registry-address-missing': (f: Texts<'source' | 'name' | 'reason'>) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
       'Put it there (postgresql://USER@HOST/DATABASE), or change fleet.registry in the configuration.',
     ],
@@ -104,7 +112,7 @@ export const configError = defineErrors({
 /** Exit code 2: the configured address is taken, not local, or not allowed. */
 export const listenError = defineErrors({
   config: {
-    'cannot-listen': (f: { section: string; host: string; port: number; reason: string }) => [
+    'cannot-listen': (f: Texts<'section' | 'host' | 'reason'> & { port: number }) => [
       `The daemon cannot listen on ${f.host}:${f.port} (${f.section}.listen): ${
         f.reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(f.reason)
       }.`,
@@ -154,16 +162,13 @@ export const catalogError = defineErrors({
   },
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
-    'catalog-damaged': ({ file, reason }: { file: string; reason: string }) => [
+    'catalog-damaged': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `${capital(nameOf(file))} is damaged (${reason}).`,
       isState(file) ? RENEW_STATE : REBUILD,
     ],
-    'catalog-out-of-step': (f: {
-      reached: number;
-      reachedHash: string;
-      batch: number;
-      previousHash: string;
-    }) => [
+    'catalog-out-of-step': (
+      f: Texts<'reachedHash' | 'previousHash'> & { reached: number; batch: number },
+    ) => [
       `The catalog has reached commit ${f.reached}; commit ${f.batch} does not follow it.`,
       REBUILD,
     ],
@@ -179,7 +184,7 @@ export const catalogError = defineErrors({
       `The disk is full: ${nameOf(file)} cannot grow.`,
       'Free some space and run the command again.',
     ],
-    'catalog-io': ({ file, reason }: { file: string; reason: string }) => [
+    'catalog-io': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
       'Check its permissions and the disk. The log is not affected.',
     ],
@@ -197,12 +202,12 @@ const EXPECTED: Readonly<Record<string, string>> = {
 export const usageError = defineErrors({
   usage: {
     /** The command line parser refused the arguments; `problem` is its message. */
-    'usage-invalid': ({ command, problem }: { command: string; problem: string }) => [
+    'usage-invalid': ({ command, problem }: Texts<'command' | 'problem'>) => [
       capital(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
     /** `argument` is an argument of the library, such as `options.limit`. */
-    'argument-invalid': ({ argument, problem }: { argument: string; problem: string }) =>
+    'argument-invalid': ({ argument, problem }: Texts<'argument' | 'problem'>) =>
       `${argument}: ${problem}.`,
     'usage-no-command': ({ help }: { help: string }) => ['No command given.', help],
     'usage-option': (f: {
@@ -215,11 +220,7 @@ export const usageError = defineErrors({
       `Required, because there is no terminal to prompt on: ${f.missing.join(', ')}.`,
       `"mailkeep ${f.command} --help" shows the options for it.`,
     ],
-    'usage-unknown-account': (f: {
-      account: string;
-      known: readonly string[];
-      suggestion: string | null;
-    }) => [
+    'usage-unknown-account': (f: Texts<'account'> & Known) => [
       `The configuration has no account "${f.account}".`,
       didYouMean(f.suggestion, `It has ${some(f.known, 8)}.`),
     ],
@@ -239,11 +240,7 @@ export const usageError = defineErrors({
       ),
     ],
     /** `sync --mailbox` for a mailbox beyond the token's reach; `known` lists the reachable ones known so far. */
-    'usage-unreachable-mailbox': (f: {
-      mailbox: string;
-      known: readonly string[];
-      suggestion: string | null;
-    }) => [
+    'usage-unreachable-mailbox': (f: Texts<'mailbox'> & Known) => [
       `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${some(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
@@ -269,13 +266,13 @@ export const usageError = defineErrors({
       ),
       'Type a few more characters.',
     ],
-    'usage-ids-unreadable': ({ source, reason }: { source: string; reason: string }) =>
+    'usage-ids-unreadable': ({ source, reason }: Texts<'source' | 'reason'>) =>
       `The ids in ${source} cannot be read: ${reasonText(reason)}.`,
     'usage-unknown-search': ({ name, suggestion }: { name: string; suggestion: string | null }) => [
       `No search is saved as @${name}.`,
       `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
     ],
-    'usage-search-exists': ({ name, query }: { name: string; query: string }) => [
+    'usage-search-exists': ({ name, query }: Texts<'name' | 'query'>) => [
       `@${name} is already saved: ${query}`,
       'Add --replace to replace it.',
     ],
@@ -283,15 +280,15 @@ export const usageError = defineErrors({
       `There is no archive in ${dataDir}.`,
       'Specify its folder with --data DIR. For a new archive, write a configuration with "mailkeep init", and start "mailkeep sync".',
     ],
-    'usage-bad-date': ({ option, found }: { option: string; found: string }) =>
+    'usage-bad-date': ({ option, found }: Texts<'option' | 'found'>) =>
       `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
     /** The archive has no bytes of this message: it was purged or is incomplete. */
-    'usage-no-source': ({ id, reason }: { id: string; reason: string }) =>
+    'usage-no-source': ({ id, reason }: Texts<'id' | 'reason'>) =>
       `The source of ${id} is not in the archive: ${reason}.`,
   },
   disk: {
     /** An output file cannot be written. Family `disk`, because the command line is correct. */
-    'usage-save-failed': ({ file, reason }: { file: string; reason: string }) =>
+    'usage-save-failed': ({ file, reason }: Texts<'file' | 'reason'>) =>
       `${file} cannot be written: ${reasonText(reason)}.`,
   },
 });
@@ -299,7 +296,7 @@ export const usageError = defineErrors({
 export const webhookError = defineErrors({
   usage: {
     /** `where` gives the accounts or the mailbox searched. */
-    'webhook-unknown': ({ id, where }: { id: string; where: string }) => [
+    'webhook-unknown': ({ id, where }: Texts<'id' | 'where'>) => [
       `There is no webhook whose id begins with "${id}" in ${where}.`,
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
     ],
@@ -309,7 +306,7 @@ export const webhookError = defineErrors({
     ],
   },
   disk: {
-    'webhook-secrets-unwritable': ({ file, reason }: { file: string; reason: string }) => [
+    'webhook-secrets-unwritable': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `The secret of a webhook could not be stored in ${file}: ${reasonText(reason)}. No webhook was created.`,
       'Check the disk and the permissions, or name another folder with --data DIR.',
     ],
@@ -317,7 +314,7 @@ export const webhookError = defineErrors({
      * A secret that the service shows only once could not be stored. `deleted` is true if the webhook was deleted
      * again.
      */
-    'webhook-secret-lost': (f: { id: string; file: string; reason: string; deleted: boolean }) => [
+    'webhook-secret-lost': (f: Texts<'id' | 'file' | 'reason'> & { deleted: boolean }) => [
       `The secret of webhook ${f.id} could not be written to ${f.file}: ${reasonText(f.reason)}. ${
         f.deleted ? 'The webhook was deleted.' : 'The webhook still exists, and its secret is lost.'
       }`,
@@ -325,7 +322,7 @@ export const webhookError = defineErrors({
         ? 'Check the disk, then create it again.'
         : `"mailkeep webhooks delete ${f.id}" removes it.`,
     ],
-    'webhook-secret-unreadable': ({ file, reason }: { file: string; reason: string }) => [
+    'webhook-secret-unreadable': ({ file, reason }: Texts<'file' | 'reason'>) => [
       `${file} does not contain a valid webhook secret: ${reasonText(reason)}.`,
       'Delete that webhook and create it again.',
     ],
@@ -336,7 +333,7 @@ export const webhookError = defineErrors({
       '"mailkeep webhooks ensure" creates it again.',
     ],
     /** `status` as the service reports it: paused, disabled. */
-    'webhook-off': ({ id, status }: { id: string; status: string }) => [
+    'webhook-off': ({ id, status }: Texts<'id' | 'status'>) => [
       `Webhook ${id} is ${status} at the service: only scheduled syncs find new mail.`,
       `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ],
@@ -361,7 +358,7 @@ export const socketError = defineErrors({
 export const targetError = defineErrors({
   usage: {
     /** `found` never contains a password. */
-    'store-target-invalid': ({ found, problem }: { found: string; problem: string }) => [
+    'store-target-invalid': ({ found, problem }: Texts<'found' | 'problem'>) => [
       `"${found}" is no place for a copy: ${problem}.`,
       'It takes s3://BUCKET/PREFIX or a folder.',
     ],
@@ -380,13 +377,9 @@ export const threadError = defineErrors({
      * `started` is false if the thread never listened to its port: the installation is broken, not the work. `detail`
      * is its error message or exit code.
      */
-    'thread-ended': (f: {
-      thread: string;
-      file: string;
-      reason: ThreadEndCause;
-      started: boolean;
-      detail: string;
-    }) => {
+    'thread-ended': (
+      f: Texts<'thread' | 'file' | 'detail'> & { reason: ThreadEndCause; started: boolean },
+    ) => {
       if (f.reason === 'closed')
         return `The thread ${f.thread} was stopped before its work was done.`;
       if (!f.started) {

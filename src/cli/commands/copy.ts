@@ -30,21 +30,22 @@ import {
   removeRecipients,
   rotateKeys,
 } from '../../copies/recipients.ts';
-import { type ArchiveBack, adoptCopy, bringArchiveBack } from '../../copies/restore-copy.ts';
+import { adoptCopy, bringArchiveBack } from '../../copies/restore-copy.ts';
 import type { CopiedOut } from '../../copies/upload-copy.ts';
 import { nameOfTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoName, sentenceOf, some } from '../../core/errors.ts';
 import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
-import { openExistingState } from '../../core/state.ts';
+import { openExistingState, type StateFile } from '../../core/state.ts';
 import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import { forgetCopy, rememberCopied, rememberMended } from '../../verify/copy-facts.ts';
 import { noting } from '../../verify/verify.ts';
-import { archiveOf } from '../archive.ts';
+import { archiveOf, withState } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import {
+  action,
   type Body,
   type CommandContext,
   type Define,
@@ -104,7 +105,7 @@ EXAMPLES
 
 const MAX_KEPT = 10_000;
 const MAX_LOCK_DAYS = 36_500;
-const MAX_COMMITS = Number.MAX_SAFE_INTEGER;
+const commit = wholeNumber(1, Number.MAX_SAFE_INTEGER);
 
 export const define: Define = (command, chosen) => {
   command
@@ -130,16 +131,8 @@ export const define: Define = (command, chosen) => {
     )
     .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
     .option('--from <target>', 'make an archive in the folder --to out of this encrypted copy')
-    .option(
-      '--at-commit <n>',
-      'for --from: the copy as of this commit',
-      wholeNumber(1, MAX_COMMITS),
-    )
-    .option(
-      '--at-least <n>',
-      'for --from: refuse a copy whose newest commit is older',
-      wholeNumber(1, MAX_COMMITS),
-    )
+    .option('--at-commit <n>', 'for --from: the copy as of this commit', commit)
+    .option('--at-least <n>', 'for --from: refuse a copy whose newest commit is older', commit)
     .addHelpText('after', HELP)
     .action((typed: string | undefined, options: CopyLine & FromLine) => {
       if (typed !== undefined) {
@@ -149,6 +142,7 @@ export const define: Define = (command, chosen) => {
       chosen((context) => (options.from === undefined ? copyTo : copyFrom)(context, options));
     });
   withKeys(command);
+  const below = actionsBelow(command, chosen);
   sub(command, 'init', 'begin an encrypted copy: make its keys, and show the recovery key')
     .option('--to <target>', 'where the copy will be: s3://BUCKET/PREFIX, or a folder')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
@@ -161,25 +155,24 @@ export const define: Define = (command, chosen) => {
       collected,
     )
     .option('--write-only', 'keep no key on this machine that can read the copy')
-    // The parser assigns options that both commands have to the parent.
-    .action((options: InitLine) =>
-      chosen((context) => copyInit(context, { ...command.opts<InitLine>(), ...options })),
-    );
+    .action(below(copyInit));
   withKeys(
     withTarget(
       sub(command, 'adopt', 'continue a copy with an archive that came from it, on a new machine'),
     ).option('--older-key', 'continue with these keys although recipients have newer ones'),
-  ).action((options: AdoptLine) =>
-    chosen((context) => copyAdopt(context, { ...command.opts<AdoptLine>(), ...options })),
-  );
+  ).action(below(copyAdopt));
   sub(command, 'drop', 'remove a copy that you gave up from "status"')
     .option('--to <target>', 'the copy, as "status" shows it')
     .addHelpText('after', '\nNothing is deleted at the target, and its keys stay on this machine.')
-    .action((options: Values<'to'>) =>
-      chosen((context) => copyDrop(context, { ...command.opts<Values<'to'>>(), ...options })),
-    );
-  defineKeys(command, chosen);
+    .action(below(copyDrop));
+  defineKeys(command, below);
 };
+
+/** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to that command. */
+function actionsBelow(copy: Command, chosen: (body: Body) => void) {
+  return <Line extends object>(body: (context: CommandContext, line: Line) => Promise<Ended>) =>
+    action(chosen, (context, line: Line) => body(context, { ...copy.opts<Line>(), ...line }));
+}
 
 function withKeys(command: Command): Command {
   return command
@@ -210,6 +203,19 @@ function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
 /** Default number of copy states kept regardless of age. */
 const KEPT = 1;
 
+function upload(
+  context: CommandContext,
+  order: Omit<Parameters<typeof copyToTarget>[0], 'now' | 'onProgress' | 'signal'>,
+) {
+  const { now, signal } = context;
+  const activity = openActivity(context, 'comparing the copy with the archive');
+  return copyToTarget({
+    ...{ ...order, now, signal },
+    onProgress: ({ objects, of, bytes: sent }) =>
+      activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
+  }).finally(activity.stop);
+}
+
 const FINDINGS_SHOWN = 5;
 
 /** @throws errors of `copyToTarget` */
@@ -218,19 +224,14 @@ async function copyToStore(
   target: string,
   { refresh = false, keep = KEPT, limitRate, lockDays }: CopyLine,
 ): Promise<ExitCode> {
-  const { signal, output, now } = context;
+  const { output, now } = context;
   const dataDir = archiveOf(context);
   const startedAt = now();
   return withStore(context, target, { bytesPerSecond: limitRate }, async (store) => {
     const to = store.label;
-    const activity = openActivity(context, 'comparing the copy with the archive');
+    const config = portableConfig(context.globals, context.surroundings, dataDir);
     const copied = await notingDamage(context, dataDir, to, () =>
-      copyToTarget({
-        ...{ dataDir, store, refresh, keep, lockDays, signal, now },
-        config: portableConfig(context.globals, context.surroundings, dataDir),
-        onProgress: ({ objects, of, bytes: sent }) =>
-          activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
-      }).finally(activity.stop),
+      upload(context, { dataDir, store, refresh, keep, lockDays, config }),
     );
     const { number: commit, removed, locks, mended: _, replaced, ...rest } = copied;
     const findings = foundIn(copied.findings);
@@ -297,14 +298,12 @@ async function copyToFolder(
   noting(context, from, 'copy', (state) =>
     rememberCopied(state, to, { at: now(), commit: copied.number, encrypted: false }),
   );
-  const { globals } = context;
-  const state = openExistingState(from);
-  try {
-    const text = settingsText(state, portableConfig(globals, surroundings, from));
+  const config = portableConfig(context.globals, surroundings, from);
+  const writeThere = async (state: StateFile | undefined) => {
+    const text = settingsText(state, config);
     if (text !== undefined) await writeSettings(to, text);
-  } finally {
-    state?.close();
-  }
+  };
+  await withState(from, writeThere, openExistingState);
   const result = { to, ...copied, catalog, durationMs: now() - startedAt };
   await output.object(result, () => copyReport(to, copied, catalog));
 }
@@ -348,26 +347,30 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
         activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
       ...rebuildProgress(activity),
     }).finally(activity.stop);
-    // True if the copy's keys can only come from `copy init`.
-    const isProven = way.type !== 'age' || line.signer !== undefined;
+    // Otherwise the copy's keys can only come from `copy init`.
+    const isUnproven = way.type === 'age' && line.signer === undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
-    const lost = back.lost.map(({ segment, error }) => ({
-      segment,
-      error: sentenceOf(error).message,
-    }));
+    const lost = back.lost.map(({ segment, error }) => {
+      return { segment, error: sentenceOf(error).message };
+    });
     const invalid = back.invalid.map((error) => sentenceOf(error).message);
-    const { copyId, number, hash, segments, messages } = back;
+    const { copyId, number, hash, segments, bytes: size, messages, settings } = back;
     const durationMs = now() - startedAt;
     const timings = { fetchMs: back.fetchMs, catalogMs: Math.max(0, durationMs - back.fetchMs) };
     const signer = back.signer.toString('base64');
     const result = { from: store.label, to, copyId, signer, number, hash, copiedAt, segments };
-    await output.object(
-      {
-        ...result,
-        ...{ bytes: back.bytes, messages, lost, invalid, settings: back.settings },
-        ...{ timings, durationMs },
-      },
-      () => report(to, back, copiedAt, lost, invalid, isProven ? undefined : signer),
+    const about = { bytes: size, messages, lost, invalid, settings, timings, durationMs };
+    await output.object({ ...result, ...about }, () =>
+      present([
+        `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
+        'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
+        isUnproven &&
+          `It was begun with the signing key ${signer}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
+        lost.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
+        invalid.map((text) => `Ignored: ${text}`),
+        settingsLines(settings),
+        `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
+      ]).join('\n'),
     );
     return back.lost.length > 0 ? EXIT.damage : EXIT.done;
   });
@@ -408,27 +411,6 @@ function settingsLines(settings: RestoredSettings | null): readonly string[] {
     secrets.length > 0 && `Enter or provide: ${secrets.join(', ')}.`,
     `Not in a copy: ${config === null ? 'the configuration, ' : ''}tokens, the keys of copies.`,
   ]);
-}
-
-/** @param unproven who started the copy, if only an age identity proves it */
-function report(
-  to: string,
-  { number, segments, bytes: size, messages, settings }: ArchiveBack,
-  copiedAt: string,
-  lost: readonly { readonly segment: number; readonly error: string }[],
-  invalid: readonly string[],
-  unproven: string | undefined,
-): string {
-  return present([
-    `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
-    'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
-    unproven !== undefined &&
-      `It was begun with the signing key ${unproven}. Compare it with the one that "copy init" printed: whoever knows an age recipient can make something that looks like a copy.`,
-    lost.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
-    invalid.map((text) => `Ignored: ${text}`),
-    settingsLines(settings),
-    `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
-  ]).join('\n');
 }
 
 /** `limitRate` in bytes per second. */
@@ -529,14 +511,10 @@ async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<vo
   const typed = required(line.to, '--to');
   parseTarget(typed);
   const to = nameOfTarget(typed, surroundings.cwd) ?? typed;
-  const state = openExistingState(archiveOf(context));
-  try {
-    const was = state === undefined ? 'unknown' : forgetCopy(state, to);
-    if (was === 'unknown') throw copiesError('offsite-unknown', { to });
-    if (was === 'planned') throw copiesError('offsite-planned', { to });
-  } finally {
-    state?.close();
-  }
+  const forget = (state: StateFile | undefined) => (state && forgetCopy(state, to)) ?? 'unknown';
+  const was = await withState(archiveOf(context), forget, openExistingState);
+  if (was === 'unknown') throw copiesError('offsite-unknown', { to });
+  if (was === 'planned') throw copiesError('offsite-planned', { to });
   await output.object(
     { to, dropped: true },
     () => `${to} is no longer listed. Nothing was deleted there, and its keys are still here.`,
@@ -567,7 +545,7 @@ EXAMPLES
   mailkeep copy key remove 3f2a --to s3://my-bucket/mail
   mailkeep copy key rotate --to s3://my-bucket/mail --reencrypt`;
 
-function defineKeys(copy: Command, chosen: (body: Body) => void): void {
+function defineKeys(copy: Command, below: ReturnType<typeof actionsBelow>): void {
   const key = sub(
     copy,
     'key',
@@ -584,10 +562,8 @@ function defineKeys(copy: Command, chosen: (body: Body) => void): void {
       const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
       throw invalidUsage('copy key', problem);
     });
-  // The parser assigns options that `copy` also has to that command.
   withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
-    (options: Values<'to'>) =>
-      chosen((context) => keyList(context, { ...copy.opts<Values<'to'>>(), ...options })),
+    below(keyList),
   );
   const add = withTarget(sub(key, 'add', 'let somebody else open a copy'))
     .option('--recovery-key-file <file>', 'a new recovery key, written to this new file')
@@ -598,13 +574,11 @@ function defineKeys(copy: Command, chosen: (body: Body) => void): void {
       'after',
       '\nWithout an option that names a recipient, a new recovery key is shown, and has to be typed back.',
     );
-  withOpening(add).action((options: AddLine) =>
-    chosen((context) => keyAdd(context, { ...copy.opts<AddLine>(), ...options })),
-  );
+  withOpening(add).action(below(keyAdd));
   withTarget(sub(key, 'remove', 'remove recipients; nothing that was learned is revoked'))
     .argument('<id...>', 'ids as "copy key list" shows them, or how they begin')
     .action((ids: string[], options: Values<'to'>) =>
-      chosen((context) => keyRemove(context, ids, { ...copy.opts<Values<'to'>>(), ...options })),
+      below((context, line: Values<'to'>) => keyRemove(context, ids, line))(options),
     );
   const rotate = withTarget(sub(key, 'rotate', 'make new keys for what is copied from now on'))
     .option('--recovery-key-file <file>', 'write the new recovery key to this new file')
@@ -615,9 +589,7 @@ function defineKeys(copy: Command, chosen: (body: Body) => void): void {
       'after',
       '\nWithout --recovery-key-file, the new recovery key is shown, and has to be typed back.',
     );
-  withOpening(rotate).action((options: RotateLine) =>
-    chosen((context) => keyRotate(context, { ...copy.opts<RotateLine>(), ...options })),
-  );
+  withOpening(rotate).action(below(keyRotate));
 }
 
 function withTarget(command: Command): Command {
@@ -893,7 +865,9 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
     const rotated = isFinishing
       ? await finishRotation(inStore)
       : await rotate(context, line, inStore, file, passphrase);
-    const uploaded = line.reencrypt === true ? await reencrypt(context, inStore) : null;
+    const again = { ...inStore, refresh: true, keep: KEEP_ALL };
+    const sent = line.reencrypt === true ? await upload(context, again) : null;
+    const uploaded = sent && { objects: sent.uploaded, bytes: sent.bytes };
     const recoveryKeyFile = isFinishing ? null : (file ?? null);
     const result = { to: store.label, ...rotated, recoveryKeyFile, uploaded };
     await output.object(result, () =>
@@ -930,17 +904,4 @@ async function rotate(
   await handOver(context, file, store.label, { recovery, signer: secrets.signer });
   const additions = { recovery, passphrase };
   return rotateKeys({ ...order, secrets, additions, now: context.now });
-}
-
-async function reencrypt(
-  context: CommandContext,
-  order: KeysOrder,
-): Promise<{ readonly objects: number; readonly bytes: number }> {
-  const activity = openActivity(context, 'comparing the copy with the archive');
-  const copied = await copyToTarget({
-    ...{ ...order, refresh: true, keep: KEEP_ALL, now: context.now },
-    onProgress: ({ objects, of, bytes: sent }) =>
-      activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
-  }).finally(activity.stop);
-  return { objects: copied.uploaded, bytes: copied.bytes };
 }
