@@ -98,8 +98,8 @@ export async function withClients(
   context: CommandContext,
   settings: Settings,
   account: AccountSettings,
+  retries: Partial<RetryPolicy>,
   act: (clients: Clients) => Promise<ExitCode>,
-  retries: Partial<RetryPolicy> = {},
 ): Promise<ExitCode> {
   const { notices, surroundings, now, signal, globals } = context;
   const state = readState(settings.dataDir);
@@ -147,12 +147,12 @@ export async function withEachClients(
   context: CommandContext,
   settings: Settings,
   accounts: readonly AccountSettings[],
+  retries: Partial<RetryPolicy>,
   act: (clients: Clients) => Promise<ExitCode>,
-  retries: Partial<RetryPolicy> = {},
 ): Promise<ExitCode[]> {
   const codes: ExitCode[] = [];
   for (const account of accounts) {
-    codes.push(await withClients(context, settings, account, act, retries));
+    codes.push(await withClients(context, settings, account, retries, act));
   }
   return codes;
 }

@@ -126,10 +126,11 @@ export function makeFoldersDurably(folder: string, mode: number): void {
   const above: string[] = [];
   for (let at = folder; !existsSync(at); at = path.dirname(at)) above.push(path.dirname(at));
   makeFolders(folder, mode);
-  for (const parent of above) syncNow(parent);
+  for (const parent of above) syncFolder(parent);
 }
 
-function syncNow(folder: string): void {
+/** Makes the names in a directory durable, if the system can. */
+export function syncFolder(folder: string): void {
   let opened: number | undefined;
   try {
     opened = openSync(folder, 'r');

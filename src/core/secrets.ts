@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import type { TokenSource } from './config-schema.ts';
 import { configError, webhookError } from './error-tables.ts';
 import { errnoOf } from './errors.ts';
-import { makeFolders, readRegularFile } from './files.ts';
+import { makeFolders, readRegularFile, syncFolder } from './files.ts';
 
 const MASK = '***';
 
@@ -145,7 +145,7 @@ export async function reserveSecret(dataDir: string) {
         await handle.sync();
         await close();
         await rename(temporary, file);
-        await syncFolder(folder);
+        syncFolder(folder);
         return file;
       } catch (error) {
         const reason = errnoOf(error);
@@ -234,15 +234,4 @@ function written({ secret, ...webhook }: StoredWebhook): object {
 function secretFile(dataDir: string, id: string): string {
   const name = /^[\w-]{1,100}$/.test(id) ? id : createHash('sha256').update(id).digest('hex');
   return path.join(webhookSecretsFolder(dataDir), `${name}${SUFFIX}`);
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  // Windows cannot open directories, and does not need this.
-  if (process.platform === 'win32') return;
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -13,7 +13,7 @@ import { jsonLine, terminalLine, visibleJson } from '../../core/terminal-safe.ts
 import { bytes, count } from '../../core/text.ts';
 import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
 import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-wire.ts';
-import type { Bytes, ParamValues } from '../../service/requests.ts';
+import type { ParamValues } from '../../service/requests.ts';
 import type { RawAnswer } from '../../service/surface-client.ts';
 import {
   describeParam,
@@ -25,8 +25,10 @@ import {
 import { namedMailbox, oneAccount, withClients } from '../account-clients.ts';
 import { confirmed, pipedBytes } from '../ask.ts';
 import {
+  action,
   type CommandContext,
   type Define,
+  type Ended,
   type Flags,
   invalidUsage,
   type Values,
@@ -308,7 +310,7 @@ function asJson(operation: Operation) {
 
 function listingText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary } = operation;
-  const names = (all: readonly { readonly name: string; readonly required: boolean }[]): string =>
+  const names = (all: readonly Pick<Param, 'name' | 'required'>[]): string =>
     all.map((one) => (one.required ? one.name : `[${one.name}]`)).join(' ');
   return present([
     `${colours.bold(name)}${marksText(operation, colours)}`,
@@ -353,12 +355,7 @@ function paramHelp({ name, help, default: usual }: Param): string {
 
 function section(
   title: string,
-  rows: readonly {
-    readonly name: string;
-    readonly required: boolean;
-    readonly type: string;
-    readonly help?: string;
-  }[],
+  rows: readonly (ReturnType<typeof fieldsOf>[number] & { readonly help?: string })[],
 ): string[] {
   if (rows.length === 0) return [];
   const width = Math.max(...rows.map(({ name }) => name.length));
@@ -434,57 +431,39 @@ async function showAnswer(
   answer: RawAnswer,
   file: string | null,
 ): Promise<ExitCode> {
-  if (answer.kind === 'bytes') await showBytes(context, operation, answer.body, file);
-  else await showObject(context, operation, answer, file);
-  return answer.status === PARTLY ? EXIT.failures : EXIT.done;
-}
-
-async function showBytes(
-  context: CommandContext,
-  operation: Operation,
-  body: Bytes,
-  file: string | null,
-): Promise<void> {
-  try {
-    const chunks = body.kind === 'buffer' ? [body.bytes] : createReadStream(body.path);
-    if (file === null) {
-      for await (const chunk of chunks) await context.output.bytes(chunk);
-      return;
-    }
-    const size = body.kind === 'buffer' ? body.bytes.length : body.size;
-    await writeAnswerFile(path.resolve(context.surroundings.cwd, file), chunks);
-    await saved(context, operation, 200, file, size);
-  } finally {
-    if (body.kind === 'file') await rm(body.path, { force: true });
-  }
-}
-
-async function showObject(
-  context: CommandContext,
-  operation: Operation,
-  answer: Exclude<RawAnswer, { kind: 'bytes' }>,
-  file: string | null,
-): Promise<void> {
   const { output, notices, surroundings } = context;
   const { status } = answer;
-  const object = objectOf(answer);
-  if (file !== null) {
-    const text = Buffer.from(`${jsonLine(object)}\n`);
-    await writeAnswerFile(path.resolve(surroundings.cwd, file), [text]);
-    await saved(context, operation, status, file, text.length);
+  const save = async (to: string, chunks: Parameters<typeof writeAnswerFile>[1], size: number) => {
+    await writeAnswerFile(path.resolve(surroundings.cwd, to), chunks);
+    const facts = { operation: operation.name, status, savedAs: to, bytes: size };
+    await output.object(facts, () => `Written to ${to}: ${bytes(size)}.`);
+  };
+  if (answer.kind === 'bytes') {
+    const { body } = answer;
+    const isBuffer = body.kind === 'buffer';
+    try {
+      const chunks = isBuffer ? [body.bytes] : createReadStream(body.path);
+      if (file !== null) await save(file, chunks, isBuffer ? body.bytes.length : body.size);
+      else for await (const chunk of chunks) await output.bytes(chunk);
+    } finally {
+      if (!isBuffer) await rm(body.path, { force: true });
+    }
   } else {
-    await output.object(object, () =>
-      answer.kind === 'empty' ? `${operation.name}: done (${status})` : visibleJson(answer.json, 2),
-    );
+    const object = objectOf(answer);
+    const text = (): string =>
+      answer.kind === 'empty' ? `${operation.name}: done (${status})` : visibleJson(answer.json, 2);
+    const line = Buffer.from(`${jsonLine(object)}\n`);
+    if (file === null) await output.object(object, text);
+    else await save(file, [line], line.length);
+    if (status === ACCEPTED)
+      notices.say(
+        'Accepted (202): the service finishes it later. Check the result; do not send it again.',
+      );
+    if (status === PARTLY) notices.warn('only partly done (207); the answer names what failed.');
+    const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
+    if (page !== null) notices.say(page);
   }
-  if (status === ACCEPTED) {
-    notices.say(
-      'Accepted (202): the service finishes it later. Check the result; do not send it again.',
-    );
-  }
-  if (status === PARTLY) notices.warn('only partly done (207); the answer names what failed.');
-  const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
-  if (page !== null) notices.say(page);
+  return status === PARTLY ? EXIT.failures : EXIT.done;
 }
 
 /** Returns the body of 200 and 201 unchanged. Adds the meaning of other statuses. */
@@ -494,19 +473,6 @@ function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   if (status === ACCEPTED) return { status, accepted: true, answer: body };
   if (answer.kind === 'empty') return { status };
   return status === PARTLY && typeof body === 'object' ? { status, ...body } : body;
-}
-
-async function saved(
-  { output }: CommandContext,
-  operation: Operation,
-  status: number,
-  savedAs: string,
-  size: number,
-): Promise<void> {
-  await output.object(
-    { operation: operation.name, status, savedAs, bytes: size },
-    () => `Written to ${savedAs}: ${bytes(size)}.`,
-  );
 }
 
 /** Returns null if there is only one page. */
@@ -562,16 +528,20 @@ export const define: Define = (command, chosen) => {
     .option('--list', 'list every operation with its parameters')
     .option('--describe', 'describe the operation, without calling it')
     .addHelpText('after', HELP)
-    .action((operation: string | undefined, options: ApiLine) =>
-      chosen(async (context) => {
-        if (options.list === true) return listOperations(context);
-        if (operation === undefined)
-          throw invalidUsage('api', 'an operation is missing; "mailkeep api --list" lists them.');
-        if (options.describe === true) return describeOperation(context, operation);
-        return callOperation(context, operation, options);
-      }),
-    );
+    .action(action(chosen, callApi));
 };
+
+async function callApi(
+  context: CommandContext,
+  operation: string | undefined,
+  options: ApiLine,
+): Promise<Ended> {
+  if (options.list === true) return listOperations(context);
+  if (operation === undefined)
+    throw invalidUsage('api', 'an operation is missing; "mailkeep api --list" lists them.');
+  if (options.describe === true) return describeOperation(context, operation);
+  return callOperation(context, operation, options);
+}
 
 async function callOperation(
   context: CommandContext,
@@ -593,47 +563,37 @@ async function callOperation(
   const body = await readBody(operation, command.body, context);
   // The user is watching, so the operation's own limit is reported instead of awaited.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
-  return withClients(
-    context,
-    settings,
-    account,
-    async (clients) => {
-      const { values, address } = params;
-      if (address !== null)
-        values[address.param] = (await namedMailbox(clients, address.address)).resourceId;
-      if (operation.destructive && command.yes !== true) {
-        // If standard input provided the body, it cannot answer a prompt.
-        if (command.body === '-') {
-          throw operationError('operation-needs-yes', { act: operation.name });
-        }
-        const lines = [
-          `${operation.name}: ${operation.summary}.`,
-          ...Object.entries(values).map(
-            ([name, value]) => `  ${name}: ${terminalLine(String(value))}`,
-          ),
-        ];
-        if (!(await confirmed(context, operation.name, lines))) return EXIT.failures;
-      }
-      if (operation.sideEffect === 'marks-seen') {
-        context.notices.warn(`${operation.name} marks the message as read at the service.`);
-      }
-      const { mailbox, platform } = clients;
-      const client =
-        operation.surface === 'mailbox'
-          ? mailbox
-          : platformOf(operation, { name: account.name, platform });
-      const answer = await keepingSecret(
-        settings.dataDir,
-        operation,
-        values.webhookId,
-        () => client.call(operation, values, body, clients.options),
-        (file) => context.notices.say(`The stored secret in ${file} was replaced.`),
+  return withClients(context, settings, account, retries, async (clients) => {
+    const { values, address } = params;
+    if (address !== null)
+      values[address.param] = (await namedMailbox(clients, address.address)).resourceId;
+    if (operation.destructive && command.yes !== true) {
+      // If standard input provided the body, it cannot answer a prompt.
+      if (command.body === '-')
+        throw operationError('operation-needs-yes', { act: operation.name });
+      const given = Object.entries(values).map(
+        ([param, value]) => `  ${param}: ${terminalLine(String(value))}`,
       );
-      const file = command.output === '-' ? null : (command.output ?? null);
-      return showAnswer(context, operation, answer, file);
-    },
-    retries,
-  );
+      const lines = [`${operation.name}: ${operation.summary}.`, ...given];
+      if (!(await confirmed(context, operation.name, lines))) return EXIT.failures;
+    }
+    if (operation.sideEffect === 'marks-seen')
+      context.notices.warn(`${operation.name} marks the message as read at the service.`);
+    const { mailbox, platform } = clients;
+    const client =
+      operation.surface === 'mailbox'
+        ? mailbox
+        : platformOf(operation, { name: account.name, platform });
+    const answer = await keepingSecret(
+      settings.dataDir,
+      operation,
+      values.webhookId,
+      () => client.call(operation, values, body, clients.options),
+      (file) => context.notices.say(`The stored secret in ${file} was replaced.`),
+    );
+    const file = command.output === '-' ? null : (command.output ?? null);
+    return showAnswer(context, operation, answer, file);
+  });
 }
 
 /** @throws operation-needs-platform */

@@ -6,7 +6,7 @@ import {
   readRegistryAddress,
 } from '../../core/config.ts';
 import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/config-locate.ts';
-import type { Settings } from '../../core/config-schema.ts';
+import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
 import { MailkeepError, sentenceOf } from '../../core/errors.ts';
@@ -100,15 +100,15 @@ async function checkConfig(context: CommandContext): Promise<void> {
 /** An unreadable token is only a warning, because the daemon may still be able to read it. */
 async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
   const warnings: Warning[] = [];
-  for (const { name, token, platform } of settings.accounts) {
-    for (const source of platform === null ? [token] : [token, platform.token]) {
+  for (const account of settings.accounts) {
+    for (const source of tokenSources([account])) {
       try {
         await readToken(source, env);
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
         warnings.push({
           code: error.code,
-          message: `account ${name}: ${sentenceOf(error).message}`,
+          message: `account ${account.name}: ${sentenceOf(error).message}`,
         });
       }
     }

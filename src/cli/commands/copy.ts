@@ -23,7 +23,6 @@ import {
   addRecipients,
   finishRotation,
   isSwitched,
-  type ListedRecipient,
   listKeys,
   type RotatedKeys,
   refuseTooManyKeys,
@@ -618,8 +617,13 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
   return withStore(context, target, {}, async (store) => {
     const listed = await listKeys({ dataDir, store, signal });
     const { recipients, signers, damaged, isRotating } = listed;
-    for (const recipient of recipients) {
-      await output.line(recipientFacts(recipient), () => recipientText(recipient));
+    for (const { keys, opens } of recipients) {
+      const { id, type, label, created } = keys;
+      const at = timeText(created);
+      const columns = [padColumns(type, 10), at ?? '?', padColumns(OPENS[opens], OPENS_COLUMNS)];
+      await output.line({ what: 'recipient', id, type, label, created: at, opens }, () =>
+        [id, ...columns, label === null ? '' : terminalLine(label)].join('  ').trimEnd(),
+      );
     }
     for (const [at, signer] of signers.entries()) {
       const text = signer.toString('base64');
@@ -643,21 +647,6 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
     }
     return damaged.length > 0 ? EXIT.damage : EXIT.done;
   });
-}
-
-function recipientFacts({ keys, opens }: ListedRecipient) {
-  const { id, type, label, created } = keys;
-  return { what: 'recipient', id, type, label, created: timeText(created), opens };
-}
-
-function recipientText({ keys, opens }: ListedRecipient): string {
-  const { id, type, label, created } = keys;
-  const columns = [
-    padColumns(type, 10),
-    timeText(created) ?? '?',
-    padColumns(OPENS[opens], OPENS_COLUMNS),
-  ];
-  return [id, ...columns, label === null ? '' : terminalLine(label)].join('  ').trimEnd();
 }
 
 /** Returns null if the number, which is untrusted, is not a valid time. */

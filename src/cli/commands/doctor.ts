@@ -12,7 +12,12 @@ import { reachedBy } from '../../catalog/implied.ts';
 import { allowsNetwork, holdsArchive } from '../../catalog/open-reader.ts';
 import { copiesError } from '../../copies/errors.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
-import type { AccountSettings, CopySettings, Settings } from '../../core/config-schema.ts';
+import {
+  type AccountSettings,
+  type CopySettings,
+  type Settings,
+  tokenSources,
+} from '../../core/config-schema.ts';
 import {
   combinedExit,
   EXIT,
@@ -127,38 +132,29 @@ async function checkAccount(
     return well('The token can be read.');
   });
   if (!hasToken) return;
-  await withClients(
-    context,
-    settings,
-    account,
-    async (clients) => {
-      const isReached = await checks.run('service', name, async () => {
-        const { mailboxes } = await clients.reach();
-        const message = `${clients.mailbox.host} accepts the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
-        return mailboxes.length > 0
-          ? well(message)
-          : warned(message, 'Create a token that may read the mailboxes.');
-      });
-      if (isReached) checks.add('clock', name, await clockFinding(context, account));
-      await checkWebhooks(checks, context, settings, clients);
-      return EXIT.done;
-    },
-    SHORT_PATIENCE,
-  );
+  await withClients(context, settings, account, SHORT_PATIENCE, async (clients) => {
+    const isReached = await checks.run('service', name, async () => {
+      const { mailboxes } = await clients.reach();
+      const message = `${clients.mailbox.host} accepts the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
+      return mailboxes.length > 0
+        ? well(message)
+        : warned(message, 'Create a token that may read the mailboxes.');
+    });
+    if (isReached) checks.add('clock', name, await clockFinding(context, account));
+    await checkWebhooks(checks, context, settings, clients);
+    return EXIT.done;
+  });
 }
 
 /**
  * Returns the context with the credentials folder, or null if an account needs an unreadable credential. systemd sets
  * the folder only for the unit. Otherwise the folder is used from which systemd reads credentials.
  */
-function withCredentials(
-  context: CommandContext,
-  { token, platform }: AccountSettings,
-): CommandContext | null {
+function withCredentials(context: CommandContext, account: AccountSettings): CommandContext | null {
   const { surroundings } = context;
   const { env } = surroundings;
-  const names = [token, ...(platform === null ? [] : [platform.token])].flatMap(({ kind, name }) =>
-    kind === 'credential' ? [name] : [],
+  const names = tokenSources([account]).flatMap(({ kind, name }) =>
+    kind === 'credential' ? name : [],
   );
   if (names.length === 0 || env.CREDENTIALS_DIRECTORY !== undefined) return context;
   const config = env.XDG_CONFIG_HOME ?? path.join(homedir(), '.config');

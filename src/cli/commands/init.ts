@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
@@ -400,13 +400,7 @@ function closingText(
 function writeNewFile(file: string, text: string): void {
   try {
     makeFolders(path.dirname(file), 0o700);
-    const descriptor = openSync(file, 'wx', 0o600);
-    try {
-      writeSync(descriptor, text);
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx', flush: true });
   } catch (error) {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;

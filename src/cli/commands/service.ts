@@ -1,8 +1,5 @@
 import {
-  closeSync,
   existsSync,
-  fsyncSync,
-  openSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -15,9 +12,9 @@ import path from 'node:path';
 import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
 import { locateConfig } from '../../core/config-locate.ts';
-import type { Settings } from '../../core/config-schema.ts';
+import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { errnoOf } from '../../core/errors.ts';
-import { makeFolders } from '../../core/files.ts';
+import { makeFolders, syncFolder } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import {
   type CommandContext,
@@ -439,20 +436,9 @@ export const define: Define = (command, chosen) => {
 /** Replaces a file atomically and durably. Everyone may read units, because they contain no secrets. */
 function putFile(file: string, content: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
-  const descriptor = openSync(temporary, 'wx', 0o644);
-  try {
-    writeFileSync(descriptor, content);
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+  writeFileSync(temporary, content, { mode: 0o644, flag: 'wx', flush: true });
   renameSync(temporary, file);
-  const folder = openSync(path.dirname(file), 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  syncFolder(path.dirname(file));
 }
 
 interface InstallCommand {
@@ -575,17 +561,14 @@ function dataDirOf(
 }
 
 function credentialsOf({ accounts }: Settings): string[] {
-  const sources = accounts.flatMap(({ token, platform }) =>
-    platform === null ? [token] : [token, platform.token],
-  );
-  return [...new Set(sources.flatMap(({ kind, name }) => (kind === 'credential' ? [name] : [])))];
+  const sources = tokenSources(accounts);
+  return [...new Set(sources.flatMap(({ kind, name }) => (kind === 'credential' ? name : [])))];
 }
 
 function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
-  const tokens = (settings?.accounts ?? [])
-    .flatMap(({ token, platform }) => (platform === null ? [token] : [token, platform.token]))
-    .flatMap(({ kind, name }) => (kind === 'file' ? [name] : []));
-  const read = [...program, config, ...new Set(tokens)].map((file) => {
+  const sources = tokenSources(settings?.accounts ?? []);
+  const tokens = new Set(sources.flatMap(({ kind, name }) => (kind === 'file' ? name : [])));
+  const read = [...program, config, ...tokens].map((file) => {
     return { path: file, need: 'read' as const };
   });
   return withoutAccess(USER, [...read, { path: dataDir, need: 'write' }]);

@@ -466,13 +466,29 @@ async function report(
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
+  const { folders, messages, differences } = tally;
   // Messages matched without download that were now fetched, and confirmed or corrected.
-  const settled = { verified: sum('verified'), corrected: sum('corrected') };
-  const shown = { ...tally, ...settled, findings, requests, durationMs };
-  await context.output.object({ ...shown, failures }, () => originText(shown));
+  const [verified, corrected] = [sum('verified'), sum('corrected')];
+  const more = differences - findings.length;
+  const assumed =
+    verified + corrected === 0
+      ? ''
+      : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
+  await context.output.object(
+    { ...tally, verified, corrected, findings, requests, durationMs, failures },
+    () =>
+      present([
+        findings.map(({ mailbox, folder, uid, difference }) => {
+          const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
+          return `${terminalLine(place)} ${SENTENCES[difference]}`;
+        }),
+        more > 0 && `… and ${counted(more, 'more difference')}`,
+        `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
+      ]).join('\n'),
+  );
   const troubles = troublesOf(result);
   for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
-  const differs = tally.differences > 0 ? EXIT.failures : EXIT.done;
+  const differs = differences > 0 ? EXIT.failures : EXIT.done;
   return combinedExit([...troubles.map(({ exit }) => exit), differs]);
 }
 
@@ -484,34 +500,6 @@ const SENTENCES: Readonly<Record<Difference, string>> = {
   'folder-not-archived': 'is at the service and not in the archive',
   'folder-not-listed': 'is in the archive and not listed by the service',
 };
-
-function originText({
-  folders,
-  messages,
-  differences,
-  findings,
-  verified,
-  corrected,
-  requests,
-  durationMs,
-}: Record<
-  'folders' | 'messages' | 'verified' | 'corrected' | 'differences' | 'requests' | 'durationMs',
-  number
-> & { readonly findings: readonly OriginFinding[] }): string {
-  const more = differences - findings.length;
-  const assumed =
-    verified + corrected === 0
-      ? ''
-      : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
-  return present([
-    findings.map(({ mailbox, folder, uid, difference }) => {
-      const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
-      return `${terminalLine(place)} ${SENTENCES[difference]}`;
-    }),
-    more > 0 && `… and ${counted(more, 'more difference')}`,
-    `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
-  ]).join('\n');
-}
 
 /** @throws archive-in-use; usage-no-archive for a copy that is not an archive */
 async function repairCopied(

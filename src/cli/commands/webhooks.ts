@@ -330,7 +330,7 @@ async function accountsWith(
     if (here.length > 0) accounts.push({ account, names: here });
     return EXIT.done;
   };
-  const codes = await withEachClients(context, settings, asked, reachedBy, SHORT_PATIENCE);
+  const codes = await withEachClients(context, settings, asked, SHORT_PATIENCE, reachedBy);
   const found = new Set(accounts.flatMap((chosen) => chosen.names));
   const missing = names.find((name) => !found.has(name));
   if (missing === undefined) return { accounts, codes };
@@ -471,7 +471,7 @@ async function listWebhooks(
   const troubled: WebhookFinding[] = [];
   const { dataDir } = settings;
   const kept = keptLogs(context, dataDir, accounts);
-  const codes = await withEachClients(context, settings, accounts, async (clients) => {
+  const codes = await withEachClients(context, settings, accounts, {}, async (clients) => {
     const log = kept.get(clients.account.name) ?? [];
     const { hooks, findings } = await judgedHooks(context, dataDir, clients, command, log);
     troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
@@ -528,7 +528,7 @@ async function showDeliveryLog(context: CommandContext, command: LogOptions): Pr
     });
   }
   const entries: DeliveryLogRecord[] = [];
-  const codes = await withEachClients(context, settings, reached, async (clients) => {
+  const codes = await withEachClients(context, settings, reached, {}, async (clients) => {
     const { platform, options } = clients;
     let left = command.limit;
     const asked = {
@@ -596,7 +596,7 @@ async function actOnWebhooks(
   const settings = settingsOf(context);
   const account = oneAccount(settings, named);
   const patience = act === 'test' ? SHORT_PATIENCE : {};
-  const run = async (clients: Clients): Promise<ExitCode> => {
+  return withClients(context, settings, account, patience, async (clients) => {
     const all = await listHooks(clients, { mailbox });
     const hooks = ids.length === 0 ? all : namedHooks(all, ids, mailbox, account.name);
     if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
@@ -611,8 +611,7 @@ async function actOnWebhooks(
       if (act === 'delete') await forget(context, settings.dataDir, hook);
     }
     return combinedExit(codes);
-  };
-  return withClients(context, settings, account, run, patience);
+  });
 }
 
 /** @throws webhook-unknown, webhook-ambiguous */
@@ -787,14 +786,13 @@ async function createWebhook(
   const settings = settingsOf(context);
   const account = oneAccount(settings, command.account);
   const fields = webhookFields(settings, command, 'webhooks create');
-  const create = async (clients: Clients): Promise<ExitCode> => {
+  return withClients(context, settings, account, SHORT_PATIENCE, async (clients) => {
     const at = await namedMailbox(clients, mailbox);
     const existing = await sameHook(clients, at, fields);
     if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
     const made = await register(context, clients, at, fields, settings.dataDir);
     return tested(context, clients, made, command.test);
-  };
-  return withClients(context, settings, account, create, SHORT_PATIENCE);
+  });
 }
 
 /** Finds a mailbox's webhook with the same events and URL. */
@@ -886,7 +884,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
   const codes: ExitCode[] = [...asked.codes];
   for (const { account, names } of asked.accounts) {
     const act = (clients: Clients) => ensurer.ensure(clients, names);
-    codes.push(await withClients(context, settings, account, act, SHORT_PATIENCE));
+    codes.push(await withClients(context, settings, account, SHORT_PATIENCE, act));
   }
   const { kept, resumed, created, failed, other } = ensurer.tally;
   const all = kept + resumed + created + failed;
