@@ -6,32 +6,7 @@ import {
   type Waiting,
   WaitingLines,
 } from './concurrency.ts';
-
-/* The stored state is parsed without the schema library, which would be a third of the script of reading commands. */
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
-}
-
-/** Returns the fields with these names, or null unless all are numbers of 0 or more. */
-function readAmounts<Name extends string>(
-  value: unknown,
-  names: readonly Name[],
-): Readonly<Record<Name, number>> | null {
-  const fields = names.map((name) => [name, fieldOf(value, name)] as const);
-  if (!fields.every(([, field]) => isNumber(field) && field >= 0)) return null;
-  // Every field is known to be a number.
-  return Object.fromEntries(fields) as Record<Name, number>;
-}
-
-/** Returns a number above 0, null for null, and undefined for anything else. */
-function readRate(value: unknown): number | null | undefined {
-  return value === null || (isNumber(value) && value > 0) ? value : undefined;
-}
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value);
-}
+import { fields, type Kept, nullable, number, type Read } from './state-runs.ts';
 
 /**
  * Decides when the next request may go: takes state and time, returns state and wait.
@@ -50,58 +25,41 @@ export interface PacePolicy {
   readonly concurrency: number;
 }
 
+function atLeast(least: number): Read<number> {
+  return (value) => {
+    const found = number(value);
+    return found !== undefined && found >= least ? found : undefined;
+  };
+}
+const amount = atLeast(0);
+const rate = nullable(atLeast(Number.MIN_VALUE));
 /** Requests started in the current span and in the previous one. */
-interface Tally {
-  readonly since: number;
-  readonly count: number;
-  readonly before: number;
-}
+const tally = fields({ since: amount, count: amount, before: amount });
+type Tally = Kept<typeof tally>;
 
-/** Numbers of 0 or more, stored between runs. Times are milliseconds since the epoch. */
-export interface PaceState {
+/** Parses the state stored between runs. Losing it is harmless. Times are milliseconds since the epoch. */
+export const readPaceState = fields({
   /** Requests per minute learned from refusals; null while the ceiling applies. */
-  readonly learned: number | null;
+  learned: rate,
   /** Increase of the learned rate per minute without a refusal. */
-  readonly gain: number;
-  readonly learnedAt: number;
+  gain: amount,
+  learnedAt: amount,
   /** The service's X-RateLimit-Limit, interpreted as requests per minute. */
-  readonly announced: number | null;
+  announced: rate,
   /** When the next request is due. */
-  readonly due: number;
+  due: amount,
   /** Requests that may go before they are due, earned by idling. */
-  readonly credit: number;
+  credit: amount,
   /** No request goes before this time. */
-  readonly holdUntil: number;
+  holdUntil: amount,
   /** Number of 429s since the last other response. */
-  readonly refusals: number;
+  refusals: amount,
   /** A 429 for a request started before this time is already counted. */
-  readonly refusedAt: number;
-  readonly minute: Tally;
-  readonly second: Tally;
-}
-
-const TALLY = ['since', 'count', 'before'] as const;
-const AMOUNTS = [
-  'gain',
-  'learnedAt',
-  'due',
-  'credit',
-  'holdUntil',
-  'refusals',
-  'refusedAt',
-] as const;
-
-/** Returns null if the state is invalid: losing it is harmless. */
-export function readPaceState(value: unknown): PaceState | null {
-  const amounts = readAmounts(value, AMOUNTS);
-  const learned = readRate(fieldOf(value, 'learned'));
-  const announced = readRate(fieldOf(value, 'announced'));
-  const minute = readAmounts(fieldOf(value, 'minute'), TALLY);
-  const second = readAmounts(fieldOf(value, 'second'), TALLY);
-  if (amounts === null || minute === null || second === null) return null;
-  if (learned === undefined || announced === undefined) return null;
-  return { ...amounts, learned, announced, minute, second };
-}
+  refusedAt: amount,
+  minute: tally,
+  second: tally,
+});
+export type PaceState = Kept<typeof readPaceState>;
 
 export interface Answer {
   readonly status: number;
@@ -275,13 +233,14 @@ function recover(state: PaceState, policy: PacePolicy, now: number): PaceState {
 const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
-/** Pause of a host, for all tokens, stored between runs. */
-export interface HostPause {
+/** Parses the pause of a host, for all tokens, stored between runs. */
+export const readHostPause = fields({
   /** Milliseconds since the epoch. */
-  readonly until: number;
+  until: amount,
   /** Pauses since the host's last response other than 429. */
-  readonly pauses: number;
-}
+  pauses: amount,
+});
+export type HostPause = Kept<typeof readHostPause>;
 
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
@@ -290,11 +249,6 @@ function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number):
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
   const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
-}
-
-/** Returns null if the pause is invalid. */
-export function readHostPause(value: unknown): HostPause | null {
-  return readAmounts(value, ['until', 'pauses']);
 }
 
 interface Turn {

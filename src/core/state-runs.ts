@@ -184,13 +184,14 @@ export function runJournal(database: Database.Database, guard: <T>(act: () => T)
     keep: (kept: RunRecord, instead?: number): number =>
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
     list: (asked: RunsAsked): KeptRun[] =>
-      guard(() => (hasRunTable(database) ? listed(database, asked) : [])),
+      // A state that no writer of this version has opened yet has no runs.
+      guard(() => (hasTable(database, 'runs') ? listed(database, asked) : [])),
   };
 }
 
-/** False for a state that no writer of this version has opened yet. */
-function hasRunTable(database: Database.Database): boolean {
-  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'runs'").get() !== undefined;
+export function hasTable(database: Database.Database, name: string): boolean {
+  const sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?";
+  return database.prepare<unknown[]>(sql).get(name) !== undefined;
 }
 
 function keep(database: Database.Database, kept: RunRecord, instead: number | undefined): number {

@@ -11,6 +11,7 @@ import {
   diskSample,
   fields,
   flag,
+  hasTable,
   integer,
   type Kept,
   knownCopy,
@@ -36,79 +37,35 @@ const MODES = ['full', 'quick', 'sample', 'drill', 'repair', 'rebuild'] as const
 /** `full` and `repair` read every byte; `rebuild` found damage before any verification. */
 export type VerificationMode = (typeof MODES)[number];
 
-/** The last verification, and known damage. Times are milliseconds since the epoch. */
-export interface VerificationFacts {
-  readonly at: number;
-  readonly mode: VerificationMode;
-  /** Messages that it read and compared, of all in the archive. */
-  readonly checked: number;
-  readonly of: number;
-  /** When every byte was last read. */
-  readonly fullAt: number | null;
-  /** True if no damage is known. */
-  readonly ok: boolean;
-  readonly damage: KnownDamage | null;
-  /** The last export test. */
-  readonly drill: DrillFacts | null;
-}
-
-/** Findings of verifications, until a repair or a clean verification that covers them. */
-export interface KnownDamage {
-  /** When the first damage was found. */
-  readonly since: number;
-  /** Number of all findings; `findings` contains the first ones. */
-  readonly found: number;
-  readonly findings: readonly KnownFinding[];
-}
-
-/** A finding that identifies mail only by its hash, because forgotten mail must leave no trace here. */
-export interface KnownFinding {
-  /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
-  readonly what: string;
-  /** Id of the damaged message, if it is a single one. */
-  readonly id: string | null;
-  readonly text: string;
-}
-
-export interface RememberedFinding extends KnownFinding {
-  /** When it was last found: milliseconds since the epoch. */
-  readonly at: number;
-  /** The commit that a damaged checkpoint vouches for. */
-  readonly commit: number | null;
-  /** The damaged segment of the log. */
-  readonly segment: number | null;
-}
-
-export interface RememberedDamage extends Omit<KnownDamage, 'findings'> {
-  readonly findings: readonly RememberedFinding[];
-  /** Number of unlisted findings, by what is damaged. */
-  readonly counted: Readonly<Record<string, number>>;
-  /** When these were last found: milliseconds since the epoch. */
-  readonly countedAt: number;
-}
-
-export interface RememberedVerification extends Omit<VerificationFacts, 'damage' | 'drill'> {
-  readonly damage: RememberedDamage | null;
-}
-
-/** The last verification and the last export test are stored under two keys of one scope. */
-const verification: Read<RememberedVerification | DrillFacts> = (value) =>
-  lastVerification(value) ?? earlierVerification(value) ?? drill(value);
-
 const drill = fields({ at: number, checked: number, of: number });
 
 /** When the last export test started, and how many of how many messages it exported and read back. */
 type DrillFacts = Kept<typeof drill>;
 
-const lastVerification: Read<RememberedVerification> = fields({
+/** The last verification, without the last export test. Times are milliseconds since the epoch. */
+const lastVerification = fields({
   at: number,
   mode: oneOf(MODES),
+  /** Messages that it read and compared, of all in the archive. */
   checked: number,
   of: number,
+  /** When every byte was last read. */
   fullAt: nullable(number),
+  /** True if no damage is known. */
   ok: flag,
   damage: nullable(damageIn),
 });
+export type RememberedVerification = Kept<typeof lastVerification>;
+
+export interface VerificationFacts extends Omit<RememberedVerification, 'damage'> {
+  readonly damage: KnownDamage | null;
+  /** The last export test. */
+  readonly drill: DrillFacts | null;
+}
+
+/** The last verification and the last export test are stored under two keys of one scope. */
+const verification: Read<RememberedVerification | DrillFacts> = (value) =>
+  lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
 /** Earlier versions stored only complete verifications, and only their verdict. */
 function earlierVerification(value: unknown): RememberedVerification | undefined {
@@ -125,22 +82,48 @@ function earlierVerification(value: unknown): RememberedVerification | undefined
   };
 }
 
+/** Parses a finding. It identifies mail only by its hash, because forgotten mail must leave no trace here. */
+function findingSince(since: number) {
+  return fields({
+    /** `log`, `message`, `missing`, `catalog`, `catalog-file`, `state-file`, `commit`, `checkpoint`, `format`, `drill` */
+    what: text,
+    /** Id of the damaged message, if it is a single one. */
+    id: nullable(text),
+    text,
+    // Missing in earlier versions.
+    /** When it was last found: milliseconds since the epoch. */
+    at: otherwise(number, since),
+    /** The commit that a damaged checkpoint vouches for. */
+    commit: otherwise(number, null),
+    /** The damaged segment of the log. */
+    segment: otherwise(number, null),
+  });
+}
+export type RememberedFinding = Kept<ReturnType<typeof findingSince>>;
+export type KnownFinding = Pick<RememberedFinding, 'what' | 'id' | 'text'>;
+
+/** Findings of verifications, until a repair or a clean verification that covers them. */
+export interface RememberedDamage {
+  /** When the first damage was found. */
+  readonly since: number;
+  /** Number of all findings; `findings` contains the first ones. */
+  readonly found: number;
+  readonly findings: readonly RememberedFinding[];
+  /** Number of unlisted findings, by what is damaged. */
+  readonly counted: Readonly<Record<string, number>>;
+  /** When these were last found: milliseconds since the epoch. */
+  readonly countedAt: number;
+}
+export interface KnownDamage extends Pick<RememberedDamage, 'since' | 'found'> {
+  readonly findings: readonly KnownFinding[];
+}
+
 function damageIn(value: unknown): RememberedDamage | undefined {
   const since = fields({ since: number })(value)?.since ?? 0;
   const damage = fields({
     since: number,
     found: number,
-    findings: list(
-      fields({
-        what: text,
-        id: nullable(text),
-        text,
-        // Missing in earlier versions.
-        at: otherwise(number, since),
-        commit: otherwise(number, null),
-        segment: otherwise(number, null),
-      }),
-    ),
+    findings: list(findingSince(since)),
     countedAt: otherwise(number, since),
   })(value);
   if (damage === undefined) return undefined;
@@ -341,7 +324,7 @@ const SCOPES = {
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** Since when the deletion guard has held messages of a folder. */
   held: scope('folder', since),
-  limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value) ?? undefined),
+  limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value)),
   /** Notifications sent per channel. Only the notifier reads and parses it. */
   notify: local('name', (value): unknown => value ?? undefined),
   /** Consecutive sources whose Message-ID differs from the listing. */
@@ -615,11 +598,6 @@ function dropUnknownMailboxes(database: Database.Database, known: readonly Mailb
       .all(scope);
     for (const key of keys) if (!begins.has(beginning(key))) drop.run(scope, key);
   }
-}
-
-function hasTable(database: Database.Database, name: string): boolean {
-  const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
-  return database.prepare<unknown[]>(sql).get(name) !== undefined;
 }
 
 function openForWriting(file: string): Database.Database {

@@ -32,11 +32,11 @@ test.each([
   { ...learned, minute: null },
   { ...learned, second: { since: 1, count: 2 } },
 ])('%j is no pace', (value) => {
-  expect(readPaceState(value)).toBeNull();
+  expect(readPaceState(value)).toBeUndefined();
 });
 
 test('a pause of a host is read back, and nothing else', () => {
   expect(readHostPause({ until: 5, pauses: 1, more: 2 })).toEqual({ until: 5, pauses: 1 });
   for (const value of [null, 5, {}, { until: 5 }, { until: -1, pauses: 1 }, learned])
-    expect(readHostPause(value)).toBeNull();
+    expect(readHostPause(value)).toBeUndefined();
 });

@@ -26,8 +26,8 @@ import { chosenAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
 import { verifyError } from '../../verify/errors.ts';
-import type { CatalogState, Sampling } from '../../verify/fast-compare.ts';
-import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
+import type { CatalogState } from '../../verify/fast-compare.ts';
+import type { VerifyProgress } from '../../verify/read-log.ts';
 import {
   type CatalogOutcome,
   type OtherCopies,
@@ -222,21 +222,6 @@ function verifyReport(
   ]).join('\n');
 }
 
-function sampleReport(
-  { checked, of, oldest, found, findings }: Sampling,
-  durationMs: number,
-  colours: Colours,
-): string {
-  return present([
-    `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
-    oldest === null
-      ? 'Some messages have never been verified.'
-      : `Every message was verified since ${new Date(oldest).toISOString()}.`,
-    verdict(found, findings, colours),
-    remedy(findings),
-  ]).join('\n');
-}
-
 /** If only the catalog is damaged, its own line suggests a rebuild. */
 function remedy(findings: readonly Finding[]): string | false {
   if (inLog(findings)) {
@@ -279,14 +264,6 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   }[state];
 }
 
-/** A checkpoint's commit and signer. `compared` is true if the user gave the key. */
-interface SignedCommit extends VouchedCommit {
-  readonly signedAt: string;
-  /** See `fingerprintOf`. */
-  readonly signer: string;
-  readonly compared: boolean;
-}
-
 /**
  * Verifies the complete archive, prints the findings and records the time, unless the catalog was not checked.
  * @param checker closed by the caller
@@ -295,7 +272,7 @@ async function verifyAll(
   context: CommandContext,
   dataDir: string,
   full: boolean,
-  checkpoint: SignedCommit | null,
+  checkpoint: ReturnType<typeof vouchedBy> | null,
   checker: SegmentChecker,
 ): Promise<ExitCode> {
   const { now, output } = context;
@@ -313,17 +290,10 @@ async function verifyAll(
   }
   const exit = exitOfVerification(result);
   const { number, hash, signedAt, signer, compared } = checkpoint ?? {};
-  await output.object(
-    {
-      mode,
-      ok: exit === EXIT.done,
-      ...result,
-      checkpoint: checkpoint && { number, hash, signedAt, signer, compared },
-      durationMs,
-      verifiedAt: isoTime(startedAt),
-      remembered,
-    },
-    () => verifyReport(result, mode, durationMs, output.colours),
+  const statement = checkpoint && { number, hash, signedAt, signer, compared };
+  const shown = { mode, ok: exit === EXIT.done, ...result, checkpoint: statement, durationMs };
+  await output.object({ ...shown, verifiedAt: isoTime(startedAt), remembered }, () =>
+    verifyReport(result, mode, durationMs, output.colours),
   );
   printUnread(context, dataDir, result);
   return exit;
@@ -346,7 +316,7 @@ function printUnread(
 }
 
 /**
- * Returns a checkpoint's commit. Prints who signed it and when.
+ * Returns a checkpoint's commit and signer. Prints who signed it and when. `compared` is true if the user gave the key.
  * @param publicKey the required signing key, or a file with it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
@@ -354,7 +324,7 @@ function vouchedBy(
   { surroundings, notices }: CommandContext,
   file: string,
   publicKey: string | undefined,
-): SignedCommit {
+) {
   const statement = readCheckpoint(path.resolve(surroundings.cwd, file));
   const signer = fingerprintOf(statement.publicKey);
   if (publicKey !== undefined) {
@@ -371,7 +341,7 @@ function vouchedBy(
   const pinned = publicKey === undefined ? ' (not compared: --public-key does that)' : '';
   notices.say(terminalLine(`The checkpoint was signed ${signedAt} with key ${signer}${pinned}.`));
   const compared = publicKey !== undefined;
-  return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared };
+  return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared } as const;
 }
 
 function readText({ segments, of, rawBytes }: VerifyProgress): string {
@@ -387,18 +357,18 @@ async function verifyPart(
   const activity = openActivity(context, 'verifying messages');
   const done = await verifySome(context, dataDir, size).finally(activity.stop);
   const { at, sampling, durationMs, remembered } = done;
-  const { found, oldest } = sampling;
-  await output.object(
-    {
-      mode: 'sample',
-      ok: found === 0,
-      ...sampling,
-      oldest: oldest === null ? null : isoTime(oldest),
-      durationMs,
-      verifiedAt: isoTime(at),
-      remembered,
-    },
-    () => sampleReport(sampling, durationMs, output.colours),
+  const { checked, of, found, findings } = sampling;
+  const oldest = sampling.oldest === null ? null : isoTime(sampling.oldest);
+  const result = { mode: 'sample', ok: found === 0, ...sampling, oldest, durationMs };
+  await output.object({ ...result, verifiedAt: isoTime(at), remembered }, () =>
+    present([
+      `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
+      oldest === null
+        ? 'Some messages have never been verified.'
+        : `Every message was verified since ${oldest}.`,
+      verdict(found, findings, output.colours),
+      remedy(findings),
+    ]).join('\n'),
   );
   return found === 0 ? EXIT.done : EXIT.damage;
 }
