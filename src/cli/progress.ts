@@ -9,22 +9,14 @@ import type { CommandContext } from './context.ts';
 import { fitNarrow, present, shownName } from './output.ts';
 import type { Notices } from './warnings.ts';
 
-interface MailboxTally {
-  readonly account: string;
-  readonly address: string;
+type EventOf<Name extends SyncProgress['event']> = Extract<SyncProgress, { event: Name }>;
+type Stored = Omit<EventOf<'stored'>, 'event'>;
+type Waiting = Pick<EventOf<'waiting'>, 'account' | 'until' | 'reason'>;
+
+interface MailboxTally extends Stored {
   /** Messages to fetch, from the folder listing when the mailbox started. */
   readonly ahead: number;
-  readonly messages: number;
-  readonly bytes: number;
   readonly finished: boolean;
-}
-
-type Waiting = Pick<Extract<SyncProgress, { event: 'waiting' }>, 'account' | 'until' | 'reason'>;
-
-/** The number of stored messages at a time, in milliseconds since the epoch. */
-interface Sample {
-  readonly at: number;
-  readonly messages: number;
 }
 
 export interface Tally {
@@ -37,22 +29,14 @@ export interface Tally {
   /** Forecast per account, which includes mailboxes that have not started. */
   readonly forecast: ReadonlyMap<string, number>;
   readonly waiting: Waiting | null;
-  readonly indexing: { readonly indexed: number; readonly remaining: number } | null;
-  /** The last minute: at most one sample per second, oldest first. */
-  readonly samples: readonly Sample[];
+  readonly indexing: Pick<EventOf<'indexing'>, 'indexed' | 'remaining'> | null;
+  /** Stored messages in the last minute: at most one sample per second, oldest first. */
+  readonly samples: readonly { readonly at: number; readonly messages: number }[];
 }
 
-export function emptyTally(now: number): Tally {
-  return {
-    startedAt: now,
-    mailboxes: new Map(),
-    requests: new Map(),
-    perMinute: new Map(),
-    forecast: new Map(),
-    waiting: null,
-    indexing: null,
-    samples: [],
-  };
+export function emptyTally(startedAt: number): Tally {
+  const counts = { mailboxes: new Map(), requests: new Map(), perMinute: new Map() };
+  return { startedAt, ...counts, forecast: new Map(), waiting: null, indexing: null, samples: [] };
 }
 
 export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {

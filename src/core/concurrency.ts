@@ -35,7 +35,7 @@ export interface Waiting<T> {
 }
 
 export class WaitingLines<T> {
-  readonly #lanes: readonly Map<string, Waiting<T>[]>[] = LANES.map(() => new Map());
+  readonly #lanes = new Map(LANES.map((lane) => [lane, new Map<string, Waiting<T>[]>()]));
   #size = 0;
   #turns = 0;
 
@@ -44,46 +44,39 @@ export class WaitingLines<T> {
   }
 
   add(waiting: Waiting<T>): void {
-    const lane = this.#lane(waiting.lane);
-    const line = lane.get(waiting.key);
-    if (line === undefined) lane.set(waiting.key, [waiting]);
+    const lane = this.#lanes.get(waiting.lane);
+    const line = lane?.get(waiting.key);
+    if (line === undefined) lane?.set(waiting.key, [waiting]);
     else line.push(waiting);
     this.#size += 1;
   }
 
   remove(waiting: Waiting<T>): void {
-    const lane = this.#lane(waiting.lane);
-    const line = lane.get(waiting.key);
+    const lane = this.#lanes.get(waiting.lane);
+    const line = lane?.get(waiting.key);
     const at = line?.indexOf(waiting) ?? -1;
     if (line === undefined || at < 0) return;
     line.splice(at, 1);
-    if (line.length === 0) lane.delete(waiting.key);
+    if (line.length === 0) lane?.delete(waiting.key);
     this.#size -= 1;
   }
 
   next(): Waiting<T> | undefined {
     this.#turns += 1;
     const lowestFirst = this.#turns % TURNS_TO_LOWEST === 0;
-    for (let i = 0; i < this.#lanes.length; i += 1) {
-      const lane = this.#lanes[lowestFirst ? this.#lanes.length - 1 - i : i];
-      const entry = lane?.entries().next();
-      if (lane === undefined || entry === undefined || entry.done === true) continue;
-      const [key, line] = entry.value;
+    const lanes = [...this.#lanes.values()];
+    for (const lane of lowestFirst ? lanes.reverse() : lanes) {
+      const [entry] = lane;
+      if (entry === undefined) continue;
+      const [key, line] = entry;
       const first = line.shift();
       lane.delete(key);
       // Moves the key behind the others.
       if (line.length > 0) lane.set(key, line);
-      if (first === undefined) continue;
       this.#size -= 1;
       return first;
     }
     return undefined;
-  }
-
-  #lane(lane: Lane): Map<string, Waiting<T>[]> {
-    const found = this.#lanes[LANES.indexOf(lane)];
-    if (found === undefined) throw new RangeError(`no lane ${lane}`);
-    return found;
   }
 }
 
@@ -186,21 +179,22 @@ export class Semaphore {
     }
   }
 
-  #turn(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = (): void => {
+  async #turn(signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const begin = (): void => {
+      this.#waiting.delete(begin);
+      release?.();
+      resolve();
+    };
+    const release =
+      signal &&
+      onAbort(signal, () => {
         this.#waiting.delete(begin);
-        reject(signal?.reason);
-      };
-      const begin = (): void => {
-        this.#waiting.delete(begin);
-        signal?.removeEventListener('abort', leave);
-        resolve();
-      };
-      if (signal?.aborted === true) reject(signal.reason);
-      else this.#waiting.add(begin);
-      signal?.addEventListener('abort', leave, { once: true });
-    });
+        reject(signal.reason);
+      });
+    this.#waiting.add(begin);
+    await promise;
   }
 }
 

@@ -380,7 +380,7 @@ export class JobPool<Job, Result, Report = never> {
     const threads = [...this.#threads];
     this.#threads.clear();
     this.#idle.length = 0;
-    await Promise.all(threads.map((thread) => thread.end()));
+    await Promise.all(threads.map(({ thread }) => thread.end()));
   }
 
   async #free(): Promise<JobThread<Job, Result, Report>> {
@@ -400,7 +400,7 @@ export class JobPool<Job, Result, Report = never> {
 
   /** A thread may end while idle. */
   #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
-    if (!thread.ending) return thread;
+    if (!thread.thread.ending) return thread;
     this.#threads.delete(thread);
     return this.#start();
   }
@@ -413,43 +413,34 @@ export class JobPool<Job, Result, Report = never> {
 }
 
 class JobThread<Job, Result, Report> {
-  readonly #thread: WorkerThread<Job, JobMessage<Result, Report>>;
+  readonly thread: WorkerThread<Job, JobMessage<Result, Report>>;
   #running: Running<Result, Report> | null = null;
   #end: ThreadEnded | null = null;
 
   constructor(settings: ThreadSettings) {
-    this.#thread = new WorkerThread(settings, {
+    this.thread = new WorkerThread(settings, {
       message: (message) => {
-        if ('report' in message) this.#running?.take(message.report);
-        else if ('result' in message) this.#settle(({ resolve }) => resolve(message.result));
-        else this.#settle(({ reject }) => reject(rethrown(message.thrown)));
+        const running = this.#running;
+        if ('report' in message) {
+          running?.take(message.report);
+          return;
+        }
+        this.#running = null;
+        if ('result' in message) running?.resolve(message.result);
+        else running?.reject(rethrown(message.thrown));
       },
       ended: (end) => {
         this.#end = end;
-        this.#settle(({ reject }) => reject(end));
+        this.#running?.reject(end);
       },
     });
-  }
-
-  get ending(): boolean {
-    return this.#thread.ending;
   }
 
   run(job: Job, take: (report: Report) => void): Promise<Result> {
     if (this.#end !== null) return Promise.reject(this.#end);
     return new Promise((resolve, reject) => {
       this.#running = { take, resolve, reject };
-      this.#thread.post(job);
+      this.thread.post(job);
     });
-  }
-
-  end(): Promise<void> {
-    return this.#thread.end();
-  }
-
-  #settle(act: (running: Running<Result, Report>) => void): void {
-    const running = this.#running;
-    this.#running = null;
-    if (running !== null) act(running);
   }
 }
