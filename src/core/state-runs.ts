@@ -297,52 +297,33 @@ const checked = fields({
 });
 export type CopyChecked = Kept<typeof checked>;
 
-export interface CopyDamage {
-  readonly since: number;
-  readonly found: number;
-  readonly text: string;
-  /** Objects that the next copy uploads again. */
-  readonly names?: readonly string[];
-}
-
-/** State of one copy of the archive. Times are milliseconds since the epoch. */
-export interface KnownCopy {
-  /** The last update and the commit that it reached. */
-  readonly made: {
-    readonly at: number;
-    readonly commit: number;
-    /** False for a readable directory. */
-    readonly encrypted: boolean;
-  } | null;
+const damage = { since: number, found: count, text };
+const anyDamage = fields(damage);
+/** Parses the state of one copy of the archive. Times are milliseconds since the epoch. */
+export const knownCopy = fields({
+  /** The last update and the commit that it reached. `encrypted` is false for a readable directory. */
+  made: nullable(fields({ at: number, commit: count, encrypted: flag })),
   /** Settings from the daemon's configuration; null if it has no such copy. */
-  readonly plan: CopyPlanned | null;
+  plan: nullable(planned),
   /** Failure since the last update; null after a success. */
-  readonly failed: CopyFailed | null;
+  failed: nullable(failed),
   /** The last partial or complete read-back. */
-  readonly checked: CopyChecked | null;
-  /** Known damage, until a complete check finds none. */
-  readonly damage: CopyDamage | null;
+  checked: nullable(checked),
+  /** Known damage, until a complete check finds none. `names` are the objects that the next copy uploads again. */
+  damage: nullable(fields({ ...damage, names: otherwise(list(text), []) })),
   /** Damage to the objects that open, describe and locate the copy, until a later check finds all of them intact. */
-  readonly unkept?: Omit<CopyDamage, 'names'> | null;
-}
-
-export const NOTHING_KNOWN: KnownCopy = {
-  made: null,
-  plan: null,
-  failed: null,
-  checked: null,
-  damage: null,
-  unkept: null,
+  unkept: otherwise(nullable(anyDamage), null),
+});
+export type CopyDamage = Kept<typeof anyDamage> & { readonly names?: readonly string[] };
+export type KnownCopy = Omit<Kept<typeof knownCopy>, 'damage' | 'unkept'> & {
+  readonly damage: CopyDamage | null;
+  readonly unkept?: Kept<typeof anyDamage> | null;
 };
 
-export const knownCopy: Read<KnownCopy> = fields({
-  made: nullable(fields({ at: number, commit: count, encrypted: flag })),
-  plan: nullable(planned),
-  failed: nullable(failed),
-  checked: nullable(checked),
-  damage: nullable(fields({ since: number, found: count, text, names: otherwise(list(text), []) })),
-  unkept: otherwise(nullable(fields({ since: number, found: count, text })), null),
-});
+export const NOTHING_KNOWN: KnownCopy = {
+  ...{ made: null, plan: null, failed: null },
+  ...{ checked: null, damage: null, unkept: null },
+};
 
 /** Retention of request counts. */
 export const REQUEST_DAYS = 400;

@@ -89,23 +89,13 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
   return `${line}  (not searchable${yet}${text.reason === null ? '' : `: ${text.reason}${attempts}`})`;
 }
 
-interface SavedAttachments {
-  readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
-  /** Announced attachments that were not saved, in order. */
-  readonly missing: readonly Omit<ExtractedAttachment, 'size'>[];
-  /** Why reading the message or writing a file failed. */
-  readonly failure: unknown;
-}
-
 /**
  * Saves the attachments of a message into a folder, in one pass over the source, under safe and unused names. Creates
- * a missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed.
+ * a missing folder with mode 0700. On failure, complete attachments stay and partial ones are removed. Returns those
+ * that were announced but not saved as `missing`, and why reading the message or writing a file failed as `failure`.
  * @throws usage-save-failed for the folder
  */
-async function saveAttachments(
-  folder: string,
-  source: AsyncIterable<Uint8Array>,
-): Promise<SavedAttachments> {
+async function saveAttachments(folder: string, source: AsyncIterable<Uint8Array>) {
   const taken = new Set<string>();
   try {
     // Mail is private, so the folder and each file are too, regardless of the umask.

@@ -28,18 +28,12 @@ import { wholeNumber } from '../option-values.ts';
 import { present, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
-/** A mailbox that a token can access, with its folders and their message counts. */
-interface Reach {
-  readonly resourceId: string;
-  readonly address: string;
-  readonly folders: readonly { readonly folder: string; readonly messages: number }[];
-}
-
 /**
- * Asks what the token can access: one request, and one per mailbox.
+ * Returns the mailboxes that a token can access, with their folders and message counts: one request, and one per
+ * mailbox.
  * @throws errors of the service, such as auth.refused
  */
-async function reachOf(context: CommandContext, baseUrl: string, secret: Secret): Promise<Reach[]> {
+async function reachOf(context: CommandContext, baseUrl: string, secret: Secret) {
   const token = { kind: 'literal', secret, name: 'given to init' } as const;
   const origins = new AccountOrigins({
     accounts: [{ name: 'main', baseUrl, insecure: false, token }],
@@ -51,15 +45,14 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
   });
   const [origin] = origins.all().map((account) => origins.fresh(account));
   try {
-    const reach: Reach[] = [];
-    const listed = await origin?.mailboxes(context.signal);
-    for (const { resourceId, address } of listed ?? []) {
-      const { folders = [] } = (await origin?.folders(resourceId, context.signal)) ?? {};
-      reach.push({
-        resourceId,
-        address,
-        folders: folders.map(({ path: folder, messageCount: messages }) => ({ folder, messages })),
+    const reach = [];
+    const mailboxes = await origin?.mailboxes(context.signal);
+    for (const { resourceId, address } of mailboxes ?? []) {
+      const listed = (await origin?.folders(resourceId, context.signal))?.folders ?? [];
+      const folders = listed.map(({ path: folder, messageCount: messages }) => {
+        return { folder, messages };
       });
+      reach.push({ resourceId, address, folders });
     }
     return reach;
   } finally {
@@ -67,9 +60,11 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
   }
 }
 
+type Reach = Awaited<ReturnType<typeof reachOf>>;
+
 const FASTER = [120, 300];
 
-function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast {
+function firstSync(reach: Reach, requestsPerMinute: number): Forecast {
   return forecast({
     mailboxes: reach.length,
     folders: reach.flatMap(({ folders }) =>
@@ -83,7 +78,7 @@ function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast
 /** Prompts for the request rate if the default would make the first sync long. */
 async function chosenRate(
   { notices }: CommandContext,
-  reach: readonly Reach[],
+  reach: Reach,
   asker: Asker | undefined,
 ): Promise<number> {
   const usual = DEFAULT_REQUESTS_PER_MINUTE;
@@ -108,20 +103,6 @@ type InitOptions = Values<'baseUrl' | 'tokenEnv' | 'tokenFile'> &
   Values<'rate', number> &
   Flags<'yes'>;
 
-/** The values of a configuration, before anything is written. */
-interface Answers {
-  /** Absolute path of the new configuration. */
-  readonly file: string;
-  readonly baseUrl: string;
-  readonly token: TokenSource;
-  readonly secret: Secret;
-  /** The file for a typed or piped token; null if the token stays where it is. */
-  readonly newTokenFile: string | null;
-  readonly reach: readonly Reach[];
-  readonly dataDir: string;
-  readonly requestsPerMinute: number;
-}
-
 /**
  * Collects values from the options, prompts for the rest on a terminal, and fails elsewhere. Tests the token at the
  * service first. Repeats a prompt after a typing error. An error in an option is thrown.
@@ -131,8 +112,8 @@ interface Answers {
 async function collectAnswers(
   context: CommandContext,
   options: InitOptions,
-  onReach: (reach: readonly Reach[]) => void,
-): Promise<{ answers: Answers; asker: Asker | undefined }> {
+  onReach: (reach: Reach) => void,
+) {
   const { cwd, env } = context.surroundings;
   const named = context.globals.config ?? env.MAILKEEP_CONFIG;
   const file = path.resolve(cwd, named ?? 'config.json');
@@ -160,7 +141,7 @@ async function collectAnswers(
   return { asker, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
 }
 
-type Access = Pick<Answers, 'baseUrl' | 'token' | 'secret' | 'reach'>;
+type Answers = Awaited<ReturnType<typeof collectAnswers>>['answers'];
 
 /** Returns a working URL and token. Repeats prompts until they work. */
 async function accessTo(
@@ -168,7 +149,7 @@ async function accessTo(
   asker: Asker | undefined,
   givenUrl: string | undefined,
   given: TokenSource | string,
-): Promise<Access> {
+) {
   const { env } = context.surroundings;
   let baseUrl = givenUrl === undefined ? undefined : serviceAddress(givenUrl);
   let token = typeof given === 'string' ? (given === '' ? undefined : literalToken(given)) : given;
@@ -348,7 +329,7 @@ async function initialise(context: CommandContext, options: InitOptions): Promis
   );
 }
 
-function reachText(reach: readonly Reach[]): string {
+function reachText(reach: Reach): string {
   const lines = reach.map(({ address, folders }) => {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
     return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;

@@ -26,16 +26,6 @@ import {
 import { serviceUnitsError } from '../errors.ts';
 import { exclusive } from '../option-values.ts';
 
-/** A path that the unit's user needs but cannot access. */
-interface NoAccess {
-  readonly path: string;
-  readonly need: Need;
-  /** The obstacle: the path itself or a parent folder. */
-  readonly at: string;
-  /** Commands that grant access; empty if only moving the path helps. */
-  readonly commands: readonly string[];
-}
-
 type Need = 'read' | 'write';
 
 /** Folders that a service cannot access: root's home is private, and a unit has its own /tmp. */
@@ -48,19 +38,17 @@ const MANAGED = [
   '/var/cache/mailkeep',
 ];
 
-interface Account {
-  readonly uid: number | null;
-  readonly gids: readonly number[];
-}
+type Account = ReturnType<typeof accountOf>;
 
 /**
  * Returns the paths that a user cannot access, checking permissions along each path. A missing path is checked by its
- * parent.
+ * parent. `at` is the obstacle: the path itself or a parent folder. `commands` grant access; without any, only moving
+ * the path helps.
  */
 function withoutAccess(
   user: string,
   paths: readonly { readonly path: string; readonly need: Need }[],
-): NoAccess[] {
+) {
   const account = accountOf(user);
   return paths.flatMap(({ path: file, need }) => {
     const isPrivate = PRIVATE.some((folder) => file.startsWith(`${folder}/`));
@@ -111,7 +99,7 @@ function remedies(file: string, need: Need, at: string, user: string): string[] 
   return [`chgrp ${user} ${file}`, `chmod 640 ${file}`];
 }
 
-function accountOf(user: string): Account {
+function accountOf(user: string) {
   const line = linesOf('/etc/passwd').find((one) => one.startsWith(`${user}:`));
   const [, , uid, gid] = line?.split(':') ?? [];
   const groups = linesOf('/etc/group').flatMap((one) => {
@@ -441,12 +429,8 @@ function putFile(file: string, content: string): void {
   syncFolder(path.dirname(file));
 }
 
-interface InstallCommand {
+interface InstallCommand extends Required<Omit<InstallLine, 'user' | 'system'>> {
   readonly scope: 'system' | 'user';
-  readonly dryRun: boolean;
-  readonly force: boolean;
-  /** Prefix of every written path, for packages. */
-  readonly root: string;
 }
 
 const ETC = '/etc/mailkeep';
@@ -564,6 +548,8 @@ function credentialsOf({ accounts }: Settings): string[] {
   const sources = tokenSources(accounts);
   return [...new Set(sources.flatMap(({ kind, name }) => (kind === 'credential' ? name : [])))];
 }
+
+type NoAccess = ReturnType<typeof withoutAccess>[number];
 
 function accessOf({ program, config, dataDir }: UnitFacts, settings: Settings | null): NoAccess[] {
   const sources = tokenSources(settings?.accounts ?? []);

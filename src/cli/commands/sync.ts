@@ -37,7 +37,7 @@ import {
   wantedOf,
 } from '../../sync/selection.ts';
 import { readDamage, recalledVerification } from '../../verify/verification.ts';
-import type { CommandContext, Define, Values } from '../context.ts';
+import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import { collected, FOLDERS } from '../option-values.ts';
 import { present, shownName } from '../output.ts';
 import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
@@ -191,16 +191,6 @@ function printTroubles({ globals, notices }: CommandContext, troubles: readonly 
   if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }
 
-interface SyncCommand extends Narrowing {
-  readonly mailboxes: string[];
-  readonly folders: string[];
-  readonly full: boolean;
-  readonly dryRun: boolean;
-  readonly acceptEndings: boolean;
-  /** Writes JSON Lines to standard error instead of progress. */
-  readonly log: boolean;
-}
-
 const HELP = `
 Makes one pass: lists the mail at the service, fetches what is missing (newest first), and indexes it for search.
 You can interrupt it at any time: committed mail is safe, and the next sync continues where this one stopped.
@@ -224,7 +214,8 @@ EXAMPLES
   mailkeep sync --mailbox anna@example.org --folder INBOX
   mailkeep sync --json --quiet`;
 
-type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> &
+type SyncLine = Flags<'full' | 'acceptEndings' | 'dryRun' | 'log'> &
+  Values<'account'> &
   Values<'mailbox' | 'folder', string[]>;
 
 export const define: Define = (command, chosen) => {
@@ -237,22 +228,17 @@ export const define: Define = (command, chosen) => {
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
-    .action(({ mailbox = [], folder = [], ...options }: SyncLine) =>
-      chosen((context) =>
-        synchronise(context, {
-          account: options.account,
-          mailboxes: mailbox,
-          folders: folder,
-          full: options.full ?? false,
-          dryRun: options.dryRun ?? false,
-          acceptEndings: options.acceptEndings ?? false,
-          log: options.log ?? false,
-        }),
-      ),
-    );
+    .action(action(chosen, synchronise));
 };
 
-async function synchronise(context: CommandContext, command: SyncCommand): Promise<ExitCode> {
+function commandOf({ mailbox: mailboxes = [], folder: folders = [], account, ...line }: SyncLine) {
+  const { full = false, dryRun = false, acceptEndings = false, log = false } = line;
+  return { account, mailboxes, folders, full, dryRun, acceptEndings, log };
+}
+type SyncCommand = ReturnType<typeof commandOf>;
+
+async function synchronise(context: CommandContext, line: SyncLine): Promise<ExitCode> {
+  const command = commandOf(line);
   const settings = settingsOf(context);
   const chosen = chosenAccounts(settings, command.account);
   const handed = await handOver(context, settings, chosen, command);
