@@ -33,7 +33,8 @@ import { terminalLine } from '../core/terminal-safe.ts';
 import { count } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import { retentionError } from '../verify/errors.ts';
-import type { CommandContext } from './context.ts';
+import type { CommandContext, Values } from './context.ts';
+import { given, moment } from './option-values.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
 
@@ -68,6 +69,25 @@ export function readQuery(context: CommandContext, { dataDir }: Reader, typed: s
   const text = withSaved(typed, () => savedSearches(dataDir));
   const query = parseQuery(text, { now: context.now() });
   return { text, query, accounts: accountHosts(query.node, context) };
+}
+
+/**
+ * Parses the query and the time of a selection. Also returns the names in the query that the archive does not know.
+ * @throws errors of `readQuery`; usage-bad-date
+ */
+export function readSelection(
+  context: CommandContext,
+  reader: Reader,
+  { query: typed, asOf: at }: Values<'query' | 'asOf', string | undefined>,
+) {
+  const asked = typed === undefined ? null : readQuery(context, reader, typed);
+  const when = at === undefined ? undefined : moment('--as-of', at, context.now());
+  const asOf = when ?? asked?.query.asOf ?? null;
+  if (asked === null) return { query: null, asOf, unknown: [] };
+  const search = { node: asked.query.node, accounts: asked.accounts };
+  const request = { ...search, ...given({ asOf: asOf ?? undefined }), limit: 1 };
+  const { unknown } = reader.catalog.explainSearch({ ...request, sort: 'newest' });
+  return { query: { text: asked.text, ...search }, asOf, unknown };
 }
 
 /** Runs `act` with the archive's state; undefined if it has none. */

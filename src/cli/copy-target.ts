@@ -22,7 +22,13 @@ import { parseTarget } from '../core/s3-target.ts';
 import { rememberMended } from '../verify/copy-facts.ts';
 import { noting } from '../verify/verify.ts';
 import { terminalAsker } from './ask.ts';
-import { type CommandContext, invalidUsage, subCommand, type Values } from './context.ts';
+import {
+  type CommandContext,
+  type Flags,
+  invalidUsage,
+  subCommand,
+  type Values,
+} from './context.ts';
 
 export type KeyLine = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
@@ -32,43 +38,32 @@ export type OpenWithLine = Values<
   'openWithRecoveryKey' | 'openWithPassphrase' | 'openWithIdentity'
 >;
 
-interface TargetWish {
-  readonly createBucket?: boolean;
-  /** Enables object locks in a created bucket. */
-  readonly objectLock?: boolean;
-  readonly bytesPerSecond?: number | undefined;
-}
-
 /**
  * Opens a target's store while `act` runs.
+ * @param wish `objectLock` enables object locks in a created bucket
  * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
  */
 export async function withStore<T>(
-  context: CommandContext,
+  { surroundings, signal }: CommandContext,
   target: string,
-  wish: TargetWish,
+  wish: Flags<'createBucket' | 'objectLock'> & Values<'bytesPerSecond', number | undefined>,
   act: (store: ObjectStore) => Promise<T>,
 ): Promise<T> {
-  const store = await openStore(context, target, wish);
+  const open = async (): Promise<ObjectStore> => {
+    const parsed = parseTarget(target);
+    if (parsed.kind === 'folder') return folderStore(path.resolve(surroundings.cwd, parsed.path));
+    const { env } = surroundings;
+    const { createBucket = false, objectLock: lock = false, bytesPerSecond } = wish;
+    const s3 = await resolveS3(parsed, { env, home: env.HOME ?? homedir(), bytesPerSecond });
+    if (createBucket) await ensureBucket(s3, signal, { lock });
+    return s3Store(s3);
+  };
+  const store = await open();
   try {
     return await act(store);
   } finally {
     await store.close();
   }
-}
-
-async function openStore(
-  { surroundings, signal }: CommandContext,
-  target: string,
-  { createBucket = false, objectLock = false, bytesPerSecond }: TargetWish,
-): Promise<ObjectStore> {
-  const parsed = parseTarget(target);
-  if (parsed.kind === 'folder') return folderStore(path.resolve(surroundings.cwd, parsed.path));
-  const { env } = surroundings;
-  const home = env.HOME ?? homedir();
-  const s3 = await resolveS3(parsed, { env, home, bytesPerSecond });
-  if (createBucket) await ensureBucket(s3, signal, { lock: objectLock });
-  return s3Store(s3);
 }
 
 /** Returns whether a target has, or will have, an encrypted copy: always on S3, in a folder once initialised. */

@@ -130,13 +130,8 @@ export async function beginListening(
   server: NetServer,
   { host, port }: ListenAddress,
 ): Promise<ListenAddress> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  server.listen(port, host);
+  await once(server, 'listening');
   const address = server.address();
   return { host, port: typeof address === 'object' && address !== null ? address.port : 0 };
 }
@@ -156,7 +151,6 @@ interface ConnectionLimits {
 class Connections {
   /** Oldest first. */
   readonly #idle = new Map<Socket, string>();
-  readonly #idleOf = new Map<string, number>();
   #open = 0;
 
   constructor(private readonly limits: ConnectionLimits) {}
@@ -165,7 +159,7 @@ class Connections {
     server.on('connection', (socket: Socket) => this.#opened(socket));
     server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
       const { socket } = request;
-      this.#leave(socket);
+      this.#idle.delete(socket);
       response.once('close', () => {
         if (!socket.destroyed) this.#rest(socket);
       });
@@ -176,9 +170,10 @@ class Connections {
     this.#open += 1;
     socket.once('close', () => {
       this.#open -= 1;
-      this.#leave(socket);
+      this.#idle.delete(socket);
     });
-    if (this.#open > this.limits.connections && !this.#closeOldest(() => true)) {
+    const [oldest] = this.#idle.keys();
+    if (this.#open > this.limits.connections && !this.#close(oldest)) {
       // Every connection has a request in progress.
       socket.destroy();
       return;
@@ -188,30 +183,17 @@ class Connections {
 
   #rest(socket: Socket): void {
     const address = socket.remoteAddress ?? '';
-    this.#leave(socket);
-    this.#idle.set(socket, address);
-    const idle = (this.#idleOf.get(address) ?? 0) + 1;
-    this.#idleOf.set(address, idle);
-    if (idle > this.limits.idlePerAddress) this.#closeOldest((of) => of === address);
-  }
-
-  #leave(socket: Socket): void {
-    const address = this.#idle.get(socket);
-    if (address === undefined) return;
     this.#idle.delete(socket);
-    const idle = (this.#idleOf.get(address) ?? 1) - 1;
-    if (idle > 0) this.#idleOf.set(address, idle);
-    else this.#idleOf.delete(address);
+    this.#idle.set(socket, address);
+    const same = [...this.#idle].filter(([, other]) => other === address);
+    if (same.length > this.limits.idlePerAddress) this.#close(same[0]?.[0]);
   }
 
-  #closeOldest(fits: (address: string) => boolean): boolean {
-    for (const [socket, address] of this.#idle) {
-      if (!fits(address)) continue;
-      this.#leave(socket);
-      socket.destroy();
-      return true;
-    }
-    return false;
+  #close(idle: Socket | undefined): boolean {
+    if (idle === undefined) return false;
+    this.#idle.delete(idle);
+    idle.destroy();
+    return true;
   }
 }
 

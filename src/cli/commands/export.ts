@@ -22,7 +22,7 @@ import type { ExportFailure, ExportSelection } from '../../transfer/plan-export.
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import {
   oneMessage,
-  readQuery,
+  readSelection,
   refuseUnknown,
   warnBeforeBeginning,
   withReader,
@@ -35,7 +35,7 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { exclusive, FOLDERS, given, MAILBOXES, moment } from '../option-values.ts';
+import { exclusive, FOLDERS, given, MAILBOXES } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -101,30 +101,17 @@ export async function chosenPlaces(
   ids: AsyncIterable<string> | Iterable<string> | undefined,
 ): Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }> {
   refuseUnknownChoice(reader, typed);
-  const asked = typed.query === undefined ? null : readQuery(context, reader, typed.query);
+  const { query, asOf, unknown } = readSelection(context, reader, typed);
   const selection = {
-    query:
-      asked === null
-        ? null
-        : { text: asked.text, node: asked.query.node, accounts: asked.accounts },
+    query,
     docids: ids === undefined ? null : await docidsOf(reader, ids),
     mailboxes: namesIn(typed.mailbox),
     folders: namesIn(typed.folder),
     deleted: typed.deleted ?? false,
     withDeleted: typed.withDeleted ?? false,
-    asOf:
-      typed.asOf === undefined
-        ? (asked?.query.asOf ?? null)
-        : moment('--as-of', typed.asOf, context.now()),
+    asOf,
   };
-  return { selection, unknown: unknownInQuery(reader, selection) };
-}
-
-function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
-  if (query === null) return [];
-  const { text: _, ...asked } = query;
-  const when = asOf === null ? {} : { asOf };
-  return catalog.explainSearch({ ...asked, ...when, limit: 1, sort: 'newest' }).unknown;
+  return { selection, unknown };
 }
 
 /** Messages listed as text. The manifest and `--json` have all. */

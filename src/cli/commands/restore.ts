@@ -33,10 +33,10 @@ import type { Alteration } from '../../transfer/restore-comparison.ts';
 import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
 import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
-import { readQuery, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
+import { readSelection, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
-import { collected, exclusive, FOLDERS, moment, wholeNumber } from '../option-values.ts';
+import { collected, exclusive, FOLDERS, wholeNumber } from '../option-values.ts';
 import { type Output, present, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -392,21 +392,9 @@ function destinationOf({ into, inPlace }: RestoreLine): Destination {
 
 function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine): RestoreSelection {
   const { mailbox: mailboxes = [], folder: folders = [], deleted = false } = line;
-  const { notices } = context;
   refuseUnknownChoice(reader, line);
-  const asked = line.query === undefined ? null : readQuery(context, reader, line.query);
-  const asOf =
-    line.asOf === undefined
-      ? (asked?.query.asOf ?? null)
-      : moment('--as-of', line.asOf, context.now());
-  warnBeforeBeginning(reader.catalog, asOf, notices);
-  const query =
-    asked === null ? null : { text: asked.text, node: asked.query.node, accounts: asked.accounts };
-  if (query !== null) {
-    const when = asOf === null ? {} : { asOf };
-    const { node, accounts } = query;
-    const search = { node, accounts, ...when, limit: 1, sort: 'newest' } as const;
-    refuseUnknown(reader.catalog.explainSearch(search).unknown, notices);
-  }
+  const { query, asOf, unknown } = readSelection(context, reader, line);
+  warnBeforeBeginning(reader.catalog, asOf, context.notices);
+  refuseUnknown(unknown, context.notices);
   return { query, mailboxes, folders, asOf, asOfText: line.asOf ?? null, deleted };
 }
