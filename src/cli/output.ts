@@ -9,6 +9,7 @@ import {
   fitColumns,
   jsonLine,
   padColumns,
+  shellWord,
   terminalLine,
   terminalSafe,
 } from '../core/terminal-safe.ts';
@@ -290,8 +291,7 @@ export function shownName(...parts: readonly string[]): string {
  */
 export function commandLine(command: string, data: string | undefined): string {
   if (data === undefined) return `mailkeep ${command}`;
-  const word = /^[\w@%+=:,./-]+$/.test(data) ? data : `'${data.replaceAll("'", "'\\''")}'`;
-  return terminalLine(`mailkeep ${command} --data ${word}`);
+  return terminalLine(`mailkeep ${command} --data ${shellWord(data)}`);
 }
 
 const COUNTING_MS = 100;

@@ -22,19 +22,13 @@ type HelpBlock =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'lines'; readonly lines: readonly string[] };
 
-interface HelpText {
-  /** The text after `Usage: `. */
-  readonly usage: string;
-  readonly description: string;
-  /** Lists by heading: `Arguments`, `Options`, `Global Options`, `Commands`. */
-  readonly lists: ReadonlyMap<string, readonly HelpRow[]>;
-  readonly blocks: readonly HelpBlock[];
-}
-
 const LIST = /^(Arguments|Options|Global Options|Commands):$/;
 
-/** Parses a command's printed help, in Commander's layout. */
-export function readHelp(text: string): HelpText {
+/**
+ * Parses a command's printed help, in Commander's layout. `lists` are by heading: `Arguments`, `Options`,
+ * `Global Options`, `Commands`.
+ */
+export function readHelp(text: string) {
   const parts = text.trim().split(/\n\n/);
   const usage = (parts.shift() ?? '').replace(/^Usage: /, '');
   const description = LIST.test(firstLine(parts[0])) ? '' : (parts.shift() ?? '');
@@ -52,21 +46,14 @@ function firstLine(part: string | undefined): string {
 
 /** A row is two spaces, the term, two or more spaces, and the description. Deeper lines continue the row above. */
 function rowsOf(lines: readonly string[]): HelpRow[] {
-  const rows: { term: string; description: string }[] = [];
-  for (const line of lines) {
-    const last = rows.at(-1);
-    if (last !== undefined && line.startsWith('   ')) {
-      last.description = `${last.description} ${line.trim()}`.trim();
-      continue;
-    }
-    const row = line.trim();
-    const gap = row.indexOf('  ');
-    rows.push({
-      term: gap < 0 ? row : row.slice(0, gap),
-      description: gap < 0 ? '' : row.slice(gap).trim(),
-    });
-  }
-  return rows;
+  const rows = lines
+    .join('\n')
+    .replace(/\n {3,}/g, '  ')
+    .split('\n');
+  return rows.map((row) => {
+    const [term = '', ...description] = row.trim().split(/ {2,}/);
+    return { term, description: description.join(' ') };
+  });
 }
 
 /** Keeps consecutive indented lines and fills others. A line in capitals is a heading. */
@@ -131,6 +118,12 @@ function roffBlocks(blocks: readonly HelpBlock[], heading: '.SH' | 'bold'): stri
   });
 }
 
+const FILES = rowsOf([
+  './config.json  in the current folder',
+  '$XDG_CONFIG_HOME/mailkeep/config.json  of the user; ~/.config without the variable',
+  '/etc/mailkeep/config.json  of the machine',
+]);
+
 /** Returns the man page, with the help of every command. */
 export async function manualPage(commands: readonly CommandEntry[]): Promise<string> {
   const top = await helpOf([], commands);
@@ -158,14 +151,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
     ...roffBlocks(top.blocks, '.SH'),
     '.SH FILES',
     'The configuration is the first of these that exists, unless one is named:',
-    ...roffRows([
-      { term: './config.json', description: 'in the current folder' },
-      {
-        term: '$XDG_CONFIG_HOME/mailkeep/config.json',
-        description: 'of the user; ~/.config without the variable',
-      },
-      { term: '/etc/mailkeep/config.json', description: 'of the machine' },
-    ]),
+    ...roffRows(FILES),
     '.SH SEE ALSO',
     'The folder docs of the package: operations, search, export, verification, retention, daemon and api.',
   ];
@@ -195,10 +181,7 @@ async function commandPart(
   ];
 }
 
-async function helpOf(
-  names: readonly string[],
-  commands: readonly CommandEntry[],
-): Promise<HelpText> {
+async function helpOf(names: readonly string[], commands: readonly CommandEntry[]) {
   const request = await parseCommandLine([...names, '--help'], commands);
   if (request.kind !== 'print') throw new Error(`${names.join(' ')} --help printed nothing`);
   return readHelp(request.text);

@@ -157,17 +157,12 @@ async function printFound(
   return EXIT.done;
 }
 
-interface Printed {
-  readonly count: number;
-  readonly last?: SearchHit | undefined;
-}
-
 /** Prints only ids, without reading texts for snippets. */
 async function printIds(
   { output, notices, signal }: CommandContext,
   { catalog }: Reader,
   request: SearchRequest,
-): Promise<Printed> {
+): Promise<{ count: number; last?: undefined }> {
   refuseUnknown(catalog.explainSearch(request).unknown, notices);
   let count = 0;
   for (const id of catalog.foundIds(request)) {
@@ -183,7 +178,7 @@ async function printHits(
   { catalog }: Reader,
   request: SearchRequest,
   format: LineFormat,
-): Promise<Printed> {
+): Promise<{ count: number; last?: SearchHit | undefined }> {
   let print = async (hit: SearchHit): Promise<unknown> =>
     output.line(hit.line, () => hitText(hit, output));
   let count = 0;

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { settingsOf } from '../../catalog/archive-settings.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
@@ -108,23 +109,17 @@ async function openInBrowser(
   const [command, ...args] = opener(file);
   const child = spawn(command, args, { stdio: 'ignore', detached: true, env: { ...env } });
   child.unref();
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, keptMs);
-    const end = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    const failed = (): void => {
-      notices.warn(`No browser could be started (${command}).`);
-      end();
-    };
-    child.once('error', failed);
-    child.once('exit', (code) => {
-      if (code !== null && code !== 0) failed();
-    });
-    if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true });
+  const failure = new AbortController();
+  const fail = (): void => {
+    notices.warn(`No browser could be started (${command}).`);
+    failure.abort();
+  };
+  child.once('error', fail);
+  child.once('exit', (code) => {
+    if (code !== null && code !== 0) fail();
   });
+  const ends = AbortSignal.any([signal, failure.signal]);
+  await delay(keptMs, undefined, { signal: ends }).catch(() => undefined);
   process.off('exit', remove);
   remove();
 }
