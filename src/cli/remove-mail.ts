@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Removable } from '../catalog/messages.ts';
 import { openWriter } from '../catalog/open-writer.ts';
 import { isConfigOf, isNamed, locateConfig } from '../core/config-locate.ts';
+import { capital } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { bytes, counted } from '../core/text.ts';
@@ -155,8 +156,4 @@ function textOf(mail: ReturnType<Choose>, boxes: Boxes, done?: Done): string[] {
   }
   if (done === undefined) return lines;
   return [...lines, 'Other copies still have these messages until the next "mailkeep copy".'];
-}
-
-function capital(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }

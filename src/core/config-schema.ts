@@ -197,8 +197,12 @@ const MAX_ARCHIVES = 100_000;
 const NODE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 const EGRESS = /^[\x21-\x7e]{1,128}$/;
 
+/** A plain check: the registry's own parser has its own errors, and local commands must not load it. */
+const postgresUrl = z
+  .string()
+  .refine((text) => /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text));
 const registryAddress = (description: string) =>
-  z.union([z.string().refine(isRegistryAddress), ...ELSEWHERE]).meta({
+  z.union([postgresUrl, ...ELSEWHERE]).meta({
     description,
     expected:
       'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
@@ -273,11 +277,6 @@ export const fleetSchema = section({
   description: 'A fleet of machines with one registry, for "mailkeep fleet"; off when absent',
 });
 
-/** A plain check: the registry's own parser has its own errors, and local commands must not load it. */
-function isRegistryAddress(text: string): boolean {
-  return /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text);
-}
-
 function isTarget(bucket: string, prefix: string): boolean {
   if (bucket.includes('/') || prefix.endsWith('/')) return false;
   try {
@@ -312,10 +311,7 @@ function isWebUrl(text: string): boolean {
 }
 
 const HOST_NAME = 'a host name without a port, such as "node-1.example.org"';
-
-function isHostName(text: string): boolean {
-  return /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/.test(text);
-}
+const HOST_NAME_PATTERN = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})$/;
 
 /**
  * True for an https origin without a path. A reverse proxy must serve the whole host, because links start at the
@@ -550,7 +546,7 @@ export const configSchema = z
       .strictObject({
         listen: listen('Where the daemon serves health and metrics').default('127.0.0.1:8026'),
         hosts: z
-          .array(checked('A host name', HOST_NAME, isHostName))
+          .array(checked('A host name', HOST_NAME, (text) => HOST_NAME_PATTERN.test(text)))
           .default([])
           .meta({
             description:
@@ -651,11 +647,6 @@ const nodeSchema = z.looseObject({
 });
 type SchemaNode = z.infer<typeof nodeSchema>;
 
-/** Returns the JSON Schema with `expected`, which the error messages quote. */
-function annotatedSchema(): SchemaNode {
-  return nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
-}
-
 /** Returns the text of `config.schema.json`: the JSON Schema of what users write, for editors. */
 export function jsonSchemaText(): string {
   const schema = z.toJSONSchema(configSchema, {
@@ -671,24 +662,16 @@ export function jsonSchemaText(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-function schemaAt(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode | undefined {
-  let nodes: readonly SchemaNode[] = [root];
-  for (const key of path) {
-    nodes = nodes
-      .flatMap((node) => [node, ...(node.anyOf ?? [])])
-      .flatMap((node) => step(node, key));
-  }
-  return nodes[0];
-}
-
-function step(node: SchemaNode, key: PropertyKey): SchemaNode[] {
-  const next = typeof key === 'number' ? node.items : node.properties?.[String(key)];
-  return next === undefined ? [] : [next];
-}
-
-function knownKeys(node: SchemaNode | undefined): string[] {
-  if (node === undefined) return [];
-  return [node, ...(node.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}));
+/** Returns the nodes that may describe the value at a path: alternatives are separate nodes. */
+function nodesAt(root: SchemaNode, path: readonly PropertyKey[]): readonly SchemaNode[] {
+  const withAlternatives = (node: SchemaNode): SchemaNode[] => [node, ...(node.anyOf ?? [])];
+  let nodes = [root];
+  for (const key of path)
+    nodes = nodes.flatMap(withAlternatives).flatMap(({ items, properties }): SchemaNode[] => {
+      const next = typeof key === 'number' ? items : properties?.[String(key)];
+      return next === undefined ? [] : [next];
+    });
+  return nodes.slice(0, 1).flatMap(withAlternatives);
 }
 
 /** A wrong field. `found` is never a secret. */
@@ -718,10 +701,12 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
  * @param raw the parsed file
  */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
-  const schema = annotatedSchema();
+  const schema = nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
   return issues.flatMap((issue): ConfigProblem[] => {
     if (issue.code === 'unrecognized_keys') {
-      const known = knownKeys(schemaAt(schema, issue.path)).filter((key) => key !== '$schema');
+      const known = nodesAt(schema, issue.path)
+        .flatMap(({ properties = {} }) => Object.keys(properties))
+        .filter((key) => key !== '$schema');
       return issue.keys.map((key) => ({
         path: pathText([...issue.path, key]),
         found: null,
@@ -729,24 +714,21 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): C
         suggestion: nearest(key, known),
       }));
     }
-    const node = schemaAt(schema, issue.path);
+    const [node] = nodesAt(schema, issue.path);
     const typed = valueAt(raw, issue.path);
     const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
+    // The nearest allowed value, or a base URL with its missing scheme.
+    const meant = (text: string): string | null =>
+      nearest(text, values) ?? (issue.path.at(-1) === 'baseUrl' ? withScheme(text) : null);
     return [
       {
         path: pathText(issue.path),
         found: describe(typed, issue.path),
         expected: node?.expected ?? issue.message,
-        suggestion: typeof typed === 'string' ? meantValue(typed, values, issue.path) : null,
+        suggestion: typeof typed === 'string' ? meant(typed) : null,
       },
     ];
   });
-}
-
-/** Returns the nearest allowed value, or a base URL with its missing scheme. */
-function meantValue(typed: string, values: readonly string[], path: Path): string | null {
-  const [field] = path.slice(-1);
-  return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
 }
 
 /** Returns problems that span fields. Reads the raw file, so that they are reported together with wrong fields. */

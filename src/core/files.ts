@@ -36,16 +36,13 @@ export function shownPath(file: FilePath): string {
   if (typeof file === 'string') return file;
   let shown = '';
   for (let at = 0; at < file.length; ) {
-    const length = characterLength(file, at);
+    const isCharacter = (length: number) => isUtf8(file.subarray(at, at + length));
+    const length = [1, 2, 3, 4].find(isCharacter) ?? 0;
     const piece = file.subarray(at, at + Math.max(1, length));
     shown += length > 0 ? piece.toString('utf8') : `\\x${piece.toString('hex').toUpperCase()}`;
     at += piece.length;
   }
   return shown;
-}
-
-function characterLength(bytes: Buffer, at: number): number {
-  return [1, 2, 3, 4].find((length) => isUtf8(bytes.subarray(at, at + length))) ?? 0;
 }
 
 /** Node.js replaces invalid UTF-8 in arguments with this character. */
@@ -234,10 +231,10 @@ const NOT_WAITING = constants.O_NONBLOCK ?? 0;
  */
 export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read'): number {
   const descriptor = openWithoutWaiting(file, access);
-  const problem = problemOf(fstatSync(descriptor));
-  if (problem === undefined) return descriptor;
+  const stats = fstatSync(descriptor);
+  if (stats.isFile()) return descriptor;
   closeSync(descriptor);
-  throw notRegular(file, problem);
+  throw notRegular(file, stats.isDirectory() ? 'EISDIR' : NOT_REGULAR);
 }
 
 /**
@@ -263,11 +260,6 @@ function openWithoutWaiting(file: FilePath, access: 'read' | 'write'): number {
     if (errnoOf(error) === 'ENXIO') throw notRegular(file, NOT_REGULAR);
     throw error;
   }
-}
-
-function problemOf(stats: Stats): string | undefined {
-  if (stats.isFile()) return undefined;
-  return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
 }
 
 export function tooLarge(file: string): Error {

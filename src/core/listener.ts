@@ -60,7 +60,7 @@ function admissionTo(clients: Clients, at: ListenAddress): (request: Request) =>
   return (request) => {
     const host = hostOf(request);
     const name = nameOf(host);
-    const isOwn = names === null || names.has(name) || isAddress(name) || isLoopback(name);
+    const isOwn = names === null || names.has(name) || isIP(name) !== 0 || isLoopback(name);
     if (!isOwn) return { refused: 421 };
     if (isForeign(request, null)) return { refused: 403 };
     return { refused: null, host, origin: `http://${host}`, secure: false };
@@ -116,10 +116,6 @@ function ownHosts({ host, port }: ListenAddress): Set<string> {
 function nameOf(host: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([^:@/[\]]+?)\.?)(?::\d{1,5})?$/.exec(host.toLowerCase());
   return match?.[1] ?? match?.[2] ?? (isIP(host) === 6 ? host.toLowerCase() : '');
-}
-
-function isAddress(name: string): boolean {
-  return isIP(name) !== 0;
 }
 
 /**

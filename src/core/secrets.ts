@@ -141,7 +141,8 @@ export async function reserveSecret(dataDir: string) {
     async keep(webhook: StoredWebhook) {
       const file = secretFile(dataDir, webhook.id);
       try {
-        await handle.writeFile(`${JSON.stringify(written(webhook), null, 2)}\n`);
+        const shown = { ...webhook, secret: webhook.secret.reveal() };
+        await handle.writeFile(`${JSON.stringify(shown, null, 2)}\n`);
         await handle.sync();
         await close();
         await rename(temporary, file);
@@ -224,10 +225,6 @@ function readStored(file: string): StoredWebhook {
     secret: new Secret(text('secret')),
     createdAt: text('createdAt'),
   };
-}
-
-function written({ secret, ...webhook }: StoredWebhook): object {
-  return { ...webhook, secret: secret.reveal() };
 }
 
 /** The service chooses the id, so one that is unsuitable as a file name is hashed. */

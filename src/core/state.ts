@@ -484,7 +484,8 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
     return over(openForWriting(file), file);
   } catch (error) {
     if (!isUnreadable(error)) throw translate(error, file) ?? error;
-    const aside = freeName(`${file}.damaged`);
+    let aside = '';
+    for (let n = 1; aside === '' || existsSync(aside); n += 1) aside = `${file}.damaged-${n}`;
     renameSync(file, aside);
     // They belong to the damaged file, and would be replayed into the new one.
     for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
@@ -651,10 +652,6 @@ class UnreadableState extends Error {}
 function isUnreadable(error: unknown): boolean {
   if (error instanceof UnreadableState || hasCode(error, 'catalog-damaged')) return true;
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code);
-}
-
-function freeName(stem: string): string {
-  for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
 }
 
 /** Disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadError } from './error-tables.ts';
-import { rethrown } from './errors.ts';
+import { errnoName, rethrown, thrownBy } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
@@ -125,19 +125,12 @@ export function holdYoungGeneration(): void {
 }
 
 /**
- * Initial MiB of each half of a thread's young generation. Indexing seven messages fills V8's default of 1 MiB, and
- * such early collections promote live objects to the old generation.
+ * Initial MiB of each half of a thread's young generation: its working set, because `holdYoungGeneration` stops the
+ * growth. Indexing seven messages fills V8's default of 1 MiB, and such early collections promote live objects to the
+ * old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7 % less processor time and no more
+ * memory. `HeapLimits` still apply.
  */
 const FIRST_SEMI_SPACE_MB = 4;
-
-/**
- * Sets the initial young generation of new threads to their working set, because `holdYoungGeneration` stops its
- * growth. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less processor time and no more memory.
- * `HeapLimits` still apply.
- */
-function widenYoungGeneration(): void {
-  setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
-}
 
 /** V8 heap of one thread, MiB: old generation, and young generation (three semi-spaces). Excludes buffers. */
 export interface HeapLimits {
@@ -187,7 +180,7 @@ export class WorkerThread<In, Out extends object> {
     events: ThreadEvents<Out>,
   ) {
     const { name, file, data, heap, silent = false } = settings;
-    widenYoungGeneration();
+    setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
     this.#worker = new Worker(file, {
       name,
       workerData: data,
@@ -308,21 +301,23 @@ export class WorkerThread<In, Out extends object> {
 
   #fail(error: unknown): void {
     this.#thrown ??= error;
-    this.#reason ??= isOutOfMemory(error) ? 'memory' : 'thrown';
+    const isOutOfMemory = errnoName(error) === 'ERR_WORKER_OUT_OF_MEMORY';
+    this.#reason ??= isOutOfMemory ? 'memory' : 'thrown';
     void this.#worker.terminate();
   }
 
   #ended(code: number): ThreadEnded {
     const { name, file } = this.settings;
+    const thrown = this.#thrown;
     this.#reason ??= 'exited';
     const facts = {
       thread: name,
       file: fileURLToPath(file),
       reason: this.#reason,
       started: this.#started,
-      detail: this.#thrown === undefined ? `exit code ${code}` : messageOf(this.#thrown),
+      detail: thrown === undefined ? `exit code ${code}` : thrownBy(thrown).message,
     };
-    return threadError('thread-ended', facts, this.#thrown);
+    return threadError('thread-ended', facts, thrown);
   }
 }
 
@@ -330,14 +325,6 @@ export class WorkerThread<In, Out extends object> {
 export function builtWorker(name: string): URL {
   const sources = import.meta.url.endsWith('.ts');
   return new URL(sources ? `../../dist/${name}.js` : `./${name}.js`, import.meta.url);
-}
-
-function isOutOfMemory(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 interface Running<Result, Report> {

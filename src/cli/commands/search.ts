@@ -86,15 +86,11 @@ function snippetText(
   let room = output.interactive ? output.columns - 5 - taken : Number.POSITIVE_INFINITY;
   return pieces
     .map((piece) => {
-      const shown = room > 0 ? fitColumns(harmless(piece.text), room) : '';
+      const shown = room > 0 ? fitColumns(terminalSafe(piece.text).replace(/\s/g, ' '), room) : '';
       room -= displayWidth(shown);
       return piece.matched ? output.colours.bold(shown) : shown;
     })
     .join('');
-}
-
-function harmless(piece: string): string {
-  return terminalSafe(piece).replace(/\s/g, ' ');
 }
 
 function explainText(query: SearchQuery, plan: SearchPlan): string {
