@@ -108,14 +108,8 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
   return idOfName('keys', name) ?? '';
 }
 
-/** A recipient as it describes itself. Only opening it proves more. */
-export interface ListedRecipient {
-  readonly keys: WrappedKeys;
-  readonly opens: ReturnType<typeof opensOf>;
-}
-
 /**
- * Lists the recipients of a copy, its trusted signers and the errors of invalid objects, and whether a rotation was
+ * Lists the recipients of a copy as they describe themselves, its trusted signers and the errors of invalid objects, and whether a rotation was
  * interrupted on this machine.
  *
  * @throws errors of `ownKeyOf` and the store

@@ -426,8 +426,6 @@ interface BringBackOrder extends OpenedWith {
   readonly onIndex: (progress: IndexingProgress) => void;
 }
 
-export type ArchiveBack = Awaited<ReturnType<typeof bringArchiveBack>>;
-
 /**
  * Restores the log and the catalog of an archive from an off-site copy, on a machine that may have nothing else.
  *

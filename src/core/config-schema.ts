@@ -201,20 +201,21 @@ const EGRESS = /^[\x21-\x7e]{1,128}$/;
 const postgresUrl = z
   .string()
   .refine((text) => /^postgres(?:ql)?:\/\//i.test(text) && URL.canParse(text));
-const registryAddress = (description: string) =>
-  z.union([postgresUrl, ...ELSEWHERE]).meta({
-    description,
-    expected:
-      'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
-  });
+const registryAddress = z.union([postgresUrl, ...ELSEWHERE]);
+const REGISTRY_ADDRESS =
+  'an address such as "postgresql://mailkeep@db.example.org/fleet", or {"env": NAME}, {"file": PATH} or {"credential": NAME}';
 
 export const fleetSchema = section({
-  registry: registryAddress(
-    'The database of the fleet in PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, or where to read this address. A password is better kept out of it: in PGPASSWORD or .pgpass',
-  ),
-  directRegistry: registryAddress(
-    'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
-  ).optional(),
+  registry: registryAddress.meta({
+    description:
+      'The database of the fleet in PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, or where to read this address. A password is better kept out of it: in PGPASSWORD or .pgpass',
+    expected: REGISTRY_ADDRESS,
+  }),
+  directRegistry: registryAddress.optional().meta({
+    description:
+      'The same database past a pooler in transaction mode, through which no notification comes; fleet.registry by default',
+    expected: REGISTRY_ADDRESS,
+  }),
   store: section({
     bucket: checked('The bucket', 'the name of a bucket', (text) => isTarget(text, '')),
     prefix: checked(

@@ -210,8 +210,6 @@ export function leastRecentlyVerified(
   return [...fresh, ...seen.map(({ segment, from }) => ({ segment, from }))];
 }
 
-export type Sampling = Awaited<ReturnType<typeof verifySample>>;
-
 /** Rebuilds and hashes messages, least recently verified first, and records the progress. */
 export async function verifySample(options: {
   readonly segments: readonly StoredSegment[];
