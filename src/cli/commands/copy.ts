@@ -603,7 +603,7 @@ function withOpening(command: Command): Command {
     .option('--open-with-identity <file>', 'open with the age identity in this file');
 }
 
-const OPENS: Readonly<Record<ListedRecipient['opens'], string>> = {
+const OPENS = {
   new: 'opens everything',
   old: 'opens older states only',
   unknown: 'does not say what it opens',
