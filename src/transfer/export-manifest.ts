@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { isCount, isHash, isObject, parseJson } from '../archive/format.ts';
+import { z } from 'zod';
+import { isObject, parseJson } from '../archive/format.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { HistoryLine } from '../catalog/messages.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
@@ -19,79 +20,98 @@ export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
 
-/** Describes an export. It has no time or machine data, so the same state gives the same bytes. */
-export interface ManifestHead {
-  readonly mailkeep: typeof MANIFEST_VERSION;
-  readonly format: ExportFormat;
-  /** The last commit in the archive. */
-  readonly commit: { readonly number: number; readonly hash: string };
+/*
+ * Anyone can compute a manifest's hash, so its lines may be forged. Fields that are displayed, stored or used for
+ * reading are therefore type-checked.
+ */
+
+const text = z.string();
+const count = z.int().nonnegative();
+const sha256 = text.regex(/^[0-9a-f]{64}$/);
+const moment = text.refine((time) => !Number.isNaN(Date.parse(time)));
+/** A forged manifest may point outside the export. */
+const insidePath = text.refine((path) =>
+  path
+    .split('/')
+    .every((level) => !/^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, ''))),
+);
+
+interface ManifestSelection {
+  readonly query: string | null;
+  /** Number of ids, if messages were selected by id. */
+  readonly ids?: number;
+  /** One name as text, several as a list; null for all. */
+  readonly mailbox: string | readonly string[] | null;
+  readonly folder: string | readonly string[] | null;
+  readonly deleted: boolean;
+  /** Present if the export includes messages that were deleted from all folders. */
+  readonly withDeleted?: true;
+}
+
+const headShape = z.object({
+  mailkeep: z.literal(MANIFEST_VERSION),
+  format: z.enum(EXPORT_FORMATS),
+  /** The last commit in the archive. The hash is empty before the first one. */
+  commit: z.object({ number: count, hash: sha256.or(z.literal('')) }).readonly(),
   /** The exported state; null for the present. */
-  readonly asOf: { readonly number: number; readonly time: string } | null;
-  readonly selection: {
-    readonly query: string | null;
-    /** Number of ids, if messages were selected by id. */
-    readonly ids?: number;
-    /** One name as text, several as a list; null for all. */
-    readonly mailbox: string | readonly string[] | null;
-    readonly folder: string | readonly string[] | null;
-    readonly deleted: boolean;
-    /** Present if the export includes messages that were deleted from all folders. */
-    readonly withDeleted?: true;
-  };
-}
+  asOf: z.object({ number: count, time: moment }).readonly().nullable(),
+  selection: z.custom<ManifestSelection>(isObject),
+});
 
-export interface ManifestEntry {
-  /** The message's file or its mbox, relative to the export and separated by `/`. */
-  readonly path: string;
-  /** SHA-256 of the source, which is the message's id. */
-  readonly sha256: string;
-  readonly size: number;
-  readonly mailbox: string;
-  readonly host: string;
-  readonly resourceId: string;
-  readonly folder: string;
-  /** Hierarchy delimiter; absent in manifests from earlier versions. */
-  readonly delimiter?: string;
-  /** Such as `\\Sent`; absent if the folder has none. */
-  readonly specialUse?: string;
-  /** Number of earlier folders with the same path. */
-  readonly namesake?: number;
-  readonly generation: number;
-  readonly uid: number;
-  readonly flags: readonly string[];
-  readonly date: string | null;
-  readonly firstSeen: string | null;
-  readonly endedAt: string | null;
-  /** Position after the "From " line. */
-  readonly inMbox?: InMbox;
-}
+/** Describes an export. It has no time or machine data, so the same state gives the same bytes. */
+export type ManifestHead = Readonly<z.infer<typeof headShape>>;
 
-export interface InMbox {
-  readonly offset: number;
-  /** Without the blank line after the message. */
-  readonly length: number;
-  /** Length of the header lines added before the source, such as Status. */
-  readonly added: number;
-  /** True if the source has no final line end, so one was added. */
-  readonly lineEndAdded: boolean;
-}
+const fileShape = z.object({ path: insidePath, sha256, size: count });
 
 /** A file that contains no message of its own, such as an mbox or a sidecar. */
-export interface ManifestFile {
-  readonly path: string;
-  readonly sha256: string;
-  readonly size: number;
-}
+export type ManifestFile = Readonly<z.infer<typeof fileShape>>;
 
-export interface MissingPlace {
-  readonly id: string | null;
-  readonly mailbox: string;
-  readonly folder: string;
-  readonly namesake?: number;
-  readonly generation: number;
-  readonly uid: number;
-  readonly reason: 'quarantined' | 'damaged' | 'purged';
-}
+const placeShape = z.object({
+  mailbox: text,
+  folder: text,
+  /** Number of earlier folders with the same path. */
+  namesake: count.exactOptional(),
+  generation: count,
+  uid: count,
+});
+
+const inMboxShape = z.object({
+  /** Position after the "From " line. */
+  offset: count,
+  /** Without the blank line after the message. */
+  length: count,
+  /** Length of the header lines added before the source, such as Status. */
+  added: count,
+  /** True if the source has no final line end, so one was added. */
+  lineEndAdded: z.boolean(),
+});
+
+export type InMbox = Readonly<z.infer<typeof inMboxShape>>;
+
+/** `path` is the message's file or its mbox, `sha256` the message's id. */
+const entryShape = fileShape.extend(placeShape.shape).extend({
+  host: text,
+  resourceId: text,
+  /** Hierarchy delimiter; absent in manifests from earlier versions. */
+  delimiter: text.exactOptional(),
+  /** Such as `\\Sent`; absent if the folder has none. */
+  specialUse: text.exactOptional(),
+  flags: z.array(text).readonly(),
+  date: moment.nullable(),
+  firstSeen: moment.nullable(),
+  endedAt: moment.nullable(),
+  inMbox: inMboxShape.readonly().exactOptional(),
+});
+
+export type ManifestEntry = Readonly<z.infer<typeof entryShape>>;
+
+const missingShape = placeShape.extend({
+  id: sha256.nullable(),
+  reason: z.enum(['quarantined', 'damaged', 'purged']),
+});
+
+/** A selected message that is missing from the export. */
+export type MissingPlace = Readonly<z.infer<typeof missingShape>>;
 
 /**
  * Yields a manifest as one JSON object with an item per line, so that it can be read line by line. The last field is
@@ -142,8 +162,6 @@ export type ManifestEvent =
 
 export class ManifestDamaged extends Error {}
 
-const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
-
 /**
  * Reads a manifest line by line. The last line has the hash, so nothing is trustworthy until the end.
  *
@@ -153,7 +171,7 @@ export async function* readManifest(
   lines: AsyncIterable<string> | Iterable<string>,
 ): AsyncGenerator<ManifestEvent, void, undefined> {
   const digest = createHash('sha256');
-  let list: keyof typeof EVENT_OF | undefined;
+  let list: 'entries' | 'files' | 'missing' | undefined;
   let headRead = false;
   for await (const line of lines) {
     const seal = /^"sha256":"([0-9a-f]{64})"\}$/.exec(line)?.[1];
@@ -164,7 +182,7 @@ export async function* readManifest(
     digest.update(`${line}\n`);
     if (!headRead) {
       headRead = true;
-      yield { what: 'head', head: headOf(line) };
+      yield { what: 'head', head: checked(headShape, `${line.replace(/,$/, '')}}`) };
       continue;
     }
     const opened = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
@@ -176,98 +194,19 @@ export async function* readManifest(
   throw new ManifestDamaged('it ends early');
 }
 
-function headOf(line: string): ManifestHead {
-  const head = parseJson(`${line.replace(/,$/, '')}}`);
-  if (!isHead(head)) throw new ManifestDamaged('a head that is none');
-  if (head.mailkeep !== MANIFEST_VERSION) throw new ManifestDamaged('another version');
-  return head;
+/** Returns the item itself, which may have further fields. */
+function checked<T>(shape: z.ZodType<T>, line: string): T {
+  const item = parseJson(line);
+  const isValid = (value: unknown): value is T => shape.safeParse(value).success;
+  if (!isValid(item)) throw new ManifestDamaged('a line that is none');
+  return item;
 }
 
-function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
-  const item = parseJson(line.replace(/,$/, ''));
-  if (list === 'entries' && isEntry(item)) return { what: 'entry', entry: item };
-  if (list === 'files' && isFile(item)) return { what: 'file', file: item };
-  if (list === 'missing' && isMissing(item)) return { what: 'missing', place: item };
-  throw new ManifestDamaged(`an item that is none of ${list}`);
-}
-
-/*
- * Anyone can compute a manifest's hash, so its lines may be forged. Fields that are displayed, stored or used for
- * reading are therefore type-checked.
- */
-
-type Fields = Readonly<Record<string, unknown>>;
-
-function isHead(value: unknown): value is ManifestHead {
-  if (!isObject(value)) return false;
-  const { format, commit, asOf, selection } = value;
-  return (
-    EXPORT_FORMATS.some((known) => known === format) &&
-    isObject(commit) &&
-    isCount(commit.number) &&
-    // Empty before the first commit.
-    (isHash(commit.hash) || commit.hash === '') &&
-    (asOf === null || (isObject(asOf) && isCount(asOf.number) && isMoment(asOf.time))) &&
-    isObject(selection)
-  );
-}
-
-function isEntry(value: unknown): value is ManifestEntry {
-  if (!isObject(value)) return false;
-  const { host, resourceId, delimiter, specialUse, flags, date, firstSeen, endedAt, inMbox } =
-    value;
-  return (
-    isFile(value) &&
-    isPlace(value) &&
-    typeof host === 'string' &&
-    typeof resourceId === 'string' &&
-    [delimiter, specialUse].every((text) => text === undefined || typeof text === 'string') &&
-    Array.isArray(flags) &&
-    flags.every((flag) => typeof flag === 'string') &&
-    [date, firstSeen, endedAt].every((time) => time === null || isMoment(time)) &&
-    (inMbox === undefined || isInMbox(inMbox))
-  );
-}
-
-function isFile(value: unknown): value is ManifestFile {
-  return (
-    isObject(value) &&
-    typeof value.path === 'string' &&
-    isHash(value.sha256) &&
-    isCount(value.size) &&
-    isInside(value.path)
-  );
-}
-
-function isMissing(value: unknown): value is MissingPlace {
-  return isObject(value) && isPlace(value) && (value.id === null || isHash(value.id));
-}
-
-function isPlace({ mailbox, folder, namesake, generation, uid }: Fields): boolean {
-  return (
-    typeof mailbox === 'string' &&
-    typeof folder === 'string' &&
-    (namesake === undefined || isCount(namesake)) &&
-    isCount(generation) &&
-    isCount(uid)
-  );
-}
-
-function isInMbox(value: unknown): value is InMbox {
-  if (!isObject(value)) return false;
-  const { offset, length, added, lineEndAdded } = value;
-  return [offset, length, added].every(isCount) && typeof lineEndAdded === 'boolean';
-}
-
-function isMoment(value: unknown): boolean {
-  return typeof value === 'string' && !Number.isNaN(Date.parse(value));
-}
-
-/** Returns whether a path stays inside the export, because a forged manifest may point outside it. */
-function isInside(path: string): boolean {
-  return !path
-    .split('/')
-    .some((level) => /^(?:\.{0,2}|.*[\\\0:].*)$/s.test(level.replace(/:2,[A-Za-z]*$/, '')));
+function itemOf(list: 'entries' | 'files' | 'missing', line: string): ManifestEvent {
+  const item = line.replace(/,$/, '');
+  if (list === 'entries') return { what: 'entry', entry: checked(entryShape, item) };
+  if (list === 'files') return { what: 'file', file: checked(fileShape, item) };
+  return { what: 'missing', place: checked(missingShape, item) };
 }
 
 /** A current or former place of a message. */
