@@ -13,6 +13,43 @@ export function scratchDatabase(schema: string): Database.Database {
   return db;
 }
 
+/** Runs SQL text on a database, and prepares each text only once. */
+export class Statements {
+  readonly #prepared = new Map<string, Database.Statement<unknown[]>>();
+
+  constructor(readonly db: Database.Database) {}
+
+  run(sql: string, ...values: unknown[]): number {
+    return Number(this.#prepare(sql).run(...values).lastInsertRowid);
+  }
+
+  has(sql: string, ...values: unknown[]): boolean {
+    return this.#prepare(sql).get(...values) !== undefined;
+  }
+
+  // The SQL selects the types of rows.
+  get<Row>(sql: string, ...values: unknown[]): Row | undefined {
+    return this.#prepare(sql).get(...values) as Row | undefined;
+  }
+
+  all<Row>(sql: string, ...values: unknown[]): Row[] {
+    return this.#prepare(sql).all(...values) as Row[];
+  }
+
+  /** The database cannot be written until the rows are drained or returned. */
+  iterate<Row>(sql: string, ...values: unknown[]): IterableIterator<Row> {
+    return this.db.prepare<unknown[], Row>(sql).iterate(...values);
+  }
+
+  #prepare(sql: string): Database.Statement<unknown[]> {
+    const known = this.#prepared.get(sql);
+    if (known !== undefined) return known;
+    const prepared = this.db.prepare<unknown[]>(sql);
+    this.#prepared.set(sql, prepared);
+    return prepared;
+  }
+}
+
 /**
  * Messages under SQLite's general error code that indicate damage. The catalog's version was checked, so missing
  * tables mean a damaged schema. JSON errors mean corrupted text, which a single flipped bit can cause.

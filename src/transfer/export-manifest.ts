@@ -293,68 +293,53 @@ export function archiveOrigin({ catalog, sources, selection }: ExportArchive): E
     sources,
     history: (id) => catalog.history(id),
     async select(taker) {
-      const chosen = new ChosenDocids();
+      const sets = { found: new DocidSet(), gone: new DocidSet() };
       try {
-        return catalog.snapshot(() => readSelection({ catalog, selection }, chosen, taker));
+        return catalog.snapshot(() => readSelection({ catalog, selection }, sets, taker));
       } finally {
-        chosen.close();
+        sets.found.close();
+        sets.gone.close();
       }
     },
   };
 }
 
-/** Sets of docids. They are kept in a temporary database, because a query may match more than fits in memory. */
-class ChosenDocids {
-  readonly #db = scratchDatabase(`
-    CREATE TABLE found (docid INTEGER PRIMARY KEY);
-    CREATE TABLE gone (docid INTEGER PRIMARY KEY);
-    BEGIN`);
-  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
-  readonly #isGone = this.#asking('SELECT 1 FROM gone WHERE docid = ?');
+/** A set in a temporary database, because a query may match more docids than fit in memory. */
+export class DocidSet {
+  readonly #db = scratchDatabase('CREATE TABLE docids (docid INTEGER PRIMARY KEY); BEGIN');
+  readonly #has = this.#db.prepare<[number]>('SELECT 1 FROM docids WHERE docid = ?');
 
-  narrow(docids: Iterable<number>): void {
-    const add = this.#db.prepare('INSERT OR IGNORE INTO found (docid) VALUES (?)');
+  add(docids: Iterable<number>): void {
+    const add = this.#db.prepare('INSERT OR IGNORE INTO docids VALUES (?)');
     for (const docid of docids) add.run(docid);
   }
 
-  isFound(docid: number): boolean {
-    return this.#isFound(docid);
+  has(docid: number): boolean {
+    return this.#has.get(docid) !== undefined;
   }
 
+  /** Returns the lowest and the highest docid, if any. */
   range(): { readonly low: number; readonly high: number } | undefined {
-    const row = this.#db
-      .prepare<[], { low: number | null; high: number | null }>(
-        'SELECT min(docid) AS low, max(docid) AS high FROM found',
+    return this.#db
+      .prepare<[], { low: number; high: number }>(
+        'SELECT min(docid) AS low, max(docid) AS high FROM docids HAVING count(*) > 0',
       )
       .get();
-    const { low = null, high = null } = row ?? {};
-    return low === null || high === null ? undefined : { low, high };
-  }
-
-  noteGone(docids: Iterable<number>): void {
-    const add = this.#db.prepare('INSERT OR IGNORE INTO gone (docid) VALUES (?)');
-    for (const docid of docids) add.run(docid);
-  }
-
-  isGone(docid: number): boolean {
-    return this.#isGone(docid);
   }
 
   close(): void {
     this.#db.close();
   }
-
-  #asking(query: string): (docid: number) => boolean {
-    const statement = this.#db.prepare<[number], unknown>(query);
-    return (docid) => statement.get(docid) !== undefined;
-  }
 }
 
 type Archive = Pick<ExportArchive, 'catalog' | 'selection'>;
 
+/** Messages that match the query, and messages that are in no folder any more. */
+type DocidSets = Readonly<Record<'found' | 'gone', DocidSet>>;
+
 function readSelection(
   archive: Archive,
-  chosen: ChosenDocids,
+  sets: DocidSets,
   { folders, place }: SelectionTaker,
 ): Selected {
   const { catalog, selection } = archive;
@@ -362,14 +347,14 @@ function readSelection(
   const isNarrowed = query !== null || docids !== null;
   if (query !== null) {
     const { text: _, ...asked } = query;
-    chosen.narrow(catalog.foundDocids({ ...asked, ...momentOf(asOf) }));
+    sets.found.add(catalog.foundDocids({ ...asked, ...momentOf(asOf) }));
   }
-  if (docids !== null) chosen.narrow(docids);
+  if (docids !== null) sets.found.add(docids);
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
-  for (const one of listed(archive, chosen, isNarrowed)) {
+  for (const one of listed(archive, sets, isNarrowed)) {
     // A query cannot match a message whose bytes are missing.
-    if (isNarrowed && (one.line.id === null || !chosen.isFound(one.docid))) continue;
+    if (isNarrowed && (one.line.id === null || !sets.found.has(one.docid))) continue;
     place(one);
   }
   const { number, hash } = catalog.reached();
@@ -409,11 +394,11 @@ function momentOf(asOf: number | null) {
 /** Yields the places of a selection. If it is narrowed, the caller must filter them by docid. */
 function* listed(
   { catalog, selection }: Archive,
-  chosen: ChosenDocids,
+  { found, gone }: DocidSets,
   isNarrowed: boolean,
 ): Generator<ListedPlace, void, undefined> {
   const { query, mailboxes, folders, deleted, withDeleted = false, asOf } = selection;
-  const range = isNarrowed ? chosen.range() : undefined;
+  const range = isNarrowed ? found.range() : undefined;
   if (isNarrowed && range === undefined) return;
   const moment = momentOf(asOf);
   const filter = {
@@ -429,10 +414,8 @@ function* listed(
   const nodes = [IS_DELETED, ...(query === null ? [] : [query.node])];
   const { accounts = new Map() } = query ?? {};
   const node = { kind: 'and', nodes, span: IS_DELETED.span } as const;
-  chosen.noteGone(catalog.foundDocids({ node, accounts, ...moment }));
-  yield* lastPlaces(catalog.listPlaces({ ...filter, deleted: true }), (docid) =>
-    chosen.isGone(docid),
-  );
+  gone.add(catalog.foundDocids({ node, accounts, ...moment }));
+  yield* lastPlaces(catalog.listPlaces({ ...filter, deleted: true }), gone);
 }
 
 const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
@@ -443,7 +426,7 @@ const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start:
  */
 function* lastPlaces(
   ended: Iterable<ListedPlace>,
-  isGone: (docid: number) => boolean,
+  gone: DocidSet,
 ): Generator<ListedPlace, void, undefined> {
   let last: ListedPlace[] = [];
   for (const place of ended) {
@@ -452,7 +435,7 @@ function* lastPlaces(
       yield* last;
       last = [];
     }
-    if (!isGone(place.docid)) continue;
+    if (!gone.has(place.docid)) continue;
     const at = place.line.endedAt ?? '';
     const lastAt = last[0]?.line.endedAt ?? '';
     if (last.length === 0 || at > lastAt) last = [place];

@@ -1,6 +1,6 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { ListedPlace } from '../catalog/list.ts';
-import { scratchDatabase } from '../core/sqlite.ts';
+import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { FlagSet, MessageId } from '../core/types.ts';
 import type { ServerConnection } from './imap-connection.ts';
 import type { Alteration } from './restore-comparison.ts';
@@ -69,10 +69,16 @@ interface AlteredMessage extends NamedMessage {
 
 interface Row extends Omit<PlannedMessage, 'flags'> {
   readonly flags: string;
+  readonly outcome: 'due' | RestoreOutcome;
   readonly uid: number | null;
   readonly sent: number | null;
-  readonly delicate: 0 | 1 | null;
+  readonly ours: 0 | 1;
+  readonly delicate: 1 | null;
+  readonly reason: RefusalReason | null;
+  readonly text: string | null;
 }
+
+type Settlement = Partial<Pick<Row, 'uid' | 'sent' | 'ours' | 'delicate' | 'reason' | 'text'>>;
 
 const PAGE = 500;
 const COLUMNS =
@@ -82,67 +88,21 @@ const OURS = 'uid IS NOT NULL AND ours = 1';
 
 /** The messages of a restore. They are kept in a temporary database, because there may be more than fit in memory. */
 export class RestorePlan {
-  readonly #db = scratchDatabase(`
-    CREATE TABLE found (docid INTEGER PRIMARY KEY);
-    CREATE TABLE ended (docid INTEGER PRIMARY KEY);
-    CREATE TABLE current (docid INTEGER, mailbox TEXT, PRIMARY KEY (docid, mailbox)) WITHOUT ROWID;
-    CREATE TABLE items (
-      seq INTEGER PRIMARY KEY, folder INTEGER NOT NULL, id TEXT, size INTEGER NOT NULL, received INTEGER,
-      flags TEXT NOT NULL, message_id TEXT, origin_uid INTEGER NOT NULL,
-      outcome TEXT NOT NULL, reason TEXT, text TEXT, uid INTEGER, sent INTEGER, delicate INTEGER, ours INTEGER,
-      again INTEGER, looked INTEGER, altered TEXT
-    );
-    CREATE INDEX items_due ON items (folder, outcome, seq);
-    CREATE INDEX items_uids ON items (folder, uid) WHERE uid IS NOT NULL;
-    CREATE INDEX items_altered ON items (altered) WHERE altered IS NOT NULL;
-    BEGIN`);
+  readonly #db = new Statements(
+    scratchDatabase(`
+      CREATE TABLE items (
+        seq INTEGER PRIMARY KEY, folder INTEGER NOT NULL, id TEXT, size INTEGER NOT NULL, received INTEGER,
+        flags TEXT NOT NULL, message_id TEXT, origin_uid INTEGER NOT NULL,
+        outcome TEXT NOT NULL, reason TEXT, text TEXT, uid INTEGER, sent INTEGER, delicate INTEGER, ours INTEGER,
+        again INTEGER, looked INTEGER, altered TEXT
+      );
+      CREATE INDEX items_due ON items (folder, outcome, seq);
+      CREATE INDEX items_uids ON items (folder, uid) WHERE uid IS NOT NULL;
+      CREATE INDEX items_altered ON items (altered) WHERE altered IS NOT NULL;
+      BEGIN`),
+  );
   readonly #folders = new Map<number, SourceFolder>();
   #added = 0;
-  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
-  readonly #isEnded = this.#asking('SELECT 1 FROM ended WHERE docid = ?');
-  readonly #isCurrent = this.#asking('SELECT 1 FROM current WHERE docid = ? AND mailbox = ?');
-  readonly #noteEnded = this.#db.prepare<unknown[]>('INSERT OR IGNORE INTO ended VALUES (?)');
-  readonly #noteCurrent = this.#db.prepare<unknown[]>(
-    'INSERT OR IGNORE INTO current VALUES (?, ?)',
-  );
-  readonly #add = this.#db.prepare<unknown[]>(
-    `INSERT INTO items (folder, id, size, received, flags, message_id, origin_uid, outcome, reason)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  readonly #settle = this.#db.prepare<unknown[]>(
-    'UPDATE items SET outcome = ?, uid = ?, sent = ?, ours = ?, reason = ?, text = ? WHERE seq = ?',
-  );
-  readonly #alter = this.#db.prepare<unknown[]>('UPDATE items SET altered = ? WHERE seq = ?');
-  readonly #delicate = this.#db.prepare<unknown[]>('UPDATE items SET delicate = 1 WHERE seq = ?');
-  readonly #seen = this.#db.prepare<unknown[]>('UPDATE items SET looked = 1 WHERE seq = ?');
-  readonly #byUid = this.#db.prepare<unknown[], Row>(
-    `SELECT ${COLUMNS} FROM items WHERE folder = ? AND uid = ? AND ${OURS}`,
-  );
-
-  narrow(docids: Iterable<number>): void {
-    const add = this.#db.prepare('INSERT OR IGNORE INTO found VALUES (?)');
-    for (const docid of docids) add.run(docid);
-  }
-
-  isFound(docid: number): boolean {
-    return this.#isFound(docid);
-  }
-
-  noteEnded(docid: number): void {
-    this.#noteEnded.run(docid);
-  }
-
-  isEnded(docid: number): boolean {
-    return this.#isEnded(docid);
-  }
-
-  noteCurrent(docid: number, mailbox: string): void {
-    this.#noteCurrent.run(docid, mailbox);
-  }
-
-  isCurrent(docid: number, mailbox: string): boolean {
-    return this.#isCurrent(docid, mailbox);
-  }
 
   addFolder({
     id,
@@ -158,7 +118,9 @@ export class RestorePlan {
   add({ line, folder }: ListedPlace): void {
     this.addFolder(folder);
     this.#added += 1;
-    this.#add.run(
+    this.#db.run(
+      `INSERT INTO items (folder, id, size, received, flags, message_id, origin_uid, outcome, reason)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       folder.id,
       line.id,
       line.size,
@@ -181,7 +143,11 @@ export class RestorePlan {
   }
 
   appendedAs(folder: number, uid: number): AppendedMessage | undefined {
-    const row = this.#byUid.get(folder, uid);
+    const row = this.#db.get<Row>(
+      `SELECT ${COLUMNS} FROM items WHERE folder = ? AND uid = ? AND ${OURS}`,
+      folder,
+      uid,
+    );
     return row === undefined ? undefined : appendedOf(row);
   }
 
@@ -191,12 +157,12 @@ export class RestorePlan {
   }
 
   seen(seq: number): void {
-    this.#seen.run(seq);
+    this.#db.run('UPDATE items SET looked = 1 WHERE seq = ?', seq);
   }
 
   /** Marks a message that was sent again after a lost response, so the server may have it twice. */
   sentAgain(seq: number): void {
-    this.#db.prepare('UPDATE items SET again = 1 WHERE seq = ?').run(seq);
+    this.#db.run('UPDATE items SET again = 1 WHERE seq = ?', seq);
   }
 
   *again(folder: number): Generator<PlannedMessage, void, undefined> {
@@ -206,7 +172,7 @@ export class RestorePlan {
 
   /** @param isOurs whether an earlier run of this plan appended it */
   present(seq: number, uid: number, isOurs: boolean): void {
-    this.#settle.run('present', uid, null, isOurs ? 1 : 0, null, null, seq);
+    this.#settle(seq, 'present', { uid, ours: isOurs ? 1 : 0 });
   }
 
   /**
@@ -214,33 +180,31 @@ export class RestorePlan {
    * @param isDelicate whether servers are known to change some of its bytes
    */
   appended(seq: number, uid: number | null, sent: number, isDelicate: boolean): void {
-    this.#settle.run('appended', uid, sent, 1, null, null, seq);
-    if (isDelicate) this.#delicate.run(seq);
+    this.#settle(seq, 'appended', { uid, sent, ours: 1, delicate: isDelicate ? 1 : null });
   }
 
   refuse(seq: number, reason: RefusalReason, text: string | null): void {
-    this.#settle.run('refused', null, null, 0, reason, text, seq);
+    this.#settle(seq, 'refused', { reason, text });
   }
 
   refuseFolder(folder: number, text: string): void {
-    this.#db
-      .prepare<unknown[]>(
-        "UPDATE items SET outcome = 'refused', reason = 'folder', text = ? WHERE folder = ? AND outcome = 'due'",
-      )
-      .run(text, folder);
+    this.#db.run(
+      "UPDATE items SET outcome = 'refused', reason = 'folder', text = ? WHERE folder = ? AND outcome = 'due'",
+      text,
+      folder,
+    );
   }
 
   alter(seq: number, reasons: readonly Alteration[]): void {
-    const known = this.#db
-      .prepare<unknown[], string | null>('SELECT altered FROM items WHERE seq = ?')
-      .pluck()
-      .get(seq);
-    const before: readonly Alteration[] = JSON.parse(known ?? '[]');
-    this.#alter.run(JSON.stringify([...new Set([...before, ...reasons])].sort()), seq);
+    const sql = 'SELECT altered FROM items WHERE seq = ?';
+    const { altered } = this.#db.get<{ altered: string | null }>(sql, seq) ?? {};
+    const before: readonly Alteration[] = JSON.parse(altered ?? '[]');
+    const all = JSON.stringify([...new Set([...before, ...reasons])].sort());
+    this.#db.run('UPDATE items SET altered = ? WHERE seq = ?', all, seq);
   }
 
   named(seq: number): NamedMessage {
-    const [found] = this.#named<object>('seq', `seq = ${seq}`, 1);
+    const [found] = this.#named<object>('seq', 'seq = ?', 1, seq);
     return found ?? { id: null, mailbox: '', folder: '', uid: 0 };
   }
 
@@ -255,11 +219,9 @@ export class RestorePlan {
         { planned: 0, due: 0, appended: 0, present: 0, refused: 0, bytes: 0 },
       ]),
     );
-    const rows = this.#db
-      .prepare<[], { folder: number; outcome: 'due' | RestoreOutcome; n: number; bytes: number }>(
-        'SELECT folder, outcome, count(*) AS n, sum(size) AS bytes FROM items GROUP BY folder, outcome',
-      )
-      .all();
+    const rows = this.#db.all<Pick<Row, 'folder' | 'outcome'> & { n: number; bytes: number }>(
+      'SELECT folder, outcome, count(*) AS n, sum(size) AS bytes FROM items GROUP BY folder, outcome',
+    );
     for (const { folder, outcome, n, bytes } of rows) {
       const of = counts.get(folder);
       if (of === undefined) continue;
@@ -272,10 +234,8 @@ export class RestorePlan {
 
   /** Yields sizes in sending order. */
   *sizes(): Generator<number, void, undefined> {
-    const rows = this.#db
-      .prepare<[], number>("SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq")
-      .pluck();
-    yield* rows.iterate();
+    const sql = "SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq";
+    for (const { size } of this.#db.iterate<Pick<Row, 'size'>>(sql)) yield size;
   }
 
   refused(limit: number): RefusedMessage[] {
@@ -296,11 +256,9 @@ export class RestorePlan {
     readonly messages: number;
     readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
   } {
-    const rows = this.#db
-      .prepare<[], { altered: string; n: number }>(
-        'SELECT altered, count(*) AS n FROM items WHERE altered IS NOT NULL GROUP BY altered',
-      )
-      .all();
+    const rows = this.#db.all<{ altered: string; n: number }>(
+      'SELECT altered, count(*) AS n FROM items WHERE altered IS NOT NULL GROUP BY altered',
+    );
     const reasons: Partial<Record<Alteration, number>> = {};
     let messages = 0;
     for (const { altered, n } of rows) {
@@ -312,48 +270,47 @@ export class RestorePlan {
   }
 
   refusals(): Readonly<Partial<Record<RefusalReason, number>>> {
-    const rows = this.#db
-      .prepare<[], { reason: RefusalReason; n: number }>(
-        'SELECT reason, count(*) AS n FROM items WHERE reason IS NOT NULL GROUP BY reason',
-      )
-      .all();
+    const rows = this.#db.all<{ reason: RefusalReason; n: number }>(
+      'SELECT reason, count(*) AS n FROM items WHERE reason IS NOT NULL GROUP BY reason',
+    );
     return Object.fromEntries(rows.map(({ reason, n }) => [reason, n]));
   }
 
   close(): void {
-    this.#db.close();
+    this.#db.db.close();
   }
 
-  #named<T>(columns: string, condition: string, limit: number) {
-    return this.#db
-      .prepare<[], { number: number; id: string | null; uid: number } & T>(
-        `SELECT folder AS number, id, origin_uid AS uid, ${columns} FROM items WHERE ${condition}
-         ORDER BY seq LIMIT ${limit}`,
-      )
-      .all()
-      .map(({ number, ...row }) => {
-        const { address: mailbox = '', path: folder = '' } = this.#folders.get(number) ?? {};
-        return { ...row, mailbox, folder };
-      });
+  #settle(
+    seq: number,
+    outcome: RestoreOutcome,
+    { uid = null, sent = null, ours = 0, delicate = null, reason = null, text = null }: Settlement,
+  ): void {
+    this.#db.run(
+      `UPDATE items SET outcome = ?, uid = ?, sent = ?, ours = ?, delicate = ?, reason = ?, text = ? WHERE seq = ?`,
+      ...[outcome, uid, sent, ours, delicate, reason, text, seq],
+    );
+  }
+
+  #named<T>(columns: string, condition: string, limit: number, ...values: readonly number[]) {
+    const sql = `SELECT folder AS number, id, origin_uid AS uid, ${columns} FROM items WHERE ${condition} ORDER BY seq LIMIT ?`;
+    type Named = { number: number; id: string | null; uid: number } & T;
+    const rows = this.#db.all<Named>(sql, ...values, limit);
+    return rows.map(({ number, ...row }) => {
+      const { address: mailbox = '', path: folder = '' } = this.#folders.get(number) ?? {};
+      return { ...row, mailbox, folder };
+    });
   }
 
   /** Reads in pages, because the caller may write between two rows. */
   *#page(folder: number, condition: string): Generator<Row, void, undefined> {
-    const statement = this.#db.prepare<unknown[], Row>(
-      `SELECT ${COLUMNS} FROM items WHERE folder = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT ${PAGE}`,
-    );
+    const sql = `SELECT ${COLUMNS} FROM items WHERE folder = ? AND seq > ? AND ${condition} ORDER BY seq LIMIT ${PAGE}`;
     for (let after = 0; ; ) {
-      const rows = statement.all(folder, after);
+      const rows = this.#db.all<Row>(sql, folder, after);
       yield* rows;
       const last = rows.at(-1);
       if (last === undefined) return;
       after = last.seq;
     }
-  }
-
-  #asking(sql: string) {
-    const statement = this.#db.prepare<unknown[]>(sql);
-    return (...values: readonly unknown[]): boolean => statement.get(...values) !== undefined;
   }
 }
 

@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
+import { DocidSet } from './export-manifest.ts';
 import { whyUnreadable } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
@@ -65,102 +66,99 @@ export type Chosen = Pick<
 
 /** Adds the selected messages to a plan, all from one state of the archive. */
 export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
-  catalog.snapshot(() => {
-    const { query, deleted } = selection;
-    if (query !== null) {
-      const { text: _, ...asked } = query;
-      plan.narrow(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
-    }
-    // Empty folders are restored too, in the order in which they were discovered.
-    if (query === null && !deleted)
-      for (const folder of standing(catalog, selection)) plan.addFolder(folder);
-    for (const place of placesOf(catalog, selection, plan)) {
-      // A query cannot match a message whose bytes are missing.
-      if (query !== null && (place.line.id === null || !plan.isFound(place.docid))) continue;
-      plan.add(place);
-    }
-  });
+  const found = new DocidSet();
+  try {
+    catalog.snapshot(() => {
+      const { query, deleted } = selection;
+      if (query !== null) {
+        const { text: _, ...asked } = query;
+        found.add(catalog.foundDocids({ ...asked, ...momentOf(selection) }));
+      }
+      // Empty folders are restored too.
+      if (query === null && !deleted)
+        for (const folder of standing(catalog, selection)) plan.addFolder(folder);
+      const places = deleted ? deletedPlaces(catalog, selection) : placesOf(catalog, selection);
+      for (const place of places) {
+        // A query cannot match a message whose bytes are missing.
+        if (query === null || (place.line.id !== null && found.has(place.docid))) plan.add(place);
+      }
+    });
+  } finally {
+    found.close();
+  }
 }
 
+/** Returns the folders that existed at the selected time, in the order in which they were discovered. */
 function standing({ folders, commitAt }: Chosen, selection: RestoreSelection) {
   const { asOf } = selection;
-  const known = folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
-  if (asOf === null) {
-    const live = known
-      .filter(({ gone }) => !gone)
-      .map(({ folder, ...rest }) => ({ ...rest, path: folder }));
-    return meant(live, selection);
-  }
-  const commit = commitAt(asOf)?.number ?? 0;
+  const commit = asOf === null ? undefined : (commitAt(asOf)?.number ?? 0);
   const spans = new Map(
     folders
       .spans()
-      .filter(({ from, to }) => from <= commit && (to === null || to > commit))
+      .filter(({ from, to }) => from <= (commit ?? 0) && (to === null || to > (commit ?? 0)))
       .map((span) => [span.folder, span]),
   );
-  const stood = known.flatMap(({ folder: _, ...rest }) => {
-    const span = spans.get(rest.id);
-    return span === undefined ? [] : [{ ...rest, path: span.path, specialUse: span.specialUse }];
+  const stood = knownFolders(folders).flatMap((folder) => {
+    if (commit === undefined) return folder.gone ? [] : [folder];
+    const span = spans.get(folder.id);
+    return span === undefined ? [] : [{ ...folder, path: span.path, specialUse: span.specialUse }];
   });
-  return meant(stood, selection);
+  return matchingFolders(stood, filterOf(selection)).toSorted((a, b) => a.id - b.id);
 }
 
-function meant<F extends Parameters<typeof matchingFolders>[0][number] & { readonly id: number }>(
-  folders: readonly F[],
-  selection: RestoreSelection,
-): F[] {
-  const wanted = new Set(matchingFolders(folders, filterOf(selection)));
-  return folders.filter((folder) => wanted.has(folder));
+function knownFolders(folders: Chosen['folders']) {
+  return folders.all({ gone: true }).map(({ folder: path, ...rest }) => ({ ...rest, path }));
 }
 
 function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
   return { mailbox, folder };
 }
 
-function* placesOf(
-  catalog: Chosen,
-  selection: RestoreSelection,
-  plan: RestorePlan,
-): Generator<ListedPlace, void, undefined> {
-  if (selection.deleted) {
-    yield* deletedPlaces(catalog, selection, plan);
-    return;
-  }
+function placesOf(catalog: Chosen, selection: RestoreSelection): Iterable<ListedPlace> {
   const filter = { ...filterOf(selection), ...momentOf(selection) };
-  yield* catalog.listPlaces({ ...filter, sort: 'oldest' });
+  return catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
+/** Yields the last place of each message that is no longer in its mailbox, if that place's folder is selected. */
 function* deletedPlaces(
   catalog: Chosen,
   selection: RestoreSelection,
-  plan: RestorePlan,
 ): Generator<ListedPlace, void, undefined> {
-  const known = catalog.folders.all({ gone: true });
-  const wanted = new Set(
-    meant(
-      known.map(({ folder, ...rest }) => ({ ...rest, path: folder })),
-      selection,
-    ).map(({ id }) => id),
-  );
-  const ofMailbox = new Map(known.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
-  const mailboxOf = ({ folder }: ListedPlace): string => ofMailbox.get(folder.id) ?? '';
-  const mailboxes = new Set([...wanted].map((id) => ofMailbox.get(id)));
-  const moment = momentOf(selection);
+  const known = knownFolders(catalog.folders);
+  const wanted = new Set(matchingFolders(known, filterOf(selection)).map(({ id }) => id));
+  const mailboxes = new Map(known.map(({ id, host, mailbox }) => [id, `${host} ${mailbox}`]));
+  const mailboxOf = ({ folder }: ListedPlace): string => mailboxes.get(folder.id) ?? '';
+  const listing = { ...momentOf(selection), sort: 'oldest' } as const;
+  const current = catalog.listPlaces(listing);
   const ended = function* () {
-    for (const place of catalog.listPlaces({ ...moment, deleted: true, sort: 'oldest' }))
-      if (mailboxes.has(mailboxOf(place))) yield place;
-  };
-  for (const { docid } of ended()) plan.noteEnded(docid);
-  for (const place of catalog.listPlaces(moment))
-    if (plan.isEnded(place.docid)) plan.noteCurrent(place.docid, mailboxOf(place));
-  const named = function* () {
-    for (const place of ended()) {
+    for (const place of catalog.listPlaces({ ...listing, deleted: true })) {
       const { docid, line } = place;
       yield { docid, address: mailboxOf(place), endedAt: line.endedAt ?? '', place };
     }
   };
-  for (const { place } of lastPlaces(named(), (docid, mailbox) => plan.isCurrent(docid, mailbox)))
-    if (wanted.has(place.folder.id)) yield place;
+  try {
+    for (const { place } of lastPlaces(ended(), presence(current, mailboxOf)))
+      if (wanted.has(place.folder.id)) yield place;
+  } finally {
+    current.return?.();
+  }
+}
+
+/** Returns a function that looks up whether a message is in a mailbox. Docids must not decrease, as in `current`. */
+function presence(
+  current: Iterator<ListedPlace>,
+  mailboxOf: (place: ListedPlace) => string,
+): (docid: number, mailbox: string) => boolean {
+  let next = current.next();
+  let at: number | undefined;
+  const mailboxes = new Set<string>();
+  return (docid, mailbox) => {
+    if (docid !== at) mailboxes.clear();
+    at = docid;
+    for (; next.done !== true && next.value.docid <= docid; next = current.next())
+      if (next.value.docid === docid) mailboxes.add(mailboxOf(next.value));
+    return mailboxes.has(mailbox);
+  };
 }
 
 function momentOf({ asOf }: RestoreSelection) {
