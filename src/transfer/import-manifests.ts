@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { errnoOf } from '../core/errors.ts';
 import { type FilePath, joinedPath, openRegularFile, shownPath } from '../core/files.ts';
-import { scratchDatabase } from '../core/sqlite.ts';
+import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import { cutMarks } from '../core/types.ts';
 import { flagsFromName, uniquePart } from '../mail/mail-files.ts';
 import { importError } from './errors.ts';
@@ -33,26 +33,16 @@ const LAST = Buffer.alloc(0);
  * The entries of a manifest by path. They are kept in a temporary database, because a manifest may not fit in memory.
  */
 export class ExportIndex {
-  readonly #db = scratchDatabase(`
-    CREATE TABLE entries (
-      key TEXT NOT NULL, at INTEGER NOT NULL, entry TEXT NOT NULL, met INTEGER NOT NULL DEFAULT 0,
-      PRIMARY KEY (key, at)
-    ) WITHOUT ROWID;
-    CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`);
+  readonly #db = new Statements(
+    scratchDatabase(`
+      CREATE TABLE entries (
+        key TEXT NOT NULL, at INTEGER NOT NULL, entry TEXT NOT NULL, met INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (key, at)
+      ) WITHOUT ROWID;
+      CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`),
+  );
   /** Label of each exported mailbox, by host and resource id. */
   readonly #mailboxes = new Map<string, string>();
-  readonly #find = this.#db.prepare<[string, number], { entry: string }>(
-    'SELECT entry FROM entries WHERE key = ? AND at = ?',
-  );
-  readonly #meet = this.#db.prepare<[string, number]>(
-    'UPDATE entries SET met = 1 WHERE key = ? AND at = ?',
-  );
-  readonly #unmetAt = this.#db.prepare<[string], { entry: string }>(
-    'SELECT entry FROM entries WHERE key = ? AND met = 0',
-  );
-  readonly #unmetBetween = this.#db.prepare<[string, string | Buffer], { entry: string }>(
-    'SELECT entry FROM entries WHERE key >= ? AND key < ? AND met = 0',
-  );
 
   private constructor() {}
 
@@ -69,17 +59,17 @@ export class ExportIndex {
   }
 
   async #fill(lines: AsyncIterable<string>): Promise<void> {
-    const add = this.#db.prepare<[string, number, string]>(
-      'INSERT OR REPLACE INTO entries (key, at, entry) VALUES (?, ?, ?)',
-    );
-    const addFile = this.#db.prepare<[string]>('INSERT OR IGNORE INTO files (key) VALUES (?)');
     const labels = new Map<string, number>();
-    this.#db.exec('BEGIN');
+    this.#db.db.exec('BEGIN');
     for await (const event of readManifest(lines)) {
-      if (event.what === 'file') addFile.run(keyOf(event.file.path));
+      if (event.what === 'file')
+        this.#db.run('INSERT OR IGNORE INTO files VALUES (?)', keyOf(event.file.path));
       if (event.what !== 'entry') continue;
       const { entry } = event;
-      add.run(keyOf(entry.path), entry.inMbox?.offset ?? 0, JSON.stringify(entry));
+      this.#db.run(
+        'INSERT OR REPLACE INTO entries (key, at, entry) VALUES (?, ?, ?)',
+        ...[keyOf(entry.path), entry.inMbox?.offset ?? 0, JSON.stringify(entry)],
+      );
       const mailbox = mailboxOf(entry);
       if (this.#mailboxes.has(mailbox)) continue;
       // Another mailbox may have had the same address before.
@@ -87,7 +77,7 @@ export class ExportIndex {
       labels.set(entry.mailbox, times);
       this.#mailboxes.set(mailbox, numbered(entry.mailbox, times));
     }
-    this.#db.exec('COMMIT');
+    this.#db.db.exec('COMMIT');
   }
 
   /**
@@ -96,7 +86,8 @@ export class ExportIndex {
    * @param path relative to the export, separated by `/`
    */
   find(path: string, offset = 0): ManifestEntry | undefined {
-    const row = this.#find.get(keyOf(path), offset);
+    const sql = 'SELECT entry FROM entries WHERE key = ? AND at = ?';
+    const row = this.#db.get<{ entry: string }>(sql, keyOf(path), offset);
     if (row === undefined) return undefined;
     const entry: ManifestEntry = JSON.parse(row.entry);
     const { folder, mailbox } = entry;
@@ -106,14 +97,14 @@ export class ExportIndex {
 
   /** Marks an entry's message as found, even if its bytes differ. */
   meet({ path, inMbox }: ManifestEntry): void {
-    this.#meet.run(keyOf(path), inMbox?.offset ?? 0);
+    const sql = 'UPDATE entries SET met = 1 WHERE key = ? AND at = ?';
+    this.#db.run(sql, keyOf(path), inMbox?.offset ?? 0);
   }
 
   /** Returns whether a file in the export is not a message. */
   isOther(path: string): boolean {
     if (path === MANIFEST_NAME) return true;
-    const listed = this.#db.prepare<[string], unknown>('SELECT 1 FROM files WHERE key = ?');
-    if (listed.get(keyOf(path)) !== undefined) return true;
+    if (this.#db.has('SELECT 1 FROM files WHERE key = ?', keyOf(path))) return true;
     return path.endsWith('.json') && this.find(path.replace(/\.json$/, '.eml')) !== undefined;
   }
 
@@ -122,8 +113,13 @@ export class ExportIndex {
     const key = keyOf(below);
     // Look up ranges of keys, so that the cost depends on the part only. A user may list a thousand files.
     const all = key === '';
-    if (!all) yield* pathsOf(this.#unmetAt.iterate(key));
-    yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
+    if (!all) yield* this.#unmet('key = ?', key);
+    yield* this.#unmet('key >= ? AND key < ?', all ? '' : `${key}/`, all ? LAST : `${key}0`);
+  }
+
+  *#unmet(condition: string, ...keys: readonly (string | Buffer)[]): Generator<string> {
+    const sql = `SELECT entry ->> 'path' AS path FROM entries WHERE ${condition} AND met = 0`;
+    for (const { path } of this.#db.iterate<{ path: string }>(sql, ...keys)) yield path;
   }
 
   /** If the export has several mailboxes, each gets a parent folder named after its address. */
@@ -138,7 +134,7 @@ export class ExportIndex {
   }
 
   close(): void {
-    this.#db.close();
+    this.#db.db.close();
   }
 }
 
@@ -166,13 +162,6 @@ function specialUseOf({ specialUse }: ManifestEntry): string | null {
 /** Accepts one character, or none for a mailbox without hierarchy. */
 function delimiterOf({ delimiter }: ManifestEntry): string | undefined {
   return delimiter !== undefined && delimiter.length <= 1 ? delimiter : undefined;
-}
-
-function* pathsOf(rows: Iterable<{ entry: string }>): Generator<string> {
-  for (const { entry } of rows) {
-    const { path }: ManifestEntry = JSON.parse(entry);
-    yield path;
-  }
 }
 
 function mailboxOf({ host, resourceId }: ManifestEntry): string {

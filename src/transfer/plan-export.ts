@@ -2,7 +2,7 @@ import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { SearchRequest } from '../catalog/search.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import { scratchDatabase } from '../core/sqlite.ts';
+import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import type { ExportFiles } from './export-files.ts';
@@ -48,112 +48,90 @@ interface Row {
   readonly entry: string;
 }
 
+const AT_RANK = 'key = (SELECT key FROM queue WHERE rank = ?)';
+
 /**
  * The places of an export. They are kept in a temporary database, because neither a mailbox nor a manifest may fit in
  * memory.
  */
 export class ExportPlan {
-  readonly #db = scratchDatabase(`
-    CREATE TABLE places (
-      key TEXT PRIMARY KEY, folder TEXT NOT NULL, docid INTEGER NOT NULL, generation INTEGER NOT NULL,
-      uid INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, outcome TEXT NOT NULL,
-      place TEXT, entry TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE queue (rank INTEGER PRIMARY KEY, key TEXT NOT NULL);
-    BEGIN`);
-  readonly #add = this.#db.prepare<unknown[]>(
-    `INSERT INTO places (key, folder, docid, generation, uid, path, before, outcome, place, entry)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
-       before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
-       outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
-  );
-  readonly #addFile = this.#db.prepare<unknown[]>(
-    'INSERT OR REPLACE INTO files (path, sha256, size) VALUES (?, ?, ?)',
-  );
-  readonly #addMissing = this.#db.prepare<unknown[]>(
-    'INSERT OR REPLACE INTO missing (key, item) VALUES (?, ?)',
-  );
-  readonly #settle = this.#db.prepare<unknown[]>(
-    'UPDATE places SET outcome = ?, entry = ? WHERE key = (SELECT key FROM queue WHERE rank = ?)',
-  );
-  readonly #isKnown = this.#db.prepare<unknown[]>('SELECT 1 FROM places WHERE key = ?');
-  readonly #hasDue = this.#db.prepare<unknown[]>(
-    "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
+  readonly #db = new Statements(
+    scratchDatabase(`
+      CREATE TABLE places (
+        key TEXT PRIMARY KEY, folder TEXT NOT NULL, docid INTEGER NOT NULL, generation INTEGER NOT NULL,
+        uid INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, outcome TEXT NOT NULL,
+        place TEXT, entry TEXT NOT NULL
+      ) WITHOUT ROWID;
+      CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
+      CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
+      CREATE TABLE queue (rank INTEGER PRIMARY KEY, key TEXT NOT NULL);
+      BEGIN`),
   );
 
   addEarlier(entry: ManifestEntry): void {
-    this.#add.run(
-      keyOf(entry, entry.sha256),
-      groupOf(entry.path),
-      // Before all new places, in the original order.
-      -1,
-      entry.generation,
-      entry.inMbox?.offset ?? entry.uid,
-      entry.path,
-      null,
-      'earlier',
-      null,
-      JSON.stringify(entry),
-    );
+    const key = keyOf(entry, entry.sha256);
+    // Before all new places, in the original order.
+    this.#add(key, entry, { docid: -1, uid: entry.inMbox?.offset ?? entry.uid }, null);
   }
 
   addFile({ path, sha256, size }: ManifestFile): void {
-    this.#addFile.run(path, sha256, size);
+    this.#db.run('INSERT OR REPLACE INTO files VALUES (?, ?, ?)', path, sha256, size);
   }
 
   file(path: string): ManifestFile | undefined {
-    return this.#db
-      .prepare<[string], ManifestFile>('SELECT path, sha256, size FROM files WHERE path = ?')
-      .get(path);
+    return this.#db.get('SELECT path, sha256, size FROM files WHERE path = ?', path);
   }
 
   dropFile(path: string): void {
-    this.#db.prepare('DELETE FROM files WHERE path = ?').run(path);
+    this.#db.run('DELETE FROM files WHERE path = ?', path);
   }
 
   addMissing(place: MissingPlace): void {
-    this.#addMissing.run(keyOfMissing(place), JSON.stringify(place));
+    const item = JSON.stringify(place);
+    this.#db.run('INSERT OR REPLACE INTO missing VALUES (?, ?)', keyOfMissing(place), item);
   }
 
   has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
-    return this.#isKnown.get(keyOfPlanned(place)) !== undefined;
+    return this.#db.has('SELECT 1 FROM places WHERE key = ?', keyOfPlanned(place));
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
-    this.#db
-      .prepare('DELETE FROM missing WHERE key = ?')
-      .run(keyOfMissing({ ...place, ...place.line }));
-    this.#add.run(
-      keyOfPlanned(place),
-      groupOf(place.path),
-      place.docid,
-      place.generation,
-      place.line.uid,
-      place.path,
-      null,
-      'due',
-      JSON.stringify(place),
-      JSON.stringify(entryOf(place)),
+    const missing = keyOfMissing({ ...place, ...place.line });
+    this.#db.run('DELETE FROM missing WHERE key = ?', missing);
+    const { docid, line } = place;
+    this.#add(keyOfPlanned(place), entryOf(place), { docid, uid: line.uid }, place);
+  }
+
+  #add(
+    key: string,
+    entry: ManifestEntry,
+    { docid, uid }: Readonly<Record<'docid' | 'uid', number>>,
+    place: Omit<PlannedPlace, 'before'> | null,
+  ): void {
+    const { path, generation } = entry;
+    this.#db.run(
+      `INSERT INTO places (key, folder, docid, generation, uid, path, outcome, place, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
+         before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
+         outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
+      ...[key, groupOf(path), docid, generation, uid, path, place === null ? 'earlier' : 'due'],
+      ...[place === null ? null : JSON.stringify(place), JSON.stringify(entry)],
     );
   }
 
   /** Orders all places by folder, oldest first. */
   order(): void {
-    this.#db.exec(`
+    this.#db.db.exec(`
       CREATE INDEX groups ON places (folder, outcome);
       INSERT INTO queue (key) SELECT key FROM places ORDER BY folder, docid, generation, uid, key`);
   }
 
   /** `bytes` counts sources. */
   due(): { readonly places: number; readonly bytes: number } {
-    const row = this.#db
-      .prepare<[], { places: number; bytes: number | null }>(
-        `SELECT count(*) AS places, sum(entry ->> 'size') AS bytes FROM places WHERE outcome = 'due'`,
-      )
-      .get();
+    const row = this.#db.get<{ places: number; bytes: number | null }>(
+      `SELECT count(*) AS places, sum(entry ->> 'size') AS bytes FROM places WHERE outcome = 'due'`,
+    );
     return { places: row?.places ?? 0, bytes: row?.bytes ?? 0 };
   }
 
@@ -173,37 +151,30 @@ export class ExportPlan {
   }
 
   done(rank: number, place: PlannedPlace, inMbox?: InMbox): void {
-    this.#settle.run('done', JSON.stringify(entryOf(place, inMbox)), rank);
+    const entry = JSON.stringify(entryOf(place, inMbox));
+    this.#db.run(`UPDATE places SET outcome = 'done', entry = ? WHERE ${AT_RANK}`, entry, rank);
   }
 
   failed(rank: number): void {
-    this.#db
-      .prepare(
-        "UPDATE places SET outcome = 'failed' WHERE key = (SELECT key FROM queue WHERE rank = ?)",
-      )
-      .run(rank);
+    this.#db.run(`UPDATE places SET outcome = 'failed' WHERE ${AT_RANK}`, rank);
   }
 
   /** Drops a place that only an earlier export had. */
   drop(rank: number): void {
-    this.#db
-      .prepare('DELETE FROM places WHERE key = (SELECT key FROM queue WHERE rank = ?)')
-      .run(rank);
+    this.#db.run(`DELETE FROM places WHERE ${AT_RANK}`, rank);
   }
 
   tally(): Readonly<Record<Outcome, number>> {
     const tally = { due: 0, done: 0, earlier: 0, failed: 0 };
-    const rows = this.#db
-      .prepare<[], { outcome: Outcome; n: number }>(
-        'SELECT outcome, count(*) AS n FROM places GROUP BY outcome',
-      )
-      .iterate();
+    const rows = this.#db.all<{ outcome: Outcome; n: number }>(
+      'SELECT outcome, count(*) AS n FROM places GROUP BY outcome',
+    );
     for (const { outcome, n } of rows) tally[outcome] = n;
     return tally;
   }
 
   count(): number {
-    return this.#db.prepare<[], { n: number }>('SELECT count(*) AS n FROM places').get()?.n ?? 0;
+    return this.#db.get<{ n: number }>('SELECT count(*) AS n FROM places')?.n ?? 0;
   }
 
   *entries(): Generator<ManifestEntry> {
@@ -213,35 +184,33 @@ export class ExportPlan {
   }
 
   *files(): Generator<ManifestFile> {
-    yield* this.#db
-      .prepare<[], ManifestFile>('SELECT path, sha256, size FROM files ORDER BY path')
-      .iterate();
+    yield* this.#db.iterate<ManifestFile>('SELECT path, sha256, size FROM files ORDER BY path');
   }
 
   hasDue(group: string): boolean {
-    return this.#hasDue.get(group) !== undefined;
+    const sql = "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1";
+    return this.#db.has(sql, group);
   }
 
   *missing(): Generator<MissingPlace> {
-    const rows = this.#db
-      .prepare<[], { item: string }>('SELECT item FROM missing ORDER BY key')
-      .iterate();
+    const rows = this.#db.iterate<{ item: string }>('SELECT item FROM missing ORDER BY key');
     for (const { item } of rows) yield JSON.parse(item);
   }
 
   close(): void {
-    this.#db.close();
+    this.#db.db.close();
   }
 
   *#rows(): Generator<Row> {
-    const page = this.#db.prepare<[number, number], Row>(
-      `SELECT q.rank, p.outcome, p.before, p.place, p.entry FROM queue q JOIN places p USING (key)
-       WHERE q.rank > ? ORDER BY q.rank LIMIT ?`,
-    );
     let after = 0;
     for (;;) {
-      const rows = page.all(after, PAGE);
-      for (const row of rows) yield row;
+      const rows = this.#db.all<Row>(
+        `SELECT q.rank, p.outcome, p.before, p.place, p.entry FROM queue q JOIN places p USING (key)
+         WHERE q.rank > ? ORDER BY q.rank LIMIT ?`,
+        after,
+        PAGE,
+      );
+      yield* rows;
       after = rows.at(-1)?.rank ?? after;
       if (rows.length < PAGE) return;
     }

@@ -3,6 +3,7 @@ import { chmodSync, existsSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { errnoName, MailkeepError } from '../core/errors.ts';
 import { makePrivateFile } from '../core/files.ts';
+import { Statements } from '../core/sqlite.ts';
 import { openState, stateFile } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
 import { isRestoreError, restoreError } from './errors.ts';
@@ -80,7 +81,10 @@ export interface Rate {
  * their messages are then matched by content.
  */
 export class RestoreJournal {
+  readonly #db: Statements;
+
   constructor(private readonly database: Database.Database) {
+    this.#db = new Statements(database);
     if (database.readonly) return;
     database.exec(`
       CREATE TABLE IF NOT EXISTS restores (
@@ -102,12 +106,11 @@ export class RestoreJournal {
 
   unfinished(target: string, what: string): JournaledPlan | undefined {
     if (!this.#isThere()) return undefined;
-    const row = this.database
-      .prepare<unknown[], Omit<JournaledPlan, 'layout'> & { readonly levels: string }>(
-        `SELECT number, started_at AS startedAt, levels, as_of AS asOf, refused FROM restores
-         WHERE target = ? AND what = ? AND finished_at IS NULL ORDER BY number DESC LIMIT 1`,
-      )
-      .get(target, what);
+    const row = this.#db.get<Omit<JournaledPlan, 'layout'> & { readonly levels: string }>(
+      `SELECT number, started_at AS startedAt, levels, as_of AS asOf, refused FROM restores
+       WHERE target = ? AND what = ? AND finished_at IS NULL ORDER BY number DESC LIMIT 1`,
+      ...[target, what],
+    );
     if (row === undefined) return undefined;
     const { levels, ...plan } = row;
     // Early versions stored only the levels.
@@ -120,51 +123,44 @@ export class RestoreJournal {
     what: string,
     { startedAt, layout, asOf }: Pick<JournaledPlan, 'startedAt' | 'layout' | 'asOf'>,
   ): JournaledPlan {
-    const { lastInsertRowid } = this.database
-      .prepare<unknown[]>(
-        "INSERT INTO restores (target, what, started_at, levels, as_of, refused) VALUES (?, ?, ?, ?, ?, '')",
-      )
-      .run(target, what, startedAt, JSON.stringify(layout), asOf);
-    return { number: Number(lastInsertRowid), startedAt, layout, asOf, refused: '' };
+    const number = this.#db.run(
+      "INSERT INTO restores (target, what, started_at, levels, as_of, refused) VALUES (?, ?, ?, ?, ?, '')",
+      ...[target, what, startedAt, JSON.stringify(layout), asOf],
+    );
+    return { number, startedAt, layout, asOf, refused: '' };
   }
 
   refuse({ number }: JournaledPlan, characters: string): void {
-    this.database
-      .prepare<unknown[]>('UPDATE restores SET refused = ? WHERE number = ?')
-      .run(characters, number);
+    this.#db.run('UPDATE restores SET refused = ? WHERE number = ?', characters, number);
   }
 
   /** Completes a plan and removes its entries. The same command then starts a new plan. */
   finish({ number }: JournaledPlan, at: number): void {
     this.database.transaction(() => {
-      this.database
-        .prepare<unknown[]>('UPDATE restores SET finished_at = ? WHERE number = ?')
-        .run(at, number);
-      this.database.prepare<unknown[]>('DELETE FROM restored WHERE plan = ?').run(number);
+      this.#db.run('UPDATE restores SET finished_at = ? WHERE number = ?', at, number);
+      this.#db.run('DELETE FROM restored WHERE plan = ?', number);
     })();
   }
 
   measured({ number }: JournaledPlan, { messagesPerSecond, bytesPerSecond }: Rate): void {
-    this.database
-      .prepare<unknown[]>(
-        'UPDATE restores SET messages_per_second = ?, bytes_per_second = ? WHERE number = ?',
-      )
-      .run(messagesPerSecond, bytesPerSecond, number);
+    this.#db.run(
+      'UPDATE restores SET messages_per_second = ?, bytes_per_second = ? WHERE number = ?',
+      ...[messagesPerSecond, bytesPerSecond, number],
+    );
   }
 
   rateOf(target: string): Rate | null {
     if (!this.#isThere()) return null;
-    const row = this.database
-      .prepare<unknown[], Rate>(
-        `SELECT messages_per_second AS messagesPerSecond, bytes_per_second AS bytesPerSecond FROM restores
-         WHERE target = ? AND bytes_per_second IS NOT NULL ORDER BY number DESC LIMIT 1`,
-      )
-      .get(target);
-    return row ?? null;
+    const rate = this.#db.get<Rate>(
+      `SELECT messages_per_second AS messagesPerSecond, bytes_per_second AS bytesPerSecond FROM restores
+       WHERE target = ? AND bytes_per_second IS NOT NULL ORDER BY number DESC LIMIT 1`,
+      target,
+    );
+    return rate ?? null;
   }
 
   entriesOf({ number }: Pick<JournaledPlan, 'number'>): PlanJournal {
-    return new PlanJournal(this.database, number);
+    return new PlanJournal(this.#db, number);
   }
 
   close(): void {
@@ -174,81 +170,62 @@ export class RestoreJournal {
   /** A read-only journal may have no tables. */
   #isThere(): boolean {
     const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'restores'";
-    return this.database.prepare(sql).get() !== undefined;
+    return this.#db.has(sql);
   }
 }
 
 /** The messages that a plan has sent. Each APPEND has an entry, so a message may occur several times. */
 export class PlanJournal {
-  readonly #begin: Database.Statement<unknown[]>;
-  readonly #settle: Database.Statement<unknown[]>;
-  readonly #forget: Database.Statement<unknown[]>;
-
   constructor(
-    private readonly database: Database.Database,
+    private readonly statements: Statements,
     private readonly plan: number,
-  ) {
-    this.#begin = database.prepare(
-      `INSERT INTO restored (plan, folder, uid_validity, id, begun_at, uid, settled)
-       VALUES (?, ?, ?, ?, ?, NULL, 0)`,
-    );
-    this.#settle = database.prepare(
-      'UPDATE restored SET uid = ?, settled = 1 WHERE number = ? AND plan = ?',
-    );
-    this.#forget = database.prepare('DELETE FROM restored WHERE number = ? AND plan = ?');
-  }
+  ) {}
 
   together<T>(act: () => T): T {
-    return this.database.transaction(act)();
+    return this.statements.db.transaction(act)();
   }
 
   /** Records an APPEND before it is sent, and returns its number. */
   begin({ path, uidValidity }: JournalFolder, id: MessageId, at: number): number {
-    return Number(this.#begin.run(this.plan, path, uidValidity, id, at).lastInsertRowid);
+    return this.statements.run(
+      `INSERT INTO restored (plan, folder, uid_validity, id, begun_at, uid, settled)
+       VALUES (?, ?, ?, ?, ?, NULL, 0)`,
+      ...[this.plan, path, uidValidity, id, at],
+    );
   }
 
   settle(number: number, uid: number | null): void {
-    this.#settle.run(uid, number, this.plan);
+    const sql = 'UPDATE restored SET uid = ?, settled = 1 WHERE number = ? AND plan = ?';
+    this.statements.run(sql, uid, number, this.plan);
   }
 
   /** Removes an APPEND that the server refused or never received. */
   forget(number: number): void {
-    this.#forget.run(number, this.plan);
+    this.statements.run('DELETE FROM restored WHERE number = ? AND plan = ?', number, this.plan);
   }
 
   /** Returns a folder's entries in the order sent, without those from an earlier UIDVALIDITY. */
   entries({ path, uidValidity }: JournalFolder): JournalEntry[] {
-    return this.database
-      .prepare<unknown[], Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
+    return this.statements
+      .all<Omit<JournalEntry, 'isSettled'> & { readonly settled: 0 | 1 }>(
         `SELECT number, id, begun_at AS begunAt, uid, settled FROM restored
          WHERE plan = ? AND folder = ? AND uid_validity = ? ORDER BY number`,
+        ...[this.plan, path, uidValidity],
       )
-      .all(this.plan, path, uidValidity)
       .map(({ settled, ...entry }) => ({ ...entry, isSettled: settled === 1 }));
   }
 
   /** Returns when the last APPEND with an unknown outcome was sent. */
   openSince(): number | null {
-    return (
-      this.database
-        .prepare<unknown[], number | null>(
-          'SELECT max(begun_at) FROM restored WHERE plan = ? AND settled = 0',
-        )
-        .pluck()
-        .get(this.plan) ?? null
-    );
+    const sql = 'SELECT max(begun_at) AS at FROM restored WHERE plan = ? AND settled = 0';
+    return this.statements.get<{ at: number | null }>(sql, this.plan)?.at ?? null;
   }
 
   /** Counts the entries lost because the folder was recreated. */
   lost({ path, uidValidity }: JournalFolder): number {
-    return (
-      this.database
-        .prepare<unknown[], number>(
-          'SELECT count(*) FROM restored WHERE plan = ? AND folder = ? AND uid_validity <> ?',
-        )
-        .pluck()
-        .get(this.plan, path, uidValidity) ?? 0
-    );
+    const sql =
+      'SELECT count(*) AS lost FROM restored WHERE plan = ? AND folder = ? AND uid_validity <> ?';
+    return this.statements.get<{ lost: number }>(sql, this.plan, path, uidValidity)?.lost ?? 0;
   }
 }
 
