@@ -4,8 +4,9 @@ import type { SelectedFolder, ServerConnection } from './imap-connection.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import type { PlanJournal } from './restore-journal.ts';
 
+export const CR = 0x0d;
 const LF = 0x0a;
-/** Ends the header: the CRLF of its last line, and the empty line. */
+/** The CRLF of the last line, and the empty line. */
 export const HEADER_END = '\r\n\r\n';
 
 /** Bytes in memory, or a function that yields them from the start on every call. */
@@ -30,16 +31,19 @@ export interface SentForm {
 /** Converts a source for sending. Returns its own buffer if nothing changes. */
 export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
   const content = withCrlf(source, false);
-  const head = headerOf(content);
   return {
+    ...headerForm(content),
     content,
     size: content.length,
-    header: head.length,
-    head,
     endings: content !== source,
     nul: source.includes(0),
-    wideHeader: head.some((byte) => byte > 127),
   };
+}
+
+/** @param start the message as sent, or as much of it as a header may have */
+export function headerForm(start: Buffer): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
+  const head = headerOf(start);
+  return { header: head.length, head, wideHeader: head.some((byte) => byte > 127) };
 }
 
 /**
@@ -115,61 +119,40 @@ export function isNear(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
 
-const CR = 0x0d;
-
 /**
- * Compares a message on the server with the sent one, piece by piece. Messages that differ only by known server changes
- * count as equal.
+ * Compares as many bytes as both sides have, and adds known server changes to `found`.
+ *
+ * @param sent the next bytes sent, empty only at the end
+ * @param there the same for the server's bytes
+ * @param headerBytes how many of the sent bytes belong to the header
+ * @returns bytes compared on each side; undefined if the messages differ
  */
-class Comparison {
-  readonly #found = new Set<Alteration>();
-  /** Bytes of the sent message that have been compared. */
-  #at = 0;
-
-  constructor(private readonly header: number) {}
-
-  /**
-   * Compares as many bytes as both sides have.
-   *
-   * @param sent the next bytes sent, empty only at the end
-   * @param there the same for the server's bytes
-   * @returns bytes compared on each side; undefined if the messages differ
-   */
-  step(sent: Buffer, there: Buffer): { readonly sent: number; readonly there: number } | undefined {
-    const shared = Math.min(sent.length, there.length);
-    if (shared > 0 && sent.compare(there, 0, shared, 0, shared) === 0) {
-      this.#at += shared;
-      return { sent: shared, there: shared };
+function compareNext(sent: Buffer, there: Buffer, headerBytes: number, found: Set<Alteration>) {
+  const shared = Math.min(sent.length, there.length);
+  if (shared > 0 && sent.compare(there, 0, shared, 0, shared) === 0)
+    return { sent: shared, there: shared };
+  let [i, at] = [0, 0];
+  const isOpen = (): boolean =>
+    shared === 0 ? i < sent.length || at < there.length : i < sent.length && at < there.length;
+  while (isOpen()) {
+    const [ours, theirs] = [sent[i], there[at]];
+    if (ours !== theirs && (ours === CR || theirs === CR)) {
+      // Dovecot keeps bare LFs and stores CR CR LF as CR LF.
+      found.add('carriage-returns');
+      if (ours === CR) i += 1;
+      else at += 1;
+      continue;
     }
-    let [i, at] = [0, 0];
-    const isOpen = (): boolean =>
-      shared === 0 ? i < sent.length || at < there.length : i < sent.length && at < there.length;
-    while (isOpen()) {
-      const [ours, theirs] = [sent[i], there[at]];
-      if (ours === theirs) {
-        i += 1;
-        at += 1;
-      } else if (ours === CR || theirs === CR) {
-        // Dovecot keeps bare LFs and stores CR CR LF as CR LF.
-        this.#found.add('carriage-returns');
-        if (ours === CR) i += 1;
-        else at += 1;
-      } else if (ours === undefined || theirs === undefined) return undefined;
-      else {
-        if (ours === 0) this.#found.add('nul');
-        else if (ours > 127 && this.#at + i < this.header) this.#found.add('header-bytes');
-        else return undefined;
-        i += 1;
-        at += 1;
-      }
+    if (ours !== theirs) {
+      if (ours === undefined || theirs === undefined) return undefined;
+      if (ours === 0) found.add('nul');
+      else if (ours > 127 && i < headerBytes) found.add('header-bytes');
+      else return undefined;
     }
-    this.#at += i;
-    return { sent: i, there: at };
+    i += 1;
+    at += 1;
   }
-
-  changes(): readonly Alteration[] {
-    return [...this.#found];
-  }
+  return { sent: i, there: at };
 }
 
 /** Returns the known server changes that explain all differences, or undefined. */
@@ -177,14 +160,15 @@ export async function changesIn(
   { header, content }: Pick<SentForm, 'header' | 'content'>,
   there: Iterable<Buffer> | AsyncIterable<Buffer>,
 ): Promise<readonly Alteration[] | undefined> {
-  const comparison = new Comparison(header);
+  const found = new Set<Alteration>();
   const sides = { sent: new Side(piecesOf(content)), there: new Side(there) };
   try {
-    for (;;) {
+    for (let at = 0; ; ) {
       const [ours, theirs] = [await sides.sent.rest(), await sides.there.rest()];
-      if (ours.length === 0 && theirs.length === 0) return comparison.changes();
-      const done = comparison.step(ours, theirs);
+      if (ours.length === 0 && theirs.length === 0) return [...found];
+      const done = compareNext(ours, theirs, header - at, found);
       if (done === undefined) return undefined;
+      at += done.sent;
       sides.sent.skip(done.sent);
       sides.there.skip(done.there);
     }

@@ -6,7 +6,14 @@ import type { SearchNode } from '../catalog/query-ast.ts';
 import { DocidSet } from './export-manifest.ts';
 import { whyUnreadable } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
-import { HEADER_END, type SentForm, sentForm, withCrlf } from './restore-comparison.ts';
+import {
+  CR,
+  HEADER_END,
+  headerForm,
+  type SentForm,
+  sentForm,
+  withCrlf,
+} from './restore-comparison.ts';
 
 interface EndedPlace {
   readonly docid: number;
@@ -167,9 +174,8 @@ function momentOf({ asOf }: RestoreSelection) {
 
 /** Larger sources are read in pieces. They are read twice, because IMAP requires the length first. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
-/** Kept of a header that is read in pieces. */
+/** Bytes to search for the header of a source that is read in pieces. */
 const HEAD_BYTES = 1024 * 1024;
-const CR = 0x0d;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
 
@@ -189,17 +195,18 @@ export async function readForm(
 }
 
 async function formInPieces(source: () => AsyncIterable<Buffer>): Promise<SentForm> {
-  const header = new Header();
   let [size, endings, nul] = [0, false, false];
+  let start: Buffer = Buffer.alloc(0);
   const noteEndings = (): void => {
     endings = true;
   };
   for await (const piece of inCrlf(source(), noteEndings)) {
     size += piece.length;
     nul ||= piece.includes(0);
-    header.add(piece);
+    if (start.length < HEAD_BYTES && !start.includes(HEADER_END))
+      start = Buffer.concat([start, piece]);
   }
-  return { content: () => inCrlf(source()), size, endings, nul, ...header.found() };
+  return { ...headerForm(start), content: () => inCrlf(source()), size, endings, nul };
 }
 
 async function* inCrlf(
@@ -213,36 +220,6 @@ async function* inCrlf(
     if (sent !== piece) onChange?.();
     yield sent;
     isAfterCr = piece.at(-1) === CR;
-  }
-}
-
-class Header {
-  readonly #kept: Buffer[] = [];
-  #keptBytes = 0;
-  #size = 0;
-  #isOver = false;
-  #isWide = false;
-  /** The end of the header may span two pieces. */
-  #tail: Buffer = Buffer.alloc(0);
-
-  add(piece: Buffer): void {
-    if (this.#isOver) return;
-    const before = this.#tail.length;
-    const joined = Buffer.concat([this.#tail, piece]);
-    const end = joined.indexOf(HEADER_END);
-    const part = end < 0 ? joined : joined.subarray(0, end + 2);
-    this.#isOver = end >= 0;
-    this.#size += part.length - before;
-    this.#isWide ||= part.some((byte) => byte > 127);
-    const kept = Buffer.from(part.subarray(before, before + HEAD_BYTES - this.#keptBytes));
-    this.#kept.push(kept);
-    this.#keptBytes += kept.length;
-    this.#tail = Buffer.from(joined.subarray(1 - HEADER_END.length));
-  }
-
-  found(): Pick<SentForm, 'header' | 'head' | 'wideHeader'> {
-    const head = Buffer.concat(this.#kept).subarray(0, this.#size);
-    return { header: this.#size, head, wideHeader: this.#isWide };
   }
 }
 

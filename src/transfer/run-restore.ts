@@ -185,68 +185,37 @@ async function doubles(
   return doubled;
 }
 
-interface Ready {
-  readonly message: PlannedMessage;
-  readonly form: SentForm;
-}
-
 interface ReadMessage {
   readonly message: PlannedMessage;
-  readonly form: SentForm | 'damaged' | 'purged';
+  readonly form: Awaited<ReturnType<typeof readForm>>;
 }
 
-interface Batch {
-  readonly size: number;
-  readonly read: () => Promise<ReadMessage[]>;
+interface Ready extends ReadMessage {
+  readonly form: SentForm;
 }
 
 /** Bytes in a batch, which is read while the previous batch is sent. A larger message is sent alone. */
 const MAX_TOGETHER = 512 * 1024;
 
-/** Groups a folder's messages into batches and reads each batch while the previous one is sent. */
-class Batches {
-  #next: PlannedMessage | undefined;
-
-  constructor(
-    private readonly due: Iterator<PlannedMessage, void>,
-    private readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>,
-  ) {
-    this.#take();
-  }
-
-  /** Takes up to `most` messages and starts reading them, unless they are large. */
-  next(most: number): Batch | undefined {
-    const messages: PlannedMessage[] = [];
-    let size = 0;
-    for (let next = this.#next; next !== undefined; next = this.#next) {
-      const isFull = messages.length >= most || size + next.size > MAX_TOGETHER;
-      if (messages.length > 0 && isFull) break;
-      messages.push(next);
-      size += next.size;
-      this.#take();
+/** @param most maximum messages in a batch */
+function* batchesOf(
+  due: Iterable<PlannedMessage>,
+  most: () => number,
+): Generator<readonly PlannedMessage[], void, undefined> {
+  let batch: PlannedMessage[] = [];
+  for (const message of due) {
+    const isFull = batch.length >= most() || bytesOf(batch) + message.size > MAX_TOGETHER;
+    if (batch.length > 0 && isFull) {
+      yield batch;
+      batch = [];
     }
-    if (messages.length === 0) return undefined;
-    if (size > MAX_TOGETHER) return { size, read: () => this.#readAll(messages) };
-    const reading = this.#readAll(messages);
-    // The consumer receives the error, but the rejection may come before it waits.
-    reading.catch(() => {});
-    return { size, read: () => reading };
+    batch.push(message);
   }
+  if (batch.length > 0) yield batch;
+}
 
-  async #readAll(messages: readonly PlannedMessage[]): Promise<ReadMessage[]> {
-    const all: ReadMessage[] = [];
-    for (const message of messages) {
-      // Reading is synchronous, so let the event loop handle the server's responses first.
-      await nextTurn();
-      all.push({ message, form: await this.read(message) });
-    }
-    return all;
-  }
-
-  #take(): void {
-    const { value } = this.due.next();
-    this.#next = value ?? undefined;
-  }
+function bytesOf(batch: readonly PlannedMessage[]): number {
+  return sumOf(batch, ({ size }) => size);
 }
 
 /**
@@ -378,16 +347,29 @@ class FolderRun {
   }
 
   async #sendAll(): Promise<void> {
-    const { plan, signal, inTurn, read } = this.shared;
-    const batches = new Batches(plan.due(this.folder), read);
+    const { plan, signal, inTurn } = this.shared;
+    let sending: Promise<void> = Promise.resolve();
     const most = (): number => this.#opened?.connection.mostAtOnce ?? 1;
-    let next = batches.next(most());
-    while (next !== undefined && !this.#isRefused && !signal.aborted) {
-      const { size, read: readAll } = next;
-      const sent = inTurn(size, async () => this.#restore(await readAll()));
-      next = batches.next(most());
-      await sent;
+    for (const batch of batchesOf(plan.due(this.folder), most)) {
+      const size = bytesOf(batch);
+      const reading = size > MAX_TOGETHER ? undefined : this.#read(batch);
+      // The error is handled when awaited. Until then, it must not count as unhandled.
+      reading?.catch(() => {});
+      await sending;
+      if (this.#isRefused || signal.aborted) return;
+      sending = inTurn(size, async () => this.#restore(await (reading ?? this.#read(batch))));
     }
+    await sending;
+  }
+
+  async #read(batch: readonly PlannedMessage[]): Promise<readonly ReadMessage[]> {
+    const all: ReadMessage[] = [];
+    for (const message of batch) {
+      // Reading is synchronous, so let the event loop handle the server's responses first.
+      await nextTurn();
+      all.push({ message, form: await this.shared.read(message) });
+    }
+    return all;
   }
 
   async #restore(batch: readonly ReadMessage[]): Promise<void> {
