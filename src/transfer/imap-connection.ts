@@ -384,6 +384,17 @@ export async function connectImap(
  */
 export type ServerConnection = Pick<ImapConnection, keyof ImapConnection>;
 
+export type ServerFolder = Awaited<ReturnType<ImapConnection['list']>>[number];
+export type SelectedFolder = Awaited<ReturnType<ImapConnection['select']>>;
+
+interface Appended {
+  readonly content: Content;
+  readonly size: number;
+  readonly flags: readonly string[];
+  /** Null makes the server use the current time. */
+  readonly date: Date | null;
+}
+
 class ImapConnection {
   readonly #commands: Commands;
   readonly delimiter: string;
@@ -405,15 +416,17 @@ class ImapConnection {
     this.appendLimit = typeof limit === 'number' ? limit : null;
   }
 
-  async list(): Promise<readonly ServerFolder[]> {
+  async list() {
     const folders = await this.#ask('LIST', () => this.client.list());
     return folders.map(({ path, specialUse, specialUseSource, subscribed, flags }) => ({
       path,
+      /** `\Sent` and so on, if the server reports it. */
       specialUse:
         specialUse !== undefined && (specialUseSource === 'extension' || specialUse === '\\Inbox')
           ? specialUse
           : null,
       subscribed,
+      /** False for a name that is only a parent. */
       selectable: !flags.has('\\Noselect') && !flags.has('\\NonExistent'),
     }));
   }
@@ -436,14 +449,14 @@ class ImapConnection {
     await this.#ask('SUBSCRIBE', () => this.client.mailboxSubscribe(path));
   }
 
-  async select(path: string): Promise<SelectedFolder> {
+  async select(path: string) {
     const box = await this.#ask('SELECT', () => this.client.mailboxOpen(path));
     return {
       path,
       uidValidity: String(box.uidValidity),
+      /** Null if the server sent no PERMANENTFLAGS. */
       permanentFlags: box.permanentFlags === undefined ? null : [...box.permanentFlags],
-      flags: box.flags,
-      messages: box.exists,
+      /** At the time of selection. */
       lastUid: Math.max(0, (box.uidNext ?? 1) - 1),
     };
   }
@@ -485,7 +498,7 @@ class ImapConnection {
   }
 
   /** Yields the metadata to verify, starting at a uid. */
-  async *looks(from: number): AsyncIterable<SeenMessage> {
+  async *looks(from: number) {
     const query = { uid: true, size: true, flags: true, internalDate: true };
     for await (const { uid, size = 0, flags = new Set<string>(), internalDate } of this.#fetch(
       from,
@@ -600,41 +613,4 @@ function fieldsOf(error: unknown) {
     text: words.slice(0, MAX_WORDS),
     waitMs: typeof wait === 'number' && Number.isFinite(wait) ? wait : null,
   };
-}
-
-export interface ServerFolder {
-  readonly path: string;
-  /** `\Sent` and so on, if the server reports it. */
-  readonly specialUse: string | null;
-  readonly subscribed: boolean;
-  /** False for a name that is only a parent. */
-  readonly selectable: boolean;
-}
-
-export interface SelectedFolder {
-  readonly path: string;
-  readonly uidValidity: string;
-  /** Null if the server sent no PERMANENTFLAGS. */
-  readonly permanentFlags: readonly string[] | null;
-  /** System flags, and the keywords used in the folder. */
-  readonly flags: ReadonlySet<string>;
-  readonly messages: number;
-  /** At the time of selection. */
-  readonly lastUid: number;
-}
-
-interface Appended {
-  readonly content: Content;
-  readonly size: number;
-  readonly flags: readonly string[];
-  /** Null makes the server use the current time. */
-  readonly date: Date | null;
-}
-
-export interface SeenMessage {
-  readonly uid: number;
-  readonly size: number;
-  readonly flags: ReadonlySet<string>;
-  /** Milliseconds since the epoch. */
-  readonly date: number;
 }

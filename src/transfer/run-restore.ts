@@ -2,12 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Semaphore } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { isRestoreError, restoreError } from './errors.ts';
-import type {
-  SeenMessage,
-  SelectedFolder,
-  ServerConnection,
-  ServerFolder,
-} from './imap-connection.ts';
+import type { SelectedFolder, ServerConnection, ServerFolder } from './imap-connection.ts';
 import { whyUnreadable } from './plan-export.ts';
 import {
   type AppendedMessage,
@@ -67,11 +62,7 @@ interface Due {
   readonly isSure: boolean;
 }
 
-interface LookDeps {
-  readonly plan: RestorePlan;
-  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
-  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
-}
+type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'inTurn'>;
 
 /**
  * Verifies the selected folder after sending. It compares uid, size, flags and date of every message that this plan
@@ -120,7 +111,7 @@ async function secondLook(
 
 function alterationsSeen(
   { flags, received }: PlannedMessage,
-  seen: SeenMessage,
+  seen: { readonly flags: ReadonlySet<string>; readonly date: number },
   permanentFlags: readonly string[] | null,
 ): Alteration[] {
   const there = new Set([...seen.flags].map((flag) => flag.toLowerCase()));
@@ -187,7 +178,7 @@ async function doubles(
 
 interface ReadMessage {
   readonly message: PlannedMessage;
-  readonly form: Awaited<ReturnType<typeof readForm>>;
+  readonly form: SentForm | 'damaged' | 'purged';
 }
 
 interface Ready extends ReadMessage {
@@ -289,11 +280,6 @@ interface SharedRun {
   readonly quota: { floor: number };
 }
 
-interface Opened {
-  readonly connection: ServerConnection;
-  readonly selected: SelectedFolder;
-}
-
 interface Sent {
   readonly seq: number;
   readonly entry: number;
@@ -307,7 +293,7 @@ const MAX_UNASKED = 1024 * 1024;
 
 /** Sends the due messages of one folder in order, then verifies the folder. */
 class FolderRun {
-  #opened: Opened | undefined;
+  #opened: { readonly connection: ServerConnection; readonly selected: SelectedFolder } | undefined;
   #unsettled: (() => void) | undefined;
   /** True once the server refuses all messages for this folder. */
   #isRefused = false;
@@ -557,13 +543,13 @@ class FolderRun {
     });
   }
 
-  async #open(): Promise<Opened> {
+  async #open() {
     const connection = await this.line.open();
     if (this.#opened?.connection === connection) return this.#opened;
     return this.#reopen();
   }
 
-  async #reopen(): Promise<Opened> {
+  async #reopen() {
     const connection = await this.line.open();
     const selected = await connection.select(this.path);
     const before = this.#opened?.selected.uidValidity;
@@ -772,12 +758,11 @@ class Restore {
         this.#expected = this.#expect(limits);
         this.#expectAlterations(permanent);
       } else {
-        this.#journaled ??= journalOf(options.journal).begin(options.target, what, {
-          startedAt: options.now(),
-          layout,
-          asOf: options.selection.asOf,
-        });
-        await this.#carryOut(this.#journaled, naming, limits, line);
+        const { journal } = options;
+        if (journal === undefined) throw new Error('a restore needs its journal');
+        const plan = { startedAt: options.now(), layout, asOf: options.selection.asOf };
+        this.#journaled ??= journal.begin(options.target, what, plan);
+        await this.#carryOut(journal, this.#journaled, naming, limits, line);
       }
       this.#checkAllCounted();
       return this.#result(selection.asOf, limits);
@@ -855,13 +840,13 @@ class Restore {
   }
 
   async #carryOut(
+    journal: RestoreJournal,
     journaled: JournaledPlan,
     naming: Naming,
     limits: Limits,
     line: Line,
   ): Promise<void> {
     const { options, plan } = this;
-    const journal = journalOf(options.journal);
     try {
       const { targets, refused, failed, made } = await createFolders(naming, journaled);
       this.#targets = targets;
@@ -872,7 +857,7 @@ class Restore {
         .map(([, { path }]) => path);
       await this.#look(await line.open(), new Set(paths), journal.entriesOf(journaled));
       this.#expected = this.#expect(limits);
-      await this.#send(journaled, failed, line);
+      await this.#send(journal, journaled, failed, line);
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
       if (!options.signal.aborted) this.#ended = error;
@@ -885,18 +870,23 @@ class Restore {
 
   /** Sends the folders, largest first. Each connection takes the next folder when it is free. */
   async #send(
+    journal: RestoreJournal,
     journaled: JournaledPlan,
     failed: ReadonlyMap<number, string>,
     first: Line,
   ): Promise<void> {
     const { options, plan } = this;
     const { jobs, signal } = options;
-    const journal = journalOf(options.journal);
     const counts = plan.counts();
+    // An earlier run may have sent messages without verifying them.
+    const hasWork = (folder: number): boolean => {
+      const { due = 0, present = 0 } = counts.get(folder) ?? {};
+      return due > 0 || (this.#continued && present > 0);
+    };
     const queue = [...this.#targets]
-      .filter(([folder]) => !failed.has(folder) && this.#hasWork(counts.get(folder)))
+      .filter(([folder]) => !failed.has(folder) && hasWork(folder))
       .toSorted(([a], [b]) => (counts.get(b)?.bytes ?? 0) - (counts.get(a)?.bytes ?? 0));
-    const shared = this.#shared(journaled, [...counts.values()]);
+    const shared = this.#shared(journal.entriesOf(journaled));
     const startedAt = options.now();
     const work = async (line: Line): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
@@ -930,22 +920,18 @@ class Restore {
 
   readonly #sent = { done: 0, bytes: 0 };
 
-  #hasWork(counts: { readonly due: number; readonly present: number } | undefined): boolean {
-    if (counts === undefined) return false;
-    return counts.due > 0 || (this.#continued && counts.present > 0);
-  }
-
-  #shared(journaled: JournaledPlan, counts: readonly { due: number; bytes: number }[]): SharedRun {
+  #shared(journal: PlanJournal): SharedRun {
     const { options, plan } = this;
     const { now, onProgress } = options;
-    const of = counts.reduce((sum, { due }) => sum + due, 0);
-    const ofBytes = counts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const counts = [...plan.counts().values()];
+    const of = sumOf(counts, ({ due }) => due);
+    const ofBytes = sumOf(counts, ({ bytes }) => bytes);
     const startedAt = now();
     const large = new Semaphore(1);
     return {
       ...options,
       plan,
-      journal: journalOf(options.journal).entriesOf(journaled),
+      journal,
       read: (message) => readForm(options.sources, message),
       inTurn: (size, act) => (size < LARGE ? act() : large.run(act)),
       leftOut: this.#leftOut,
@@ -1021,11 +1007,6 @@ class Restore {
       ended: this.#ended,
     };
   }
-}
-
-function journalOf(journal: RestoreJournal | undefined): RestoreJournal {
-  if (journal === undefined) throw new Error('a restore needs its journal');
-  return journal;
 }
 
 function isoTime(time: number): string {
