@@ -657,15 +657,66 @@ function zipTime(date: number | null): Date {
   return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
 }
 
+export interface ZippedFile {
+  /** Path in the zip; must be unique. */
+  readonly name: string;
+  /** Milliseconds since the epoch; null if unknown. */
+  readonly date: number | null;
+  readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+}
+
+/** A zip to which files are added one after another. */
+class ZipStream {
+  readonly #zip = new LongZip();
+  readonly output: Readable;
+  #current: Readable | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  #reject: ((error: unknown) => void) | undefined;
+
+  constructor() {
+    const { outputStream } = this.#zip;
+    if (!(outputStream instanceof Readable)) throw new TypeError('a zip without a stream');
+    this.output = outputStream;
+    for (const emitter of [this.#zip, this.output])
+      emitter.on('error', (error) => this.fail(error));
+  }
+
+  /** Adds a file. Resolves once its bytes have been read. @param size in bytes, if known */
+  async add({ name, date, bytes }: ZippedFile, size?: number): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    const options = { mtime: zipTime(date), mode: 0o100600, ...(size !== undefined && { size }) };
+    await new Promise<void>((resolve, reject) => {
+      this.#reject = reject;
+      this.#zip.addReadStreamLazy(name, options, (take) => {
+        this.#zip.settle();
+        this.#current = Readable.from(bytes, { objectMode: false });
+        this.#current.on('error', (error) => this.fail(error));
+        this.#current.on('end', resolve);
+        take(null, this.#current);
+      });
+    });
+  }
+
+  /** Ends the zip. No files may follow. */
+  finish(): void {
+    this.#zip.finish();
+  }
+
+  /** Stops at the first error, which the output and callers of `add` receive. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#reject?.(error);
+    this.#current?.destroy();
+    this.output.destroy(error instanceof Error ? error : new Error(String(error)));
+  }
+}
+
 /** Writes a zip whose bytes do not depend on the clock, the machine or disk timing. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
-  readonly #zip = new LongZip();
+  readonly #zip = new ZipStream();
   readonly #written: Promise<void>;
-  #failure: { readonly error: unknown } | undefined;
-  /** Rejects the callers that wait for a turn or for the end. */
-  readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(
     private readonly deps: {
@@ -677,10 +728,8 @@ export class ZipWriter implements FormatWriter {
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
     },
   ) {
-    this.#zip.on('error', (error) => this.#fail(error));
-    this.#zip.outputStream.on('error', (error) => this.#fail(error));
     this.#written = this.#drain();
-    this.#written.catch((error: unknown) => this.#fail(error));
+    this.#written.catch((error: unknown) => this.#zip.fail(error));
   }
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
@@ -710,12 +759,12 @@ export class ZipWriter implements FormatWriter {
 
   async finish(): Promise<void> {
     this.#zip.finish();
-    await this.#unlessFailed((resolve) => this.#written.then(resolve, () => {}));
+    await this.#written;
   }
 
   async discard(): Promise<void> {
+    this.#zip.fail(new Error('the export is discarded'));
     // Close the file only after all writes have ended.
-    if (this.#zip.outputStream instanceof Readable) this.#zip.outputStream.destroy();
     await this.#written.catch(() => {});
     await this.deps.file.discard();
   }
@@ -727,52 +776,18 @@ export class ZipWriter implements FormatWriter {
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
   }
 
-  /** Adds an entry. Resolves once all earlier entries are compressed. */
-  async #add(
-    path: string,
+  #add(
+    name: string,
     date: string | null,
     size: number | undefined,
-    pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+    bytes: ZippedFile['bytes'],
   ): Promise<void> {
-    const options = {
-      mtime: zipTime(date === null ? null : Date.parse(date)),
-      mode: 0o100600,
-      ...(size !== undefined && { size }),
-    };
-    await this.#unlessFailed((resolve) => {
-      this.#zip.addReadStreamLazy(path, options, (take) => {
-        this.#zip.settle();
-        const stream = Readable.from(pieces, { objectMode: false });
-        stream.on('error', (error) => this.#fail(error));
-        take(null, stream);
-        resolve();
-      });
-    });
-  }
-
-  #fail(error: unknown): void {
-    this.#failure ??= { error };
-    for (const reject of this.#waiting) reject(error);
-  }
-
-  /** Does not use Promise.race, because racing against a long-lived promise leaks memory with every wait. */
-  async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
-    if (this.#failure !== undefined) throw this.#failure.error;
-    let rejectWait: ((error: unknown) => void) | undefined;
-    try {
-      await new Promise<void>((resolve, reject) => {
-        rejectWait = reject;
-        this.#waiting.add(reject);
-        wait(resolve);
-      });
-    } finally {
-      if (rejectWait !== undefined) this.#waiting.delete(rejectWait);
-    }
+    return this.#zip.add({ name, date: date === null ? null : Date.parse(date), bytes }, size);
   }
 
   async #drain(): Promise<void> {
     const { file, final } = this.deps;
-    for await (const chunk of this.#zip.outputStream) {
+    for await (const chunk of this.#zip.output) {
       await writing(final, () => file.write(Buffer.from(chunk)));
     }
   }
@@ -880,14 +895,6 @@ async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
   return (await old?.holds(entry)) === true ? await old?.pieces(entry.path) : undefined;
 }
 
-export interface ZippedFile {
-  /** Path in the zip; must be unique. */
-  readonly name: string;
-  /** Milliseconds since the epoch; null if unknown. */
-  readonly date: number | null;
-  readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
-}
-
 /**
  * Yields a zip of files as it is written. Requests each file only after the one before it has been read, and closes
  * `files` if the client stops reading.
@@ -897,42 +904,16 @@ export interface ZippedFile {
 export async function* zipOfFiles(
   files: AsyncIterable<ZippedFile>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const zip = new LongZip();
-  const output = zip.outputStream;
-  if (!(output instanceof Readable)) throw new TypeError('a zip without a stream');
-  const fail = (error: unknown): void => {
-    output.destroy(error instanceof Error ? error : new Error(String(error)));
-  };
-  zip.on('error', fail);
-  let isRead = true;
-  let abandon = (): void => {};
-  const add = ({ name, date, bytes }: ZippedFile): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const nobody = new Error('nobody reads the zip');
-      abandon = () => reject(nobody);
-      if (!isRead) {
-        abandon();
-        return;
-      }
-      zip.addReadStreamLazy(name, { mtime: zipTime(date), mode: 0o100600 }, (take) => {
-        zip.settle();
-        const stream = Readable.from(bytes, { objectMode: false });
-        abandon = () => stream.destroy(nobody);
-        stream.on('end', resolve);
-        stream.on('error', reject);
-        take(null, stream);
-      });
-    });
+  const zip = new ZipStream();
   const adding = (async () => {
-    for await (const file of files) await add(file);
+    for await (const file of files) await zip.add(file);
     zip.finish();
   })();
-  adding.catch(fail);
+  adding.catch((error: unknown) => zip.fail(error));
   try {
-    for await (const piece of output) yield piece;
+    for await (const piece of zip.output) yield piece;
   } finally {
-    isRead = false;
-    abandon();
+    zip.fail(new Error('the client stopped reading the zip'));
     await adding.catch(() => {});
   }
 }
