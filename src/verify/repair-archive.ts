@@ -82,191 +82,173 @@ interface MendLogOptions {
  */
 export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
   const segments = segmentsToMend(options);
+  const mending = new Mending(options);
   const mended = new Map<number, MendedSegment>();
   for (const order of [segments.toReversed(), segments]) {
     for (const segment of order) {
       if (mended.has(segment)) continue;
-      const done = await mendOne(options, segment, order === segments);
+      const done = await mending.mend(segment, order === segments);
       if (done !== undefined) mended.set(segment, done);
     }
   }
   return segments.flatMap((segment) => mended.get(segment) ?? []);
 }
 
-function segmentsToMend({
-  dir,
-  files,
-  copies,
-  damaged,
-  endsEarly = false,
-}: Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'damaged' | 'endsEarly'>): number[] {
-  const short = endsEarly ? atTheEnd(files, dir, copies) : [];
-  return [...new Set([...damaged, ...short])].sort((a, b) => a - b);
-}
+type Wounds = Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'damaged' | 'endsEarly'>;
 
-/** Returns the last local segment, and later ones that a copy has. */
-function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): number[] {
+function segmentsToMend({ dir, files, copies, damaged, endsEarly = false }: Wounds): number[] {
+  if (!endsEarly) return [...new Set(damaged)].sort((a, b) => a - b);
+  // The last local segment, and later ones that a copy has.
   const last = [...listSegments(files, dir).keys()].at(-1) ?? 1;
-  const behind = copies.flatMap((copy) =>
+  const later = copies.flatMap((copy) =>
     [...listSegments(files, copy).keys()].filter((segment) => segment > last),
   );
-  return [last, ...behind];
+  return [...new Set([...damaged, last, ...later])].sort((a, b) => a - b);
+}
+
+/** Yields the log files in a folder that can be opened, and closes each of them afterwards. */
+function* openedIn(
+  files: FileLayer,
+  dir: string,
+  only?: number,
+): Generator<OpenSegment, void, undefined> {
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (only !== undefined && segment !== only) continue;
+    for (const generation of generations) {
+      const opened = openSegment(files, dir, { segment, generation });
+      if (opened === undefined) continue;
+      try {
+        yield opened;
+      } finally {
+        opened.file.close();
+      }
+    }
+  }
 }
 
 const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
 
-/** @param follows whether data found only in copies must continue the local chain or lead to a known commit */
-async function mendOne(
-  options: MendLogOptions,
-  segment: number,
-  follows: boolean,
-): Promise<MendedSegment | undefined> {
-  const { dir, files, copies, damaged, expected, archiveId, proof } = options;
-  const listing = listSegments(files, dir);
-  const next = endOf(files, [dir], segment, archiveId);
-  const isDamaged = damaged.includes(segment);
-  const isWhole = !isDamaged && next !== undefined && isAt(lastOf(files, dir, segment), next);
-  const own = sourcesOf(files, [dir], segment, archiveId);
-  const others = sourcesOf(files, copies, segment, archiveId);
-  try {
-    // The second round is for data found only in copies.
-    if (isWhole || (follows && own.length > 0)) return undefined;
-    const start = follows ? startOf(files, dir, segment, archiveId) : undefined;
-    const proven = ({ header }: OpenSegment): boolean => {
-      if (own.length > 0) return true;
-      if (follows) return header.previousHash === start?.hash;
-      return next !== undefined || header.previousNumber < (expected?.number ?? 0);
-    };
-    const sources = [...own, ...others.filter(proven)];
-    const isLast = segment === [...listing.keys()].at(-1);
-    const saidByCopies = isDamaged && own.length > 0 && !isLast;
-    const tails = payloadsInTails(files, dir, hashesOfDamaged(sources));
-    const generation = await mendSegment({
-      dir,
-      segment,
-      files,
-      sources,
-      foreign: new Map(others.map((source) => [source, proof?.believed ?? UNBELIEVED])),
-      find: (hash) => tails.get(hash.toString('hex')),
-      purged: purgedIn(files, dir, segment, archiveId),
-      ...(proof === undefined ? {} : { isForgotten: proof.isForgotten }),
-      end: next ?? (saidByCopies ? endOf(files, copies, segment, archiveId) : undefined),
-      reach: expected,
-    });
-    if (generation === undefined) return undefined;
-    return { segment, generation, putAside: await asideOf(files, dir, segment, listing) };
-  } finally {
-    for (const { file } of [...own, ...others]) file.close();
-  }
-}
+class Mending {
+  constructor(private readonly options: MendLogOptions) {}
 
-/** Returns the commit before a segment, if local files show it. */
-function startOf(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  archiveId: string | undefined,
-): ChainState | undefined {
-  if (segment > 1) return lastOf(files, dir, segment - 1);
-  if (archiveId === undefined) return undefined;
-  return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
-}
-
-/** Returns undefined if no local file with the segment is readable. */
-function lastOf(files: FileLayer, dir: string, segment: number): ChainState | undefined {
-  for (const generation of listSegments(files, dir).get(segment) ?? []) {
-    const opened = openSegment(files, dir, { segment, generation });
-    if (opened === undefined) continue;
+  /** @param follows whether data found only in copies must continue the local chain or lead to a known commit */
+  async mend(segment: number, follows: boolean): Promise<MendedSegment | undefined> {
+    const { dir, files, copies, damaged, expected, proof } = this.options;
+    const listing = listSegments(files, dir);
+    const next = this.#endOf([dir], segment);
+    const isDamaged = damaged.includes(segment);
+    const isWhole = !isDamaged && next !== undefined && isAt(this.#lastOf(segment), next);
+    const own = this.#sourcesOf([dir], segment);
+    const others = this.#sourcesOf(copies, segment);
     try {
+      // The second round is for data found only in copies.
+      if (isWhole || (follows && own.length > 0)) return undefined;
+      const start = follows ? this.#startOf(segment) : undefined;
+      const proven = ({ header }: OpenSegment): boolean => {
+        if (own.length > 0) return true;
+        if (follows) return header.previousHash === start?.hash;
+        return next !== undefined || header.previousNumber < (expected?.number ?? 0);
+      };
+      const sources = [...own, ...others.filter(proven)];
+      const isLast = segment === [...listing.keys()].at(-1);
+      const saidByCopies = isDamaged && own.length > 0 && !isLast;
+      const tails = payloadsInTails(files, dir, hashesOfDamaged(sources));
+      const generation = await mendSegment({
+        ...{ dir, segment, files, sources },
+        foreign: new Map(others.map((source) => [source, proof?.believed ?? UNBELIEVED])),
+        find: (hash) => tails.get(hash.toString('hex')),
+        purged: this.#purgedIn(segment),
+        ...(proof === undefined ? {} : { isForgotten: proof.isForgotten }),
+        end: next ?? (saidByCopies ? this.#endOf(copies, segment) : undefined),
+        reach: expected,
+      });
+      if (generation === undefined) return undefined;
+      return { segment, generation, putAside: await asideOf(files, dir, segment, listing) };
+    } finally {
+      for (const { file } of [...own, ...others]) file.close();
+    }
+  }
+
+  /** Returns the commit before a segment, if local files show it. */
+  #startOf(segment: number): ChainState | undefined {
+    if (segment > 1) return this.#lastOf(segment - 1);
+    const { archiveId } = this.options;
+    if (archiveId === undefined) return undefined;
+    return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
+  }
+
+  /** Returns the last commit in a local segment. */
+  #lastOf(segment: number): ChainState | undefined {
+    for (const opened of openedIn(this.options.files, this.options.dir, segment)) {
       const batches = segmentBatches(opened, { digest: false }, () => undefined);
       let step = batches.next();
       while (step.done !== true) step = batches.next();
       return step.value;
-    } finally {
-      opened.file.close();
     }
+    return undefined;
   }
-  return undefined;
+
+  /** Opens every file of this archive with the segment, and corrects single bit flips. */
+  #sourcesOf(dirs: readonly string[], segment: number): OpenSegment[] {
+    const { files } = this.options;
+    return dirs.flatMap((dir) =>
+      (listSegments(files, dir).get(segment) ?? []).flatMap((generation) => {
+        const opened = openStraightened(files, dir, { segment, generation });
+        if (opened === undefined || this.#isOwn(opened)) return opened ?? [];
+        opened.file.close();
+        return [];
+      }),
+    );
+  }
+
+  /** Without copies the id may be unknown, and local files belong to the archive. */
+  #isOwn({ header }: OpenSegment): boolean {
+    const { archiveId } = this.options;
+    return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
+  }
+
+  /** Reads the footers, which works even if a file's header is damaged. */
+  #purgedIn(segment: number): Set<number> {
+    const { dir, files, archiveId } = this.options;
+    const purged = new Set<number>();
+    if (archiveId === undefined) return purged;
+    const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
+    for (const generation of listSegments(files, dir).get(segment) ?? []) {
+      const file = openIfFile(files, segmentPath(dir, { segment, generation }));
+      if (file === undefined) continue;
+      try {
+        for (const at of purgedByFooter(file, space)) purged.add(at);
+      } finally {
+        file.close();
+      }
+    }
+    return purged;
+  }
+
+  /** Returns a segment's last commit according to the header of the next segment. */
+  #endOf(dirs: readonly string[], segment: number): ChainState | undefined {
+    for (const dir of dirs)
+      for (const next of openedIn(this.options.files, dir, segment + 1))
+        if (this.#isOwn(next)) return commitBefore(next);
+    return undefined;
+  }
+}
+
+function commitBefore({ header }: OpenSegment): ChainState {
+  return { number: header.previousNumber, hash: header.previousHash };
 }
 
 function isAt(last: ChainState | undefined, { number, hash }: ChainState): boolean {
   return last?.number === number && last.hash === hash;
 }
 
-/** Opens every file of this archive with the segment, and corrects single bit flips. */
-function sourcesOf(
-  files: FileLayer,
-  dirs: readonly string[],
-  segment: number,
-  archiveId: string | undefined,
-): OpenSegment[] {
-  return dirs.flatMap((dir) =>
-    (listSegments(files, dir).get(segment) ?? []).flatMap((generation) => {
-      const opened = openStraightened(files, dir, { segment, generation });
-      if (opened === undefined) return [];
-      if (isOf(opened, archiveId)) return [opened];
-      opened.file.close();
-      return [];
-    }),
-  );
-}
-
-/** Without copies the id may be unknown, and local files belong to the archive. */
-function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
-  return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
-}
-
-/** Reads the footers, which works even if a file's header is damaged. */
-function purgedIn(
-  files: FileLayer,
-  dir: string,
-  segment: number,
-  archiveId: string | undefined,
-): Set<number> {
-  const purged = new Set<number>();
-  if (archiveId === undefined) return purged;
-  const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
-  for (const generation of listSegments(files, dir).get(segment) ?? []) {
-    const file = openIfFile(files, segmentPath(dir, { segment, generation }));
-    if (file === undefined) continue;
-    try {
-      for (const at of purgedByFooter(file, space)) purged.add(at);
-    } finally {
-      file.close();
-    }
-  }
-  return purged;
-}
-
 function hashesOfDamaged(sources: readonly OpenSegment[]): Set<string> {
   const wanted = new Set<string>();
-  for (const source of sources) {
-    for (const record of segmentRecords(source, { digest: false })) {
-      if (record.what === 'record' && record.state === 'damaged') {
+  for (const source of sources)
+    for (const record of segmentRecords(source, { digest: false }))
+      if (record.what === 'record' && record.state === 'damaged')
         wanted.add(record.hash.toString('hex'));
-      }
-    }
-  }
   return wanted;
-}
-
-/** Returns a segment's last commit according to the header of the next segment. */
-function endOf(
-  files: FileLayer,
-  dirs: readonly string[],
-  segment: number,
-  archiveId: string | undefined,
-): ChainState | undefined {
-  for (const dir of dirs) {
-    for (const generation of listSegments(files, dir).get(segment + 1) ?? []) {
-      const next = openSegment(files, dir, { segment: segment + 1, generation });
-      if (next === undefined) continue;
-      next.file.close();
-      if (!isOf(next, archiveId)) continue;
-      return { number: next.header.previousNumber, hash: next.header.previousHash };
-    }
-  }
-  return undefined;
 }
 
 async function asideOf(
@@ -299,22 +281,15 @@ interface SkippedSegment extends SkippedCopy {
   readonly file: string;
 }
 
-interface ReadableCopies {
-  readonly copies: readonly string[];
-  readonly skippedCopies: readonly SkippedCopy[];
-  readonly skippedSegments: readonly SkippedSegment[];
-  /** Unreadable files in the copies. */
-  readonly hidden: ReadonlySet<string>;
-}
-
 /**
  * Sorts out unreadable copies and segments, so that one hostile or broken copy cannot block the others. Damage is not a
  * reason to skip, nor is a pipe or folder in place of a segment.
  */
-function readableCopies(files: FileLayer, given: readonly string[]): ReadableCopies {
+function readableCopies(files: FileLayer, given: readonly string[]) {
   const copies: string[] = [];
   const skippedCopies: SkippedCopy[] = [];
   const skippedSegments: SkippedSegment[] = [];
+  /** Unreadable files in the copies. */
   const hidden = new Set<string>();
   for (const copy of given) {
     try {
@@ -456,14 +431,9 @@ function archiveIdOf(
 /** Returns the id in most log files, because a single file may have been misplaced. */
 function idOfSegments(files: FileLayer, dir: string): string | undefined {
   const votes = new Map<string, number>();
-  for (const [segment, generations] of listSegments(files, dir)) {
-    for (const generation of generations) {
-      const opened = openSegment(files, dir, { segment, generation });
-      if (opened === undefined) continue;
-      opened.file.close();
-      const id = opened.header.archiveId.toString('hex');
-      votes.set(id, (votes.get(id) ?? 0) + 1);
-    }
+  for (const { header } of openedIn(files, dir)) {
+    const id = header.archiveId.toString('hex');
+    votes.set(id, (votes.get(id) ?? 0) + 1);
   }
   return [...votes].toSorted(([, a], [, b]) => b - a).at(0)?.[0];
 }
@@ -537,17 +507,12 @@ function idByCommit(
   return undefined;
 }
 
-interface ProofOptions {
-  readonly dir: string;
-  readonly files: FileLayer;
-  readonly copies: readonly string[];
+interface ProofOptions
+  extends Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'expected' | 'archiveId'> {
+  /** Segments to mend. */
   readonly segments: ReadonlySet<number>;
-  readonly expected: ExpectedCommit | undefined;
   /** From manifests in copies that a key of this archive has signed. */
   readonly vouched: readonly ChainState[];
-  /** In hex, if known. */
-  readonly archiveId: string | undefined;
-  /** The user trusts all data in the copies. */
   readonly trustsCopies: boolean;
 }
 
@@ -616,15 +581,7 @@ class KnownCommits {
   constructor({ dir, files, copies, expected, vouched, archiveId }: ProofOptions) {
     if (expected !== undefined) this.#add(expected);
     for (const commit of vouched) this.#add(commit);
-    for (const [segment, generations] of listSegments(files, dir)) {
-      for (const generation of generations) {
-        const opened = openSegment(files, dir, { segment, generation });
-        if (opened === undefined) continue;
-        opened.file.close();
-        const { previousNumber, previousHash } = opened.header;
-        this.#add({ number: previousNumber, hash: previousHash });
-      }
-    }
+    for (const opened of openedIn(files, dir)) this.#add(commitBefore(opened));
     for (const folder of [dir, ...copies]) {
       for (const statement of signedHere(dir, folder))
         if (archiveId === undefined || statement.archiveId === archiveId) this.#add(statement);
