@@ -6,6 +6,7 @@ import { LineQuotes, uniquePart } from '../mail/mail-files.ts';
 import { exportError } from './errors.ts';
 import {
   type ExportFiles,
+  ExportFolder,
   filePieces,
   hashFile,
   realExportFiles,
@@ -75,6 +76,7 @@ const MAX_FINDINGS = 10_000;
 
 class Check {
   readonly #files: ExportFiles;
+  readonly #folder: ExportFolder;
   readonly #findings: ExportFinding[] = [];
   #found = 0;
   #damage = 0;
@@ -86,6 +88,7 @@ class Check {
 
   constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
+    this.#folder = new ExportFolder(this.#files, options.at, process.pid);
   }
 
   /** `found` counts all findings; `findings` lists the first 10,000. */
@@ -107,7 +110,7 @@ class Check {
     }
     await this.#compare(manifest, fileLines(this.#files, manifest), {
       entry: (entry) => this.#folderEntry(entry),
-      file: (file) => this.#folderFile(file),
+      file: async ({ path: at }) => this.#folder.hash(at) ?? null,
     });
     this.#unlisted('');
   }
@@ -120,10 +123,8 @@ class Check {
       const opened = zip;
       const manifest = await opened.pieces(MANIFEST_NAME);
       if (manifest === undefined) throw exportError('export-missing', { target: at });
-      await this.#compare(at, linesOf(manifest), {
-        entry: async ({ path: at }) => (await opened.hash(at))?.sha256 ?? null,
-        file: async ({ path: at }) => (await opened.hash(at))?.sha256 ?? null,
-      });
+      const hash = async (file: ManifestFile) => (await opened.hash(file.path))?.sha256 ?? null;
+      await this.#compare(at, linesOf(manifest), { entry: hash, file: hash });
       for (const name of zip.names()) {
         const sidecar = this.#listed.has(mark(name.replace(/\.json$/, '.eml')));
         if (name !== MANIFEST_NAME && !sidecar && !this.#listed.has(mark(name))) {
@@ -180,18 +181,12 @@ class Check {
   }
 
   async #folderEntry(entry: ManifestEntry): Promise<string | null> {
-    const absolute = this.#absolute(entry.path);
-    if (entry.inMbox !== undefined) {
-      const isThere = this.#files.kindOf(absolute) === 'file';
+    const absolute = this.#folder.absolute(entry.path);
+    const isThere = this.#files.kindOf(absolute) === 'file';
+    if (entry.inMbox !== undefined)
       return isThere ? hashInMbox(this.#files, absolute, entry.inMbox) : null;
-    }
-    const there = this.#files.kindOf(absolute) === 'file' ? absolute : this.#remarked(absolute);
+    const there = isThere ? absolute : this.#remarked(absolute);
     return there === undefined ? null : hashFile(this.#files, there).sha256;
-  }
-
-  async #folderFile(file: ManifestFile): Promise<string | null> {
-    const absolute = this.#absolute(file.path);
-    return this.#files.kindOf(absolute) === 'file' ? hashFile(this.#files, absolute).sha256 : null;
   }
 
   /** Finds a Maildir message whose flags a mail program changed, which renames the file. */
@@ -214,7 +209,7 @@ class Check {
 
   /** Reports files that the manifest does not list. Ignores the flags in the names of Maildir files. */
   #unlisted(relative: string): void {
-    const folder = this.#absolute(relative);
+    const folder = this.#folder.absolute(relative);
     for (const name of readdirSync(folder)) {
       const at = relative === '' ? name : `${relative}/${name}`;
       if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
@@ -224,10 +219,6 @@ class Check {
         this.#report({ kind: 'unlisted', path: at });
       }
     }
-  }
-
-  #absolute(relative: string): string {
-    return relative === '' ? this.options.at : path.join(this.options.at, ...relative.split('/'));
   }
 
   #report(finding: ExportFinding): void {

@@ -166,6 +166,12 @@ export class ExportFolder {
     return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
   }
 
+  /** Returns the SHA-256 of a file; undefined if there is none. */
+  hash(relative: string): string | undefined {
+    const file = this.absolute(relative);
+    return this.files.kindOf(file) === 'file' ? hashFile(this.files, file).sha256 : undefined;
+  }
+
   /**
    * Creates a folder and its parents. The root may be a link, but folders below it may not.
    *
@@ -216,10 +222,7 @@ export class ExportFolder {
     const final = this.absolute(relative);
     await writing(final, async () => {
       this.makeFolder(folder);
-      const temporaryIn = this.absolute(options.temporaryIn ?? folder);
-      this.#number += 1;
-      const temporary = path.join(temporaryIn, temporaryName(this.pid, this.#number));
-      const file = await NewFile.create(this.files, temporary);
+      const file = await this.begin(relative, options.temporaryIn);
       try {
         await fill(file);
         await file.finish(final, options.modified);
@@ -228,9 +231,6 @@ export class ExportFolder {
         await file.discard().catch(() => {});
         throw error;
       }
-      // Sync the new name first, so that a crash between the two syncs cannot lose both names.
-      this.#touched.add(this.absolute(folder));
-      this.#touched.add(temporaryIn);
     });
   }
 
@@ -252,12 +252,13 @@ export class ExportFolder {
     });
   }
 
-  async begin(relative: string): Promise<NewFile> {
+  async begin(relative: string, temporaryIn = parentOf(relative)): Promise<NewFile> {
     this.#refuseLinks(parentOf(relative));
-    const folder = path.dirname(this.absolute(relative));
+    const folder = this.absolute(temporaryIn);
     this.#number += 1;
     const temporary = path.join(folder, temporaryName(this.pid, this.#number));
-    this.#touched.add(folder);
+    // Sync the new name first, so that a crash between the two syncs cannot lose both names.
+    for (const one of [parentOf(relative), temporaryIn]) this.#touched.add(this.absolute(one));
     return await NewFile.create(this.files, temporary);
   }
 
@@ -280,7 +281,8 @@ export class ExportFolder {
   }
 }
 
-function parentOf(relative: string): string {
+/** Separated by `/`, like `relative`. */
+export function parentOf(relative: string): string {
   return relative.split('/').slice(0, -1).join('/');
 }
 

@@ -11,9 +11,9 @@ import {
   type ExportFiles,
   ExportFolder,
   filePieces,
-  hashFile,
   isRunning,
   NewFile,
+  parentOf,
   temporaryName,
   writerOf,
   writing,
@@ -51,18 +51,12 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
 /** System files that do not count as foreign content. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
-interface FolderTarget {
-  /** True if an earlier export is complete. */
-  readonly finished: boolean;
-  readonly unfinished: boolean;
-}
-
 /**
  * Inspects the target folder without changing it.
  *
  * @throws export-target-foreign if it contains anything else; export-write-failed if it cannot be read
  */
-async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
+async function inspectFolder(files: ExportFiles, folder: string) {
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
     if (kind === undefined) return { finished: false, unfinished: false };
@@ -173,10 +167,7 @@ class FileWriter implements FormatWriter {
     private readonly deps: {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** Returns the folder for the unfinished file of a path; default: the file's own. */
-      readonly temporaryIn?: (path: string) => string;
-      /** Called before a folder's first file is written. */
-      readonly prepare?: (folder: string) => void;
+      readonly isMaildir: boolean;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
       /** True if an earlier run may have left files that no manifest lists. */
       readonly resumed: boolean;
@@ -185,12 +176,13 @@ class FileWriter implements FormatWriter {
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const { folder, plan } = this.deps;
-    await this.#prepare(place.path.split('/').slice(0, -1).join('/'));
+    const parent = parentOf(place.path);
+    await this.#prepare(parent);
     const there = await this.#isThere(place);
     if (!there) {
       const source = await open();
       const { date } = place.line;
-      const temporaryIn = this.deps.temporaryIn?.(place.path);
+      const temporaryIn = this.deps.isMaildir ? maildirPart(parent, 'tmp') : undefined;
       await folder.put(
         place.path,
         async (file) => {
@@ -228,31 +220,24 @@ class FileWriter implements FormatWriter {
   }
 
   async #prepareFolder(path: string): Promise<void> {
-    const { folder, prepare, resumed, temporaryIn } = this.deps;
+    const { folder, isMaildir, resumed } = this.deps;
+    const folders = isMaildir ? [path, maildirPart(path, 'new'), maildirPart(path, 'tmp')] : [path];
     await writing(folder.absolute(path), async () => {
-      folder.makeFolder(path);
-      prepare?.(path);
+      for (const one of folders) folder.makeFolder(one);
     });
-    if (!resumed) return;
-    await folder.sweep(path);
-    if (temporaryIn !== undefined) await folder.sweep(temporaryIn(`${path}/x`));
+    if (resumed) for (const one of folders) await folder.sweep(one);
   }
 
   /** Returns whether the file exists and is intact. Renames a file that an earlier export named differently. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
     const { folder, plan } = this.deps;
-    const { files } = folder;
-    const whole = (relative: string): boolean => {
-      const absolute = folder.absolute(relative);
-      return files.kindOf(absolute) === 'file' && hashFile(files, absolute).sha256 === line.id;
-    };
-    if (whole(path)) return true;
-    if (before === null || !whole(before)) return false;
+    if (folder.hash(path) === line.id) return true;
+    if (before === null || folder.hash(before) !== line.id) return false;
     await folder.rename(before, path);
     const old = sidecarPath(before);
     if (plan.file(old) !== undefined) {
       plan.dropFile(old);
-      if (files.kindOf(folder.absolute(old)) === 'file') await folder.remove(old);
+      if (folder.hash(old) !== undefined) await folder.remove(old);
     }
     return true;
   }
@@ -265,12 +250,14 @@ class FileWriter implements FormatWriter {
     const path = sidecarPath(place.path);
     const bytes = Buffer.from(text);
     const sha256 = createHash('sha256').update(bytes).digest('hex');
-    const absolute = folder.absolute(path);
-    const { files } = folder;
-    const same = files.kindOf(absolute) === 'file' && hashFile(files, absolute).sha256 === sha256;
-    if (!same) await folder.put(path, (file) => file.write(bytes));
+    if (folder.hash(path) !== sha256) await folder.put(path, (file) => file.write(bytes));
     plan.addFile({ path, sha256, size: bytes.length });
   }
+}
+
+/** @param cur path of the `cur/` in a Maildir */
+function maildirPart(cur: string, part: 'new' | 'tmp'): string {
+  return cur.replace(/cur$/, part);
 }
 
 function sidecarPath(path: string): string {
@@ -346,13 +333,9 @@ class MboxWriter implements FormatWriter {
   #open: OpenMbox | undefined;
 
   constructor(
-    private readonly deps: {
+    private readonly deps: Pick<WritingOptions, 'statusHeaders' | 'incremental'> & {
       readonly folder: ExportFolder;
       readonly plan: ExportPlan;
-      /** Writes Status, X-Status and X-Keywords before each source, which is then not bit-exact. */
-      readonly statusHeaders: boolean;
-      /** Appends to the mboxes of an earlier export instead of rewriting them. */
-      readonly incremental: boolean;
       readonly resumed: boolean;
     },
   ) {}
@@ -392,7 +375,7 @@ class MboxWriter implements FormatWriter {
     if (this.#open?.relative === relative) return this.#open;
     await this.#close();
     const { folder, resumed } = this.deps;
-    const parent = relative.split('/').slice(0, -1).join('/');
+    const parent = parentOf(relative);
     return await writing(folder.absolute(relative), async () => {
       folder.makeFolder(parent);
       if (resumed) await folder.sweep(parent);
@@ -468,6 +451,15 @@ function folderSidecarPath(messagePath: string): string {
     : messagePath.replace(/cur\/[^/]*$/, 'mailkeep-sidecar.json');
 }
 
+/** @param commit number of the exported commit */
+async function sidecarFor(
+  origin: ExportOrigin,
+  entry: ManifestEntry,
+  commit: number,
+): Promise<Sidecar> {
+  return sidecarOf(entry, await origin.history(entry.sha256), commit);
+}
+
 async function writeFolderSidecars(
   folder: ExportFolder,
   plan: ExportPlan,
@@ -483,7 +475,7 @@ async function writeFolderSidecars(
         next = entries.next();
       }
     };
-    await folder.sweep(path.split('/').slice(0, -1).join('/'));
+    await folder.sweep(parentOf(path));
     const digest = createHash('sha256');
     let size = 0;
     await folder.put(path, async (file) => {
@@ -506,10 +498,7 @@ export function openFolderTarget(
   const { to, format, incremental, statusHeaders } = options;
   const folder = new ExportFolder(files, to, options.pid ?? process.pid);
   const manifest = path.join(to, MANIFEST_NAME);
-  let found: FolderTarget = { finished: false, unfinished: false };
-  let commit = 0;
-  const sidecar = async (entry: ManifestEntry) =>
-    sidecarOf(entry, await origin.history(entry.sha256), commit);
+  let found = { finished: false, unfinished: false };
   return {
     manifest,
     async recall(plan) {
@@ -521,41 +510,26 @@ export function openFolderTarget(
         else if (event.what === 'missing' && incremental) plan.addMissing(event.place);
       }
     },
-    async begin(plan, of) {
-      commit = of;
+    async begin(plan, commit) {
       folder.makeFolder('');
       await folder.sweep('');
       // Make the marker durable before the first message, so that the next run recognises an interrupted export.
       const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
       await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
       await folder.sync();
-      const resumed = found.unfinished;
-      if (format === 'mbox') {
-        return new MboxWriter({ folder, plan, statusHeaders, incremental, resumed });
-      }
-      if (format === 'maildir') {
-        return new FileWriter({
-          folder,
-          plan,
-          resumed,
-          prepare: (cur) => {
-            for (const part of ['new', 'tmp']) folder.makeFolder(cur.replace(/cur$/, part));
-          },
-          temporaryIn: (file) => file.replace(/cur\/[^/]*$/, 'tmp'),
-          sidecar: async () => null,
-        });
-      }
-      return new FileWriter({
-        folder,
-        plan,
-        resumed,
-        sidecar: async (entry) => (options.sidecar ? sidecarText(await sidecar(entry)) : null),
-      });
+      const deps = { folder, plan, resumed: found.unfinished };
+      if (format === 'mbox') return new MboxWriter({ ...deps, statusHeaders, incremental });
+      const isMaildir = format === 'maildir';
+      const hasSidecars = options.sidecar && !isMaildir;
+      const sidecar = async (entry: ManifestEntry) =>
+        hasSidecars ? sidecarText(await sidecarFor(origin, entry, commit)) : null;
+      return new FileWriter({ ...deps, isMaildir, sidecar });
     },
     async finish(writer, plan, head) {
       await writer.finish();
       if (options.sidecar && format !== 'eml') {
-        await writeFolderSidecars(folder, plan, sidecar);
+        const { number } = head.asOf ?? head.commit;
+        await writeFolderSidecars(folder, plan, (entry) => sidecarFor(origin, entry, number));
       }
       const parts = {
         head,
@@ -854,9 +828,7 @@ export function openZipTarget(
         plan,
         earlier,
         sidecar: async (entry) =>
-          sidecar
-            ? sidecarText(sidecarOf(entry, await origin.history(entry.sha256), commit))
-            : null,
+          sidecar ? sidecarText(await sidecarFor(origin, entry, commit)) : null,
       });
     },
     async finish(writer, _plan, head) {

@@ -5,7 +5,7 @@ import { hasCode, MailkeepError } from '../core/errors.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
-import type { ExportFiles } from './export-files.ts';
+import { type ExportFiles, parentOf } from './export-files.ts';
 import type {
   ExportFormat,
   ExportOrigin,
@@ -249,7 +249,7 @@ function keyOfPlanned(place: Omit<PlannedPlace, 'before' | 'path'>): string {
 
 /** Returns the folder or mbox that a path belongs to, which is written as a unit. */
 function groupOf(path: string): string {
-  return path.endsWith('.mbox') ? path : path.split('/').slice(0, -1).join('/');
+  return path.endsWith('.mbox') ? path : parentOf(path);
 }
 
 export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): ManifestEntry {
