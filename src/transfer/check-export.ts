@@ -31,16 +31,13 @@ import { ZipReader, ZipUnreadable } from './read-zip.ts';
  */
 export interface ExportFinding {
   readonly kind: 'missing' | 'changed' | 'unlisted' | 'unfinished' | 'manifest' | 'unreadable';
-  /** Relative to the export. */
   readonly path: string;
-  /** Identifies a message. */
   readonly id?: string;
   readonly mailbox?: string;
   readonly folder?: string;
   readonly uid?: number;
 }
 
-/** Findings that mean lost or changed mail. The others are for information. */
 const EXPORT_DAMAGE: ReadonlySet<ExportFinding['kind']> = new Set([
   'missing',
   'changed',
@@ -245,7 +242,6 @@ async function readable(act: () => Promise<string | null>): Promise<string | nul
   }
 }
 
-/** Hashes a message in an mbox, without quoting and added header lines. */
 function hashInMbox(
   files: ExportFiles,
   absolute: string,

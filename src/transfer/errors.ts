@@ -5,7 +5,6 @@ import { counted } from '../core/text.ts';
 const CONTINUE =
   'Run the same command again: it continues where it stopped, and sends nothing twice.';
 
-/** Messages that were already appended stay on the server, and the same command continues. */
 export const restoreError = defineErrors({
   usage: {
     /** `found` never contains a password. */
@@ -21,7 +20,6 @@ export const restoreError = defineErrors({
       `There is no password for ${user}, and no terminal to ask on.`,
       'Use --password-file FILE, --password-env NAME or --oauth-token-env NAME.',
     ],
-    /** `source` is a file or an environment variable. */
     'restore-password-unreadable': ({ source, reason }: { source: string; reason: string }) =>
       `The password cannot be read from ${source}: ${reasonText(reason)}.`,
     'restore-several-mailboxes': ({ mailboxes }: { mailboxes: readonly string[] }) => [

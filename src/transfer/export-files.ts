@@ -45,20 +45,17 @@ export function aboveMissing(files: ExportFiles, folder: string): string[] {
   return above;
 }
 
-/** Names an unfinished file. The pid keeps other processes from removing it. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }
 
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
-/** Returns the pid in the name of an unfinished file; undefined for any other name. */
 export function writerOf(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
 }
 
-/** Returns whether another process on this machine has this pid. */
 export function isRunning(pid: number): boolean {
   if (pid === process.pid) return false;
   try {
@@ -69,7 +66,6 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Turns disk failures into our errors and rethrows other errors. */
 export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -106,7 +102,6 @@ export class NewFile {
     return new NewFile(files, temporary, await createOrReplace(files, temporary));
   }
 
-  /** The caller must not change `bytes` afterwards. */
   async write(bytes: Uint8Array): Promise<void> {
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
@@ -166,7 +161,6 @@ export class ExportFolder {
     return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
   }
 
-  /** Returns the SHA-256 of a file; undefined if there is none. */
   hash(relative: string): string | undefined {
     const file = this.absolute(relative);
     return this.files.kindOf(file) === 'file' ? hashFile(this.files, file).sha256 : undefined;
@@ -198,7 +192,6 @@ export class ExportFolder {
     }
   }
 
-  /** @throws export-target-linked if a folder on this path, below the root, is a link */
   #refuseLinks(relative: string): void {
     const parts = relative === '' ? [] : relative.split('/');
     for (const level of parts.keys()) {
@@ -262,7 +255,6 @@ export class ExportFolder {
     return await NewFile.create(this.files, temporary);
   }
 
-  /** Removes the unfinished files that killed runs left in a folder. */
   async sweep(relative: string): Promise<void> {
     this.#refuseLinks(relative);
     const folder = this.absolute(relative);
@@ -281,7 +273,6 @@ export class ExportFolder {
   }
 }
 
-/** Separated by `/`, like `relative`. */
 export function parentOf(relative: string): string {
   return relative.split('/').slice(0, -1).join('/');
 }

@@ -13,9 +13,7 @@ import type { ExportArchive, ExportSelection, SourceReader } from './plan-export
 export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** In the export's root folder. In a zip, the last entry. */
 export const MANIFEST_NAME = 'mailkeep-export.json';
-/** Marks a running or interrupted export, next to the manifest. */
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
@@ -63,7 +61,6 @@ export type ManifestHead = Readonly<z.infer<typeof headShape>>;
 
 const fileShape = z.object({ path: insidePath, sha256, size: count });
 
-/** A file that contains no message of its own, such as an mbox or a sidecar. */
 export type ManifestFile = Readonly<z.infer<typeof fileShape>>;
 
 const placeShape = z.object({
@@ -76,7 +73,6 @@ const placeShape = z.object({
 });
 
 const inMboxShape = z.object({
-  /** Position after the "From " line. */
   offset: count,
   /** Without the blank line after the message. */
   length: count,
@@ -88,13 +84,11 @@ const inMboxShape = z.object({
 
 export type InMbox = Readonly<z.infer<typeof inMboxShape>>;
 
-/** `path` is the message's file or its mbox, `sha256` the message's id. */
 const entryShape = fileShape.extend(placeShape.shape).extend({
   host: text,
   resourceId: text,
   /** Hierarchy delimiter; absent in manifests from earlier versions. */
   delimiter: text.exactOptional(),
-  /** Such as `\\Sent`; absent if the folder has none. */
   specialUse: text.exactOptional(),
   flags: z.array(text).readonly(),
   date: moment.nullable(),
@@ -194,7 +188,6 @@ export async function* readManifest(
   throw new ManifestDamaged('it ends early');
 }
 
-/** Returns the item itself, which may have further fields. */
 function checked<T>(shape: z.ZodType<T>, line: string): T {
   const item = parseJson(line);
   const isValid = (value: unknown): value is T => shape.safeParse(value).success;
@@ -209,7 +202,6 @@ function itemOf(list: 'entries' | 'files' | 'missing', line: string): ManifestEv
   return { what: 'missing', place: checked(missingShape, item) };
 }
 
-/** A current or former place of a message. */
 type SidecarPlace = Pick<
   ManifestEntry,
   'mailbox' | 'folder' | 'generation' | 'uid' | 'flags' | 'firstSeen' | 'endedAt'
@@ -255,7 +247,6 @@ export function sidecarText(sidecar: Sidecar): string {
   return `${JSON.stringify(sidecar, null, 2)}\n`;
 }
 
-/** Yields sidecars as a JSON array with one item per line. */
 export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGenerator<string> {
   let first = true;
   for await (const sidecar of sidecars) {
@@ -265,12 +256,10 @@ export async function* sidecarsText(sidecars: AsyncIterable<Sidecar>): AsyncGene
   yield first ? '[]\n' : '\n]\n';
 }
 
-/** Its id is null if the message is incomplete. */
 export interface SelectedPlace extends Pick<ListedPlace, 'line' | 'generation' | 'docid'> {
   readonly folder: NamedFolder & Pick<ListedPlace['folder'], 'specialUse' | 'namesake'>;
 }
 
-/** Receives all folders, then the selected places. */
 export interface SelectionTaker {
   /** @param met all folders that ever existed, in the order in which they were discovered */
   folders(met: readonly NamedFolder[]): void;
@@ -284,7 +273,6 @@ export interface ExportOrigin {
   /** Passes on the folders and the selected places, all from one state of the archive. */
   select(taker: SelectionTaker): Promise<Selected>;
   readonly sources: SourceReader;
-  /** Returns all events of a message in chronological order. */
   history(id: MessageId): readonly HistoryLine[] | Promise<readonly HistoryLine[]>;
 }
 
@@ -318,7 +306,6 @@ export class DocidSet {
     return this.#has.get(docid) !== undefined;
   }
 
-  /** Returns the lowest and the highest docid, if any. */
   range(): { readonly low: number; readonly high: number } | undefined {
     return this.#db
       .prepare<[], { low: number; high: number }>(

@@ -4,11 +4,9 @@ import { cutName, foldedName, harmlessName } from '../mail/file-names.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import { encodeModifiedUtf7, lettersOf } from '../mail/mail-files.ts';
 
-/** Maximum bytes per path component. File systems allow 255. */
 const COMPONENT_BYTES = 100;
 const SENDER_BYTES = 48;
 const SUBJECT_BYTES = 72;
-/** Characters of the id in a name. */
 const SHORT_ID = 8;
 /** Extensions of exported files. A folder name must not end in one, because it could collide with a file. */
 const OURS = /\.(?:eml|mbox|json|tmp)$/i;
@@ -36,7 +34,6 @@ export function messageName({ id, generation, uid, date, from, subject }: NamedM
   ].join(' - ');
 }
 
-/** Appends a hash to a name that was changed or that collides with another. */
 function distinctName(name: string, origin: string): string {
   const mark = createHash('sha256').update(origin).digest('hex').slice(0, 8);
   return `${cutName(name, COMPONENT_BYTES - 9)}~${mark}`;
@@ -81,15 +78,12 @@ class NameSpace {
 export interface NamedFolder extends MailboxKey {
   readonly address: string;
   readonly path: string;
-  /** Hierarchy delimiter; empty if the mailbox has no hierarchy. */
   readonly delimiter: string;
-  /** Number of earlier folders with the same path; default 0. */
   readonly namesake?: number;
 }
 
 /** Deeper levels are joined into one, so that every system can open the path. */
 const MAX_LEVELS = 8;
-/** Maximum bytes of a Maildir++ folder name, including the dot. */
 const MAILDIR_BYTES = 200;
 
 /** Assigns export paths. They are the same in every export if folders are always given in the order of discovery. */
@@ -146,7 +140,6 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
   const levels = delimiter === '' ? [path] : path.split(delimiter);
   const below = levels[0]?.toUpperCase() === 'INBOX' ? levels.slice(1) : levels;
   if (below.length === 0 && namesake === 0) return '';
-  // A dot within a level would split it.
   const safe = below.map((level) => harmlessName(level).replace(/[./]/g, '_') || '_');
   const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
   const kept = namesake === 0 && safe.every((level, i) => level === below[i]);

@@ -48,7 +48,6 @@ import {
 } from './plan-export.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** System files that do not count as foreign content. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
 
 /**
@@ -74,7 +73,6 @@ async function inspectFolder(files: ExportFiles, folder: string) {
   });
 }
 
-/** Removes the temporary files that killed runs left next to a zip. */
 async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   const folder = path.dirname(zip);
   if (files.kindOf(folder) !== 'folder') return;
@@ -114,7 +112,6 @@ export async function* manifestEvents(
   }
 }
 
-/** An entry with the longest names needs a few kilobytes. */
 const MAX_LINE_BYTES = 1024 * 1024;
 const LF = 10;
 
@@ -138,7 +135,6 @@ export async function* linesOf(
       const end = found === -1 ? piece.length : found;
       bytes += end - from;
       if (bytes > longest) throw new ManifestDamaged('a line that is too long');
-      // Copy it, because the buffers are reused.
       begun.push(Buffer.from(piece.subarray(from, end)));
       if (found === -1) break;
       yield Buffer.concat(begun).toString('utf8');
@@ -255,7 +251,6 @@ class FileWriter implements FormatWriter {
   }
 }
 
-/** @param cur path of the `cur/` in a Maildir */
 function maildirPart(cur: string, part: 'new' | 'tmp'): string {
   return cur.replace(/cur$/, part);
 }
@@ -290,13 +285,11 @@ const X_STATUS = [
   ['\\deleted', 'D'],
 ] as const;
 
-/** Returns the header lines for a message's flags. Keywords with spaces are left out. */
 function statusHeaders(flags: readonly string[], lineEnd: string): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   const letters = (table: readonly (readonly [string, string])[]): string =>
     table.map(([flag, letter]) => (set.has(flag) ? letter : '')).join('');
   const keywords = flags.filter((flag) => /^[!-[\]-~]+$/.test(flag));
-  // O means that the message is not new.
   const lines = [`Status: ${letters(STATUS)}O`];
   if (letters(X_STATUS) !== '') lines.push(`X-Status: ${letters(X_STATUS)}`);
   if (keywords.length > 0) lines.push(`X-Keywords: ${keywords.join(' ')}`);
@@ -451,7 +444,6 @@ function folderSidecarPath(messagePath: string): string {
     : messagePath.replace(/cur\/[^/]*$/, 'mailkeep-sidecar.json');
 }
 
-/** @param commit number of the exported commit */
 async function sidecarFor(
   origin: ExportOrigin,
   entry: ManifestEntry,
@@ -548,13 +540,11 @@ export function openFolderTarget(
   };
 }
 
-/** Fields of a yazl entry that its types omit. */
 interface Entry {
   readonly state: number;
   getCentralDirectoryRecord(): Buffer;
 }
 
-/** yazl's FILE_DATA_DONE. */
 const WRITTEN = 3;
 
 /**
@@ -585,7 +575,6 @@ export class LongZip extends ZipFile {
     this.entries = waiting;
   }
 
-  /** Ends the zip. No entries may follow. */
   finish(): void {
     this.entries = [...this.#written, ...this.entries];
     this.end();
@@ -626,20 +615,16 @@ class UtcDate extends Date {
   override getSeconds = (): number => this.getUTCSeconds();
 }
 
-/** @param date milliseconds since the epoch */
 function zipTime(date: number | null): Date {
   return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
 }
 
 export interface ZippedFile {
-  /** Path in the zip; must be unique. */
   readonly name: string;
-  /** Milliseconds since the epoch; null if unknown. */
   readonly date: number | null;
   readonly bytes: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }
 
-/** A zip to which files are added one after another. */
 class ZipStream {
   readonly #zip = new LongZip();
   readonly output: Readable;
@@ -671,7 +656,6 @@ class ZipStream {
     });
   }
 
-  /** Ends the zip. No files may follow. */
   finish(): void {
     this.#zip.finish();
   }
@@ -697,7 +681,6 @@ export class ZipWriter implements FormatWriter {
       readonly file: Pick<NewFile, 'write' | 'discard'>;
       readonly final: string;
       readonly plan: ExportPlan;
-      /** Reads a message that an earlier export contains. */
       readonly earlier: (entry: ManifestEntry) => Promise<Source>;
       readonly sidecar: (entry: ManifestEntry) => Promise<string | null>;
     },
@@ -738,7 +721,6 @@ export class ZipWriter implements FormatWriter {
 
   async discard(): Promise<void> {
     this.#zip.fail(new Error('the export is discarded'));
-    // Close the file only after all writes have ended.
     await this.#written.catch(() => {});
     await this.deps.file.discard();
   }

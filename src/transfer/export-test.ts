@@ -21,7 +21,6 @@ import { runExport } from './run-export.ts';
 /** With these errors the archive is read-only, so the test runs in the temporary folder. */
 const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
 
-/** Name prefix in the system's temporary folder, which other programs share. */
 const PREFIX = 'mailkeep-';
 
 /** Pid and start mark of a process, because pids are reused (in containers on every run). */
@@ -63,7 +62,6 @@ function sweep(parent: string, prefix: string): void {
     const [, pid, mark] = OWNER.exec(name.slice(prefix.length)) ?? [];
     if (pid === undefined || isUnderWay(Number(pid), mark)) continue;
     const folder = path.join(parent, name);
-    // Folders in the archive need no ownership check.
     if (prefix === '' || isOwnFolder(folder)) rmSync(folder, { recursive: true, force: true });
   }
 }
@@ -86,7 +84,6 @@ function startMark(pid: number): string {
   return hash('sha256', startOf(pid) ?? '').slice(0, 8);
 }
 
-/** Bytes of a message to search for its header. */
 const HEAD_BYTES = 1024 * 1024;
 
 /** Header fields as `name: value`, with runs of white space collapsed. */
@@ -102,7 +99,6 @@ export function ownFields(head: Buffer): Fields | undefined {
   return fields.map(({ name, value }) => field(name, value));
 }
 
-/** Reads header fields with mailparser, a widely used MIME parser. */
 export async function parserFields(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
@@ -181,7 +177,6 @@ export function seededRandom(seed: number): () => number {
  */
 export interface DrillFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
-  /** Null for `manifest`. */
   readonly id: MessageId | null;
   /** In the export; null if the message was not exported. */
   readonly path: string | null;
@@ -197,7 +192,6 @@ export interface DrillOptions {
   readonly wanted: number;
   /** Returns a number in [0, 1). The same numbers and archive select the same messages. */
   readonly random: () => number;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
@@ -229,7 +223,6 @@ export async function drill(options: DrillOptions) {
 }
 
 class Drill {
-  /** Messages that no export has contained yet. */
   readonly #unmet: Set<MessageId>;
   readonly #findings: DrillFinding[] = [];
   readonly #compared = new Set<MessageId>();
@@ -258,7 +251,6 @@ class Drill {
   async exportTo(to: string, deleted: boolean): Promise<void> {
     const { catalog, sources, signal } = this.options;
     const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
-    // The sample takes the place of a query's results.
     const query = { text: 'drill', node: { kind: 'all', span: { start: 0, end: 0 } } } as const;
     const { failures } = await runExport({
       ...{ to, format: 'eml', incremental: false, sidecar: false, statusHeaders: false },

@@ -100,7 +100,6 @@ function textOf(file: FilePath): string {
 /** Location of a file in a mailkeep export. `root` contains the manifest. */
 export interface InExport {
   readonly root: FilePath;
-  /** As in the manifest, separated by `/`. */
   readonly path: string;
 }
 
@@ -123,14 +122,12 @@ export interface ZipFile {
   readonly below: string;
 }
 
-/** Any other file, or a link. Links are not followed. */
 export interface OtherFile {
   readonly path: FilePath;
   readonly kind: 'other';
   readonly inExport: InExport | null;
 }
 
-/** `reason` is the system's error name. */
 interface UnreadableFile {
   readonly path: string;
   readonly kind: 'unreadable';
@@ -142,7 +139,6 @@ type Found = Generator<FoundFile, void, undefined>;
 
 /** A folder that is being searched, with its name in the archive and its location in an export. */
 interface Spot {
-  /** Empty for the given folder. */
   readonly below: string;
   readonly inExport: InExport | null;
   /** True in an Apple Mail mailbox, where inner folders have no meaning. */
@@ -220,7 +216,6 @@ function* inHidden(at: FilePath, { shown, kind }: Entry, { below, inExport }: Sp
   yield* inMaildir(at, parts, maildirFolder(below, shown), inExport);
 }
 
-/** Extensions of mailbox folders in Thunderbird and Apple Mail. */
 const BOX = /\.(?:mbox|imapmbox)$/i;
 const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
 /** Folders without meaning inside an Apple Mail mailbox. */
@@ -257,7 +252,6 @@ const OF_PROGRAMS =
 const MAILDIR_FILE =
   /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
 
-/** Turns a read error into an `unreadable` item at the end. */
 function* passingBy(found: Found): Found {
   try {
     yield* found;
@@ -286,7 +280,6 @@ function maildirFolder(below: string, name: string): ArchiveFolder {
  * called `cur`.
  */
 function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
-  // Do not follow links, which may lead out of the given folder.
   const there = (part: string): boolean =>
     entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
   const parts = ['cur', 'new'].filter(there);
@@ -355,7 +348,6 @@ export function exportAround(given: FilePath): InExport | null {
   return null;
 }
 
-/** Does not follow links, because they may lead anywhere. */
 function hasManifest(dir: FilePath): boolean {
   try {
     return lstatSync(joinedPath(dir, MANIFEST_NAME)).isFile();
@@ -365,7 +357,6 @@ function hasManifest(dir: FilePath): boolean {
   }
 }
 
-/** Reads the format from the first line of a manifest. */
 function exportFormat(root: FilePath): unknown {
   const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
   return /"format":"([a-z]+)"/.exec(line)?.[1];
@@ -408,7 +399,6 @@ function isMbox(start: Buffer, name: string): boolean {
   return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
 }
 
-/** Returns whether the text starts with header fields, among them two common ones. */
 function isHeader(text: string): boolean {
   if (!BEGINS_WITH_FIELD.test(text)) return false;
   const lines = text
@@ -470,7 +460,6 @@ function reading<T>(file: FilePath, act: () => T): T {
  */
 type ZipProblem = 'zip-name' | 'zip-link' | 'zip-encrypted' | 'zip-bomb' | 'zip-damaged';
 
-/** What a zip may still inflate to, including the zips in it. */
 export interface ZipBudget {
   bytes: number;
   entries: number;
@@ -483,7 +472,7 @@ const MAX_ENTRIES = 2_000_000;
 const MAX_ZIP_LEVELS = 64;
 const MAX_NAME_BYTES = 255;
 
-/** Returns whether a file has a zip directory, whatever its entries. @throws system errors */
+/** @throws system errors */
 export async function isZip(file: string): Promise<boolean> {
   try {
     (await yauzl.openPromise(file, { lazyEntries: true, decodeStrings: false })).close();

@@ -32,7 +32,6 @@ export function imapAddress(text: string): ImapAddress {
   return { host, port, user: decodedUser(url.username, invalid), tls };
 }
 
-/** Formats an address with its port and without a password. */
 export function addressText({ host, port, user, tls }: ImapAddress): string {
   const named = host.includes(':') ? `[${host}]` : host;
   return `${tls ? 'imaps' : 'imap'}://${encodeURIComponent(user)}@${named}:${port}`;
@@ -150,7 +149,6 @@ function written(socket: WriteSocket, bytes: Buffer): Promise<void> {
 
 const MAX_AT_ONCE = 32;
 
-/** An element of a command, in imapflow's form. */
 interface Token {
   readonly type: 'ATOM' | 'STRING' | 'LITERAL';
   readonly value: string | Buffer;
@@ -301,7 +299,6 @@ function held(content: Content): Buffer {
   throw new Error('a message that is sent in pieces goes alone');
 }
 
-/** Turns a final `{42}` into `{42+}`. */
 function unasked(part: Buffer): Buffer {
   return Buffer.concat([part.subarray(0, -3), Buffer.from('+}\r\n')]);
 }
@@ -328,12 +325,10 @@ function imapDate(date: Date): string {
 
 export type Credential = { readonly password: string } | { readonly accessToken: string };
 
-/** Characters of the server's text to quote in errors and reports. */
 const MAX_WORDS = 300;
 /** Milliseconds without data. Storing a large message takes time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
-/** Bytes per FETCH. */
 const PIECE = 1024 * 1024;
 /** Limits for responses, far above what any response needs and far below the available memory. */
 const MAX_LITERAL = 256 * 1024 * 1024;
@@ -391,7 +386,6 @@ interface Appended {
   readonly content: Content;
   readonly size: number;
   readonly flags: readonly string[];
-  /** Null makes the server use the current time. */
   readonly date: Date | null;
 }
 
@@ -426,7 +420,6 @@ class ImapConnection {
           ? specialUse
           : null,
       subscribed,
-      /** False for a name that is only a parent. */
       selectable: !flags.has('\\Noselect') && !flags.has('\\NonExistent'),
     }));
   }
@@ -456,7 +449,6 @@ class ImapConnection {
       uidValidity: String(box.uidValidity),
       /** Null if the server sent no PERMANENTFLAGS. */
       permanentFlags: box.permanentFlags === undefined ? null : [...box.permanentFlags],
-      /** At the time of selection. */
       lastUid: Math.max(0, (box.uidNext ?? 1) - 1),
     };
   }
@@ -490,7 +482,6 @@ class ImapConnection {
     });
   }
 
-  /** Yields the messages in the selected folder, starting at a uid. */
   async *messages(from: number): AsyncIterable<FoundMessage> {
     const query = { uid: true, size: true, headers: ['message-id'] };
     for await (const { uid, size = 0, headers } of this.#fetch(from, query))
@@ -516,7 +507,6 @@ class ImapConnection {
       );
       const piece = found === false ? undefined : found?.source;
       if (piece !== undefined && piece.length > 0) yield piece;
-      // A server that ignores the length returns the rest at once.
       if (piece === undefined || piece.length !== PIECE) return;
       start += piece.length;
     }
@@ -557,7 +547,6 @@ class ImapConnection {
   }
 }
 
-/** Errors of imapflow's compiler: nothing was sent. */
 const NEVER_SENT: ReadonlySet<string> = new Set([
   'InvalidTokenValue',
   'InvalidTextValue',

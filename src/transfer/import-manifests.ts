@@ -41,7 +41,6 @@ export class ExportIndex {
       ) WITHOUT ROWID;
       CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`),
   );
-  /** Label of each exported mailbox, by host and resource id. */
   readonly #mailboxes = new Map<string, string>();
 
   private constructor() {}
@@ -95,7 +94,6 @@ export class ExportIndex {
     return usable ? entry : undefined;
   }
 
-  /** Marks an entry's message as found, even if its bytes differ. */
   meet({ path, inMbox }: ManifestEntry): void {
     const sql = 'UPDATE entries SET met = 1 WHERE key = ? AND at = ?';
     this.#db.run(sql, keyOf(path), inMbox?.offset ?? 0);
@@ -154,7 +152,6 @@ export function flagsOf(entry: ManifestEntry, name: string): string[] {
   return [...new Set([...unmarked, ...kept, ...added])].slice(0, MAX_FLAGS);
 }
 
-/** Accepts only names as in RFC 6154. */
 function specialUseOf({ specialUse }: ManifestEntry): string | null {
   return specialUse !== undefined && /^\\[A-Za-z]{1,40}$/.test(specialUse) ? specialUse : null;
 }
@@ -179,9 +176,7 @@ function keyOf(path: string): string {
 
 interface Manifest {
   readonly path: string;
-  /** Null if the manifest is unusable. */
   readonly index: ExportIndex | null;
-  /** The imported parts of the export; an empty path means all of it. */
   readonly parts: Set<string>;
 }
 
@@ -194,7 +189,6 @@ interface OpenZip {
 export class Manifests {
   readonly #folders = new Map<string, Manifest>();
   readonly #zips = new Map<string, OpenZip>();
-  /** The export that contains the path being imported. */
   #around: string | undefined;
 
   async around(given: FilePath): Promise<void> {
@@ -245,11 +239,9 @@ export class Manifests {
     }
   }
 
-  /** Yields the files in the imported parts that a manifest lists but that do not exist. */
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      // Skip parts that are inside others, to list each path once.
       const outermost = [...parts].filter((part) => !isWithin(part, parts));
       for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }

@@ -127,7 +127,6 @@ export class ExportPlan {
       INSERT INTO queue (key) SELECT key FROM places ORDER BY folder, docid, generation, uid, key`);
   }
 
-  /** `bytes` counts sources. */
   due(): { readonly places: number; readonly bytes: number } {
     const row = this.#db.get<{ places: number; bytes: number | null }>(
       `SELECT count(*) AS places, sum(entry ->> 'size') AS bytes FROM places WHERE outcome = 'due'`,
@@ -140,7 +139,6 @@ export class ExportPlan {
     readonly rank: number;
     readonly outcome: Outcome;
     readonly entry: ManifestEntry;
-    /** Null if only an earlier manifest has it. */
     readonly place: PlannedPlace | null;
   }> {
     for (const { rank, outcome, before, ...row } of this.#rows()) {
@@ -159,7 +157,6 @@ export class ExportPlan {
     this.#db.run(`UPDATE places SET outcome = 'failed' WHERE ${AT_RANK}`, rank);
   }
 
-  /** Drops a place that only an earlier export had. */
   drop(rank: number): void {
     this.#db.run(`DELETE FROM places WHERE ${AT_RANK}`, rank);
   }
@@ -264,7 +261,6 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
   };
 }
 
-/** Further failures are counted, and listed only in the manifest. */
 const MAX_NAMED = 10_000;
 
 export interface Planned extends Selected {
@@ -308,7 +304,6 @@ class Planning {
   places = 0;
   skipped = 0;
   quarantined = 0;
-  /** Places in an earlier export, rewritten or not. */
   known = 0;
   readonly failures: MissingPlace[] = [];
   readonly #paths: FolderPaths;
@@ -398,14 +393,11 @@ export interface FormatWriter {
 export interface ExportSelection {
   /** Text and syntax tree, with the accounts that it may refer to; null for all messages. */
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
-  /** Only these messages. */
   readonly docids?: readonly number[] | null;
   /** As in `FolderFilter`; all if absent or empty. */
   readonly mailboxes?: readonly string[];
   readonly folders?: readonly string[];
-  /** Exports deleted messages instead of current ones. */
   readonly deleted: boolean;
-  /** Adds messages that are in no folder any more, each from its last place or places. */
   readonly withDeleted?: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
@@ -450,7 +442,6 @@ interface ExportProgress {
 export type ExportFailure = MissingPlace;
 
 export interface ExportTarget {
-  /** Adds the places of an earlier export to the plan. */
   recall(plan: ExportPlan): Promise<void>;
   /**
    * Starts writing. A process killed after this may leave unfinished files.
@@ -458,7 +449,6 @@ export interface ExportTarget {
    * @param commit number of the exported commit
    */
   begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
-  /** Writes manifest and sidecars, and gives all files their final names. */
   finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
   discard(writer: FormatWriter): Promise<void>;
   readonly manifest: string;
@@ -477,7 +467,6 @@ export interface SourceReader {
   streamMessage(id: MessageId, size: number): ReturnType<LogReader['streamMessage']>;
   /** Downloads and proves a large source, so that it need not be downloaded twice. */
   readonly bring?: (id: MessageId, size: number) => Promise<Source>;
-  /** Announces sources that will be read soon. */
   readonly expect?: (sources: readonly Expected[]) => void;
 }
 

@@ -19,14 +19,12 @@ export type RefusalReason =
 
 type RestoreOutcome = 'appended' | 'present' | 'refused';
 
-/** `planned` is the sum of the other counts. */
 interface RestoreCounts {
   readonly planned: number;
   readonly due: number;
   readonly appended: number;
   readonly present: number;
   readonly refused: number;
-  /** Only of due messages. */
   readonly bytes: number;
 }
 
@@ -38,7 +36,6 @@ export interface PlannedMessage {
   /** Milliseconds since the epoch; null if the service gave no date. */
   readonly received: number | null;
   readonly flags: FlagSet;
-  /** From the service's listing. */
   readonly messageId: string | null;
 }
 
@@ -47,7 +44,6 @@ export interface AppendedMessage extends PlannedMessage {
   readonly uid: number;
   /** Bytes sent; null if an earlier run sent it. */
   readonly sent: number | null;
-  /** True if servers are known to change some of its bytes. */
   readonly isDelicate: boolean;
 }
 
@@ -151,7 +147,6 @@ export class RestorePlan {
     return row === undefined ? undefined : appendedOf(row);
   }
 
-  /** Yields messages that this plan appended but verification did not find. */
   *unseen(folder: number): Generator<AppendedMessage, void, undefined> {
     for (const row of this.#page(folder, `${OURS} AND looked IS NULL`)) yield appendedOf(row);
   }
@@ -170,7 +165,6 @@ export class RestorePlan {
       yield plannedOf(row);
   }
 
-  /** @param isOurs whether an earlier run of this plan appended it */
   present(seq: number, uid: number, isOurs: boolean): void {
     this.#settle(seq, 'present', { uid, ours: isOurs ? 1 : 0 });
   }
@@ -232,7 +226,6 @@ export class RestorePlan {
     return counts;
   }
 
-  /** Yields sizes in sending order. */
   *sizes(): Generator<number, void, undefined> {
     const sql = "SELECT size FROM items WHERE outcome = 'due' ORDER BY folder, seq";
     for (const { size } of this.#db.iterate<Pick<Row, 'size'>>(sql)) yield size;
@@ -343,7 +336,6 @@ export interface RestoreOptions {
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
   /** Undefined for a dry run, if there is none. */
   readonly journal: RestoreJournal | undefined;
-  /** Stops between two messages. */
   readonly signal: AbortSignal;
   readonly now: () => number;
   /** Resolves after `ms` milliseconds, or immediately when the signal is aborted. */
@@ -359,6 +351,5 @@ export type RestoreProgress =
       readonly of: number;
       readonly bytes: number;
       readonly ofBytes: number;
-      /** Milliseconds since the first message. */
       readonly elapsed: number;
     };

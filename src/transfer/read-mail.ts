@@ -29,7 +29,6 @@ import type { MailFile } from './find-mail.ts';
 import { type ExportIndex, flagsOf } from './import-manifests.ts';
 import { type ZipReader, ZipUnreadable } from './read-zip.ts';
 
-/** Bytes of a source to search for its header. */
 const HEAD_BYTES = 256 * 1024;
 const FIELD_CHARS = 64 * 1024;
 const MAX_ADDRESSES = 1000;
@@ -41,7 +40,6 @@ const CLOCK_SLACK_MS = 86_400_000;
 interface PlaceDates {
   /** According to the mailbox. */
   readonly received: number | null;
-  /** When a mail program copied it; used only if the header has no date. */
   readonly copied?: number | null;
 }
 
@@ -108,7 +106,6 @@ function headerDate(fields: readonly RawField[], now: number): number | null {
   return null;
 }
 
-/** Flags and Gmail labels that mail programs store in a message's header. */
 interface HeaderMarks {
   readonly flags: readonly string[];
   /** Undefined if the header has no label field. */
@@ -136,7 +133,6 @@ const MOZILLA_FLAGS: readonly (readonly [bit: number, flag: string])[] = [
 /** Deleted in an IMAP folder, but not expunged. */
 const MOZILLA_IMAP_DELETED = 0x200000;
 
-/** Reads Status, X-Status, X-Keywords, Thunderbird's fields and X-Gmail-Labels. */
 function marksInHeader(head: Buffer): HeaderMarks {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);
   const value = (name: string): string => fieldOf(fields, name);
@@ -259,7 +255,6 @@ export type FailureReason =
   | 'emlx-damaged'
   | 'emlx-partial';
 
-/** Larger sources are not held in memory. */
 const WHOLE_BYTES = 8 * 1024 * 1024;
 
 interface Read {
@@ -456,7 +451,6 @@ export class MailReader {
   }
 }
 
-/** Adds the manifest's data if the bytes match. */
 function withEntry(
   read: Read,
   own: OwnFacts,
@@ -492,7 +486,6 @@ async function largeFile(file: string): Promise<Read> {
 
 const GATHERED_BYTES = 1024 * 1024;
 
-/** Joins small pieces, because unquoting may split a piece at each line. */
 async function* gathered(pieces: AsyncIterable<Buffer> | Iterable<Buffer>) {
   let held: Buffer[] = [];
   let bytes = 0;

@@ -5,7 +5,6 @@ import { MANIFEST_NAME, type ManifestEntry } from './export-manifest.ts';
 
 export class ZipUnreadable extends Error {}
 
-/** Reads entries by name, one after another. Keeps only their positions in memory. */
 export class ZipReader {
   private constructor(
     private readonly zip: ZipFile,
@@ -49,7 +48,6 @@ export class ZipReader {
     })();
   }
 
-  /** Returns undefined if there is no such entry. @throws ZipUnreadable */
   async hash(
     name: string,
   ): Promise<{ readonly sha256: string; readonly size: number } | undefined> {
@@ -82,7 +80,6 @@ async function reading<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Wraps the library's errors about the content. System errors pass unchanged. */
 function unreadable(error: unknown): unknown {
   if (error instanceof ZipUnreadable || !(error instanceof Error)) return error;
   const system = 'syscall' in error;

@@ -6,7 +6,6 @@ import type { PlanJournal } from './restore-journal.ts';
 
 export const CR = 0x0d;
 const LF = 0x0a;
-/** The CRLF of the last line, and the empty line. */
 export const HEADER_END = '\r\n\r\n';
 
 /** Bytes in memory, or a function that yields them from the start on every call. */
@@ -16,7 +15,6 @@ export type Content = Buffer | (() => AsyncIterable<Buffer>);
 export interface SentForm {
   readonly content: Content;
   readonly size: number;
-  /** Length in bytes. */
   readonly header: number;
   /** The header, or the start of a long one. */
   readonly head: Buffer;
@@ -95,7 +93,6 @@ async function sha256Of(
   return hash.digest('hex');
 }
 
-/** Returns the normalised Message-ID from a header, or null. */
 export function messageIdOf(bytes: Buffer): string | null {
   const lines = headerOf(bytes)
     .toString('latin1')
@@ -155,7 +152,6 @@ function compareNext(sent: Buffer, there: Buffer, headerBytes: number, found: Se
   return { sent: i, there: at };
 }
 
-/** Returns the known server changes that explain all differences, or undefined. */
 export async function changesIn(
   { header, content }: Pick<SentForm, 'header' | 'content'>,
   there: Iterable<Buffer> | AsyncIterable<Buffer>,
@@ -260,17 +256,7 @@ export function fitMessage(
 
 export type Alteration =
   /** Lines that ended in a bare LF were sent with CRLF. */
-  | 'line-endings'
-  /** The server removed or added a CR within a line. */
-  | 'carriage-returns'
-  /** The server replaced NUL bytes. */
-  | 'nul'
-  /** The server replaced bytes above 127 in the header. */
-  | 'header-bytes'
-  /** The server's bytes differ for an unknown reason. */
-  | 'bytes'
-  | 'date'
-  | 'flags';
+  'line-endings' | 'carriage-returns' | 'nul' | 'header-bytes' | 'bytes' | 'date' | 'flags';
 
 /** In bytes; null if the server does not announce a limit. */
 interface SizeLimits {
@@ -302,7 +288,6 @@ export function fitSizes(
 interface WantedMessage {
   readonly id: MessageId;
   readonly messageId: string | null;
-  /** Bytes on the server, with CRLF. */
   readonly size: number;
 }
 
@@ -313,7 +298,6 @@ export interface FoundMessage {
 }
 
 interface Group {
-  /** Positions in the list of wanted messages. */
   readonly wanted: number[];
   readonly found: FoundMessage[];
   readonly ids: Set<MessageId>;
@@ -361,7 +345,6 @@ export function matchPresent(
   return matched;
 }
 
-/** Groups messages by Message-ID and size, and drops groups without found messages. */
 function groupsOf(
   wanted: readonly WantedMessage[],
   found: readonly FoundMessage[],
@@ -406,7 +389,6 @@ export function restOfUnknown(since: number, now: number): number {
 interface LookDeps {
   readonly plan: RestorePlan;
   readonly connection: ServerConnection;
-  /** Null before a plan is journaled. */
   readonly journal: PlanJournal | null;
   readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
 }
@@ -491,7 +473,6 @@ function near({ wanted, found }: Unsettled): PlannedMessage[] {
 /** Messages on the server that are read to find one archived message. */
 const MAX_READ = 5;
 
-/** Matches messages that the server changed in a known way. */
 async function settleChanged(
   { plan, connection, read }: LookDeps,
   { wanted, found }: Unsettled,

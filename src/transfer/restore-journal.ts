@@ -60,10 +60,8 @@ interface JournalEntry {
   readonly isSettled: boolean;
 }
 
-/** A restore, including all its interrupted runs. */
 export interface JournaledPlan {
   readonly number: number;
-  /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly layout: Layout;
   /** Milliseconds since the epoch, from `--as-of`. */
@@ -167,7 +165,6 @@ export class RestoreJournal {
     this.database.close();
   }
 
-  /** A read-only journal may have no tables. */
   #isThere(): boolean {
     const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'restores'";
     return this.#db.has(sql);
@@ -185,7 +182,6 @@ export class PlanJournal {
     return this.statements.db.transaction(act)();
   }
 
-  /** Records an APPEND before it is sent, and returns its number. */
   begin({ path, uidValidity }: JournalFolder, id: MessageId, at: number): number {
     return this.statements.run(
       `INSERT INTO restored (plan, folder, uid_validity, id, begun_at, uid, settled)
@@ -215,13 +211,11 @@ export class PlanJournal {
       .map(({ settled, ...entry }) => ({ ...entry, isSettled: settled === 1 }));
   }
 
-  /** Returns when the last APPEND with an unknown outcome was sent. */
   openSince(): number | null {
     const sql = 'SELECT max(begun_at) AS at FROM restored WHERE plan = ? AND settled = 0';
     return this.statements.get<{ at: number | null }>(sql, this.plan)?.at ?? null;
   }
 
-  /** Counts the entries lost because the folder was recreated. */
   lost({ path, uidValidity }: JournalFolder): number {
     const sql =
       'SELECT count(*) AS lost FROM restored WHERE plan = ? AND folder = ? AND uid_validity <> ?';
@@ -282,7 +276,6 @@ const MAX_FAILURES = 8;
 const FIRST_PAUSE = 1_000;
 const MAX_PAUSE = 60_000;
 
-/** A connection to the server that is replaced when it breaks. */
 export class Line {
   #connection: ServerConnection | undefined;
   #failures = 0;
@@ -306,7 +299,6 @@ export class Line {
     return this.#connection;
   }
 
-  /** Resets the failure count after a successful command. */
   worked(): void {
     this.#failures = 0;
   }
@@ -328,7 +320,6 @@ export class Line {
         await this.open();
         return;
       } catch (again) {
-        // A server at its connection limit may refuse a login that it accepted before.
         cause = isRestoreError(again, 'restore-login-refused')
           ? restoreError('restore-connection-lost', {
               host: this.deps.host,

@@ -18,7 +18,6 @@ import {
 interface EndedPlace {
   readonly docid: number;
   readonly address: string;
-  /** ISO 8601 in UTC. */
   readonly endedAt: string;
 }
 
@@ -59,7 +58,6 @@ export interface RestoreSelection {
   readonly mailboxes: readonly string[];
   /** Paths, patterns or special uses, as in `list`; empty for all folders. */
   readonly folders: readonly string[];
-  /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
   readonly asOfText: string | null;
   /** Selects messages that are no longer in their mailbox, each from its last place there. */
@@ -71,7 +69,6 @@ export type Chosen = Pick<
   'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
 >;
 
-/** Adds the selected messages to a plan, all from one state of the archive. */
 export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
   const found = new DocidSet();
   try {
@@ -86,7 +83,6 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
         for (const folder of standing(catalog, selection)) plan.addFolder(folder);
       const places = deleted ? deletedPlaces(catalog, selection) : placesOf(catalog, selection);
       for (const place of places) {
-        // A query cannot match a message whose bytes are missing.
         if (query === null || (place.line.id !== null && found.has(place.docid))) plan.add(place);
       }
     });
@@ -174,7 +170,6 @@ function momentOf({ asOf }: RestoreSelection) {
 
 /** Larger sources are read in pieces. They are read twice, because IMAP requires the length first. */
 const WHOLE_BYTES = 4 * 1024 * 1024;
-/** Bytes to search for the header of a source that is read in pieces. */
 const HEAD_BYTES = 1024 * 1024;
 
 type SourceReader = Pick<LogReader, 'readMessage' | 'streamMessage'>;
@@ -223,7 +218,6 @@ async function* inCrlf(
   }
 }
 
-/** A folder to restore, which may be empty. */
 export interface SourceFolder {
   readonly address: string;
   readonly path: string;
@@ -239,7 +233,6 @@ export interface NameRules {
   readonly prefix: string;
   /** Characters that the server does not accept in names, in addition to its delimiter. */
   readonly refused: string;
-  /** Path on the server of each special-use folder. */
   readonly specialUse: ReadonlyMap<string, string>;
 }
 
@@ -252,7 +245,6 @@ export interface TargetFolder {
   readonly source: SourceFolder;
   readonly path: string;
   readonly replaced: boolean;
-  /** True if a number was added because another folder has the name. */
   readonly numbered: boolean;
 }
 
@@ -260,12 +252,10 @@ interface Node {
   readonly wanted: string;
   readonly replaced: boolean;
   readonly children: Map<string, Node>;
-  /** Undefined for a parent that is not restored itself. */
   source: SourceFolder | undefined;
 }
 
 interface Place {
-  /** Empty for the root. */
   readonly path: string;
   readonly replaced: boolean;
   readonly numbered: boolean;
@@ -356,7 +346,6 @@ function childOf(parent: Node, key: string, level: string, rules: NameRules): No
   return child;
 }
 
-/** Replaces each refused character, or an empty level, with `_`. */
 export function acceptedLevel(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,

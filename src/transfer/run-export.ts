@@ -32,7 +32,6 @@ import {
   whyUnreadable,
 } from './plan-export.ts';
 
-/** A group ends at either limit. Small messages are read many at a time. */
 const GROUP_BYTES = 1 << 20;
 const GROUP_PLACES = 200;
 
@@ -76,7 +75,6 @@ function dueOf({ outcome, place }: Placed): Expected[] {
   return [{ id, size }];
 }
 
-/** Further failures are counted, and listed only in the manifest. */
 const MAX_FAILURES = 10_000;
 
 /**
@@ -119,7 +117,6 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       if (finished) await target.finish(writer, plan, head);
       else await target.discard(writer);
     } catch (error) {
-      // Report the first failure only.
       await target.discard(writer).catch(() => {});
       throw error;
     }
@@ -129,13 +126,11 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
       ...{ to: options.to, format: options.format, commit, asOf },
       places,
       ...{ exported, bytes },
-      /** Already in the target. */
       skipped: skipped + there,
       /** In earlier exports to this target, outside the selection. */
       kept: kept - replaced,
       ...{ quarantined, damaged, purged },
       failures: [...planned.failures, ...run.failures].slice(0, MAX_FAILURES),
-      /** Path; for a zip, inside it. */
       manifest: target.manifest,
       /** Repeating an interrupted export continues it. */
       interrupted: options.signal.aborted,
@@ -145,7 +140,6 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
   }
 }
 
-/** Checks the counts before the manifest is written. */
 function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
   { exported, there, damaged, purged, replaced }: ExportRun['counts'],
@@ -176,7 +170,6 @@ class ExportRun {
     private readonly writer: FormatWriter,
   ) {}
 
-  /** Returns false if the signal stopped it. */
   async all(): Promise<boolean> {
     const { signal, onProgress } = this.options;
     const due = this.plan.due();
@@ -290,7 +283,6 @@ function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): Export
         write: (bytes: Uint8Array) => sink.write(bytes),
         discard: () => Promise.resolve(),
       };
-      // There is no earlier export to read from.
       const earlier = () => Promise.reject(exportError('export-changed', { file: to }));
       return Promise.resolve(
         new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),

@@ -39,11 +39,8 @@ type Target =
 type ImportOptions = Target & ImportOrder;
 
 interface ImportOrder {
-  /** Absolute. */
   readonly paths: readonly string[];
-  /** Name of the mailbox, which is created if missing. */
   readonly name: string;
-  /** For large sources and the contents of zip files. */
   readonly spoolDir: string;
   readonly now: () => number;
   /** Calls `act` once, after `ms` milliseconds. The returned function cancels it. */
@@ -90,17 +87,13 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
 }
 
 interface OpenFolder {
-  /** Highest assigned uid. */
   uid: number;
   added: number;
   known: number;
-  /** Messages that are not in the catalog yet. */
   readonly underWay: Set<MessageId>;
-  /** Returns whether the folder has or ever had a message. */
   has(id: MessageId, docid: number | undefined): boolean;
 }
 
-/** Longer sources are not checked for being blank. */
 const MAX_BLANK = 64 * 1024;
 
 function isBlank(source: FetchedSource): boolean {
@@ -121,15 +114,11 @@ class Import {
     /** Places of added messages (one for each Gmail label), and bytes of their sources. */
     ...{ places: 0, bytes: 0 },
     ...{ known: 0, forgotten: 0 },
-    /** Added messages without a usable date in file or header. */
     undated: 0,
-    /** Links, and files that do not look like mail. */
     passedOver: 0,
-    /** Lines in an mbox that may or may not start a message. */
     doubtful: 0,
   };
   readonly #passedOverPaths: string[] = [];
-  /** Offsets in the file, and whether a message was started there. */
   readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
   /** Folders of unpacked zip files, with the names to display. */
   readonly #unpacked = new Map<string, string>();

@@ -48,7 +48,6 @@ import {
 const SAMPLED = 100;
 const FIRST = 3;
 
-/** A message that is stored twice because the first response was lost and it was sent again. */
 interface DoubledMessage extends NamedMessage {
   readonly doubleUid: number;
 }
@@ -118,7 +117,6 @@ function alterationsSeen(
   const { kept } = fitFlags(flags, permanentFlags);
   const altered: Alteration[] = [];
   if (kept.some((flag) => !there.has(flag.toLowerCase()))) altered.push('flags');
-  // Servers store whole seconds.
   const sent = received === null ? null : Math.floor(fitDate(received).date / 1000);
   if (sent !== null && sent !== Math.floor(seen.date / 1000)) altered.push('date');
   return altered;
@@ -154,7 +152,6 @@ async function compareBytes(
   return true;
 }
 
-/** Finds duplicates that only this run can have caused. */
 async function doubles(
   { plan, read }: LookDeps,
   connection: ServerConnection,
@@ -188,7 +185,6 @@ interface Ready extends ReadMessage {
 /** Bytes in a batch, which is read while the previous batch is sent. A larger message is sent alone. */
 const MAX_TOGETHER = 512 * 1024;
 
-/** @param most maximum messages in a batch */
 function* batchesOf(
   due: Iterable<PlannedMessage>,
   most: () => number,
@@ -271,7 +267,6 @@ interface SharedRun {
   /** Resolves after `ms` milliseconds, or at once when the run must stop. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** Runs `act`; large messages take turns. */
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 if not sent */
   readonly onSettled: (sent: number) => void;
@@ -288,14 +283,12 @@ interface Sent {
   readonly altered: readonly Alteration[];
 }
 
-/** Above this size, ask the server to accept the message's size before sending it. */
 const MAX_UNASKED = 1024 * 1024;
 
 /** Sends the due messages of one folder in order, then verifies the folder. */
 class FolderRun {
   #opened: { readonly connection: ServerConnection; readonly selected: SelectedFolder } | undefined;
   #unsettled: (() => void) | undefined;
-  /** True once the server refuses all messages for this folder. */
   #isRefused = false;
   /** Highest uid in the folder before the current message. */
   #lastUid = 0;
@@ -303,7 +296,6 @@ class FolderRun {
   constructor(
     private readonly shared: SharedRun,
     private readonly line: Line,
-    /** Number in the plan. */
     private readonly folder: number,
     private readonly path: string,
   ) {}
@@ -461,7 +453,6 @@ class FolderRun {
     }
   }
 
-  /** Records the messages that arrived and returns the others, which may be sent again. */
   #settleFound(
     ready: readonly Ready[],
     sent: readonly Sent[],
@@ -553,7 +544,6 @@ class FolderRun {
     const connection = await this.line.open();
     const selected = await connection.select(this.path);
     const before = this.#opened?.selected.uidValidity;
-    // A recreated folder has new uids.
     if (before !== undefined && before !== selected.uidValidity) this.#lastUid = 0;
     this.#opened = { connection, selected };
     return this.#opened;
@@ -617,7 +607,6 @@ const NOT_THE_NAME: ReadonlySet<string> = new Set(['NOPERM', 'OVERQUOTA', 'LIMIT
 async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'>) {
   const { connection, listed } = naming;
   const there = new Map(listed.map((folder) => [folder.path, folder]));
-  /** The server's text, for folders that it refuses under every name. */
   const failed = new Map<number, string>();
   const made = new Set<string>();
   let { refused } = plan;
@@ -664,7 +653,6 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
   return { targets, refused, failed, made };
 }
 
-/** Characters that every server accepts in names. */
 const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
 
 /**
@@ -682,10 +670,8 @@ function trials(path: string, words: string, delimiter: string): string[] {
   );
 }
 
-/** Messages of this many bytes or more are handled one at a time. */
 const LARGE = 8 * 1024 * 1024;
 
-/** Further messages are counted but not listed. */
 const MAX_NAMED = 10_000;
 
 /**
@@ -722,10 +708,8 @@ class Restore {
   #continued = false;
   #targets: Targets = new Map();
   #ended: MailkeepError | null = null;
-  /** Measured in this run, or the last time before it. */
   #rate: Rate | null = null;
   #connections = 1;
-  /** Messages that exceed the limits announced by the server. */
   #expected = { 'append-limit': 0, quota: 0 };
 
   constructor(
@@ -901,7 +885,6 @@ class Restore {
       try {
         await line.open();
       } catch (error) {
-        // Servers limit connections. Continue with fewer.
         if (error instanceof MailkeepError) return;
         throw error;
       }
@@ -969,7 +952,6 @@ class Restore {
       return {
         mailbox: address,
         folder: path,
-        /** Path on the server; null if it refuses the folder under every name. */
         to: target?.path ?? null,
         /** Whether characters were replaced, or a number was added because the name was taken. */
         ...{ replaced: target?.replaced ?? false, numbered: target?.numbered ?? false },
@@ -980,11 +962,8 @@ class Restore {
     });
     return {
       to: options.target,
-      /** Number in the journal; null for a dry run of a new plan. */
       plan: this.#journaled?.number ?? null,
-      /** True if the run continues an interrupted one. */
       continued: this.#continued,
-      /** ISO 8601 in UTC; null for a dry run of a new plan. */
       begun: this.#journaled === undefined ? null : isoTime(this.#journaled.startedAt),
       dryRun: options.dryRun,
       commit: { number, hash },

@@ -25,7 +25,6 @@ export type Budget = ReturnType<typeof budgets>[number];
 export type ArchiveStatus = ReturnType<typeof archiveStatus>;
 
 export interface Quota {
-  /** ISO 8601, when the service responded. */
   readonly at: string;
   readonly resources: readonly QuotaUse[];
 }
@@ -44,15 +43,12 @@ export function archiveStatus(
   return {
     dataDir,
     commit: { number, hash },
-    /** Distinct messages, and the bytes of their sources. */
     messages,
     bytes,
     logBytes: bytesIn(logFolder(dataDir)),
     catalogBytes: bytesOf(catalogFile(dataDir)),
-    /** Not indexed yet. */
     pending,
     unparsed,
-    /** Distinct attachments with text. */
     attachments: catalog.attachments.counts(),
     verification: verificationStatus(recalledVerification(state)),
     budget: budgets(state),
@@ -149,7 +145,6 @@ function budgets(state: StateFile | undefined) {
     const { learned, announced, holdUntil } = value;
     return [
       {
-        /** Host and port, and the token's label. */
         gate: key.slice('gate '.length),
         /** Requests per minute. Null before the first refusal, when the configured rate applies. */
         learnedPerMinute: learned,
@@ -182,7 +177,6 @@ function folderStatus(
     /** When it was last compared with the service, and whether they agreed; null if unknown. */
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
-    /** Start of the last comparison of all flags. */
     flagsAt: proof?.flagsAt ?? null,
     /** The last reconciliation in the log, which has at most one per day. */
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
@@ -232,7 +226,6 @@ export interface ArchivePolicy {
   readonly confirmAfterMs: number;
   /** Cron expression; null if only `mailkeep prune` removes mail. */
   readonly pruneSchedule: string | null;
-  /** @throws errors of `plannedPrune` */
   plan(reader: Pick<Reader, 'catalog'>, state: Pick<StateFile, 'entries'> | undefined): PrunePlan;
 }
 
@@ -262,7 +255,6 @@ export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: State
         isUnwatchedFolder(state, { host, mailbox, folder }),
       /** Milliseconds since the epoch, from the state or else the last reconciliation. */
       at: at ?? null,
-      /** Null if unknown. */
       complete: proof?.complete ?? null,
     };
   });
@@ -282,7 +274,6 @@ export function quarantinedMessages(
       ...{ address, folder, uid, subject, date, size, reason, detail, since },
       acknowledged: entry.acknowledged,
       tries: tried?.tries ?? 0,
-      /** Earliest next attempt by the daemon; null before the first retry. */
       nextAt: tried === undefined ? null : nextTryAt(tried),
     };
   });

@@ -170,13 +170,11 @@ function sourceHash(
 
 /** Bytes of cached blobs. Most messages follow soon after their blobs. */
 const KEPT_BYTES = 32 * 1024 * 1024;
-/** A message with more bytes in blobs is rebuilt later, piece by piece. */
 const FETCHED_BYTES = 8 * 1024 * 1024;
 
 /** Reads a blob from the rest of the log and checks its hash. */
 export type FindBlob = (hash: BlobHash) => Buffer | undefined;
 
-/** A cache of verified blobs, in order of last use. */
 export class RecentBlobs {
   readonly #blobs = new Map<BlobHash, Buffer>();
   #kept = 0;
@@ -356,7 +354,6 @@ function damage(opened: OpenSegment, problem: Problem): SegmentReport {
   };
 }
 
-/** Returns the first and last record in these bytes of a sealed file. */
 function ordinalsIn(
   { sealed }: OpenSegment,
   { offset, end }: Problem,
@@ -484,9 +481,7 @@ class BatchSettling {
   messages = 0;
   blobs = 0;
   readonly #left: Placed[] = [];
-  /** Message records whose fact has not followed yet. */
   readonly #arrived = new Map<string, PlacedMessage>();
-  /** Settled records that are still in `#left`. */
   readonly #settled = new Set<Placed>();
 
   constructor(
@@ -570,11 +565,8 @@ function joined(a: SettledRun, b: SettledRun): SettledRun {
 }
 
 export interface SegmentChecker {
-  /** Number of calls that can run concurrently. */
   readonly width: number;
-  /** Yields a file's reports as it is read, and throws its errors. */
   check(job: SegmentJob): AsyncIterable<SegmentReport>;
-  /** Returns the messages that cannot be rebuilt or do not match their id. */
   rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
   structure(dir: string): Promise<readonly string[]>;
   /** See `contradictingTables`. */
@@ -586,7 +578,6 @@ export interface SegmentChecker {
 export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
-  /** Default: the active one. */
   readonly generation?: number;
   /** True for the last segment, where data after the last commit is unfinished work and not damage. */
   readonly last: boolean;
@@ -601,7 +592,6 @@ export interface SegmentJob {
 /** Messages to rebuild from anywhere in the log. Plain data. */
 export interface MessagesJob {
   readonly dir: string;
-  /** A message without a position fails. */
   readonly messages: ReadonlyMap<MessageId, Position | undefined>;
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
@@ -617,17 +607,14 @@ interface FileToProve extends SegmentFile {
   readonly sealed: boolean;
 }
 
-/** Reports on a log file, in file order. */
 export type SegmentReport =
   /** Comes first, if the file can be opened. */
   | {
       readonly what: 'begin';
       readonly archiveId: string;
-      /** The preceding commit, according to the segment's header. */
       readonly before: ChainState;
       readonly generation: number;
     }
-  /** See `unpackBatches`. */
   | { readonly what: 'batches'; readonly segment: number; readonly packed: string }
   | { readonly what: 'damage'; readonly damage: SegmentDamage }
   | {
@@ -636,13 +623,11 @@ export type SegmentReport =
       readonly offset: number;
       readonly bytes: number;
     }
-  /** The rebuilt message does not match its id. */
   | {
       readonly what: 'unsound';
       readonly message: MessageId;
       readonly reason: DamageReason | 'hash';
     }
-  /** The message needs bytes from elsewhere in the log. */
   | {
       readonly what: 'deferred';
       readonly message: MessageId;
@@ -654,7 +639,6 @@ export type SegmentReport =
       readonly after: ChainState;
       readonly records: number;
       readonly messages: number;
-      /** Bytes of message sources, and of the file. */
       readonly rawBytes: number;
       readonly fileBytes: number;
       readonly settled: SettledCounts;

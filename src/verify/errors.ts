@@ -1,7 +1,6 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
-/** Findings quoted in one sentence. */
 const MAX_NAMED = 3;
 
 function listed(findings: readonly string[], found: number): string {
@@ -12,7 +11,6 @@ function listed(findings: readonly string[], found: number): string {
 
 export const verifyError = defineErrors({
   usage: {
-    /** Without a `reason`, the file is not a checkpoint. */
     'checkpoint-unreadable': ({ file, reason }: { file: string; reason?: string }) =>
       reason === undefined
         ? [`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.']
@@ -33,7 +31,6 @@ export const verifyError = defineErrors({
       `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
       'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
     ],
-    /** `runs` counts the recorded imports. */
     'import-unknown-run': ({ run, runs }: { run: number; runs: number }) => [
       runs === 0
         ? `The archive has no record of import ${run}, or of any other import.`
@@ -46,12 +43,10 @@ export const verifyError = defineErrors({
       `The signature of the checkpoint ${file} is invalid: the file was changed.`,
       'Use another copy of it. This result says nothing about the archive.',
     ],
-    /** Keys are given as fingerprints. */
     'checkpoint-other-key': (f: { file: string; found: string; wanted: string }) => [
       `The checkpoint ${f.file} was signed with key ${f.found}, not with ${f.wanted}.`,
       'It proves nothing about what the owner of that key signed. Use another copy of it.',
     ],
-    /** `found` counts all findings, `findings` are the first ones. */
     'archive-damaged': ({
       found,
       findings = [],

@@ -49,7 +49,6 @@ export async function compareCatalog(options: {
   return differing;
 }
 
-/** The catalog may still have positions of bytes that a purge removed from the log. */
 function isPurged(segments: SegmentCache, { table, difference, position }: RowDifference): boolean {
   if (table !== 'records' || difference !== 'surplus' || position === null) return false;
   try {
@@ -213,7 +212,6 @@ export function leastRecentlyVerified(
 /** Rebuilds and hashes messages, least recently verified first, and records the progress. */
 export async function verifySample(options: {
   readonly segments: readonly StoredSegment[];
-  /** Returns the messages in a segment from an ordinal on, in order. */
   readonly messagesIn: (
     segment: number,
     from: number,
@@ -221,10 +219,8 @@ export async function verifySample(options: {
   readonly reader: LogReader;
   readonly concerns: Concerns;
   readonly checkups: Checkups;
-  /** Called with the id of every intact message. */
   readonly sound?: (id: MessageId) => void;
   readonly wanted: number;
-  /** Milliseconds since the epoch. */
   readonly now: number;
   readonly signal: AbortSignal;
 }) {
@@ -279,7 +275,6 @@ function checkupAfter(
     : { ...before, next: reached, end };
 }
 
-/** Adds a finding for a message that cannot be read as stored. */
 async function isSound(
   reader: LogReader,
   id: MessageId,

@@ -14,7 +14,6 @@ import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 
-/** A committed record that has not been purged. */
 type WalkedRecord =
   | { readonly kind: 'blob'; readonly hash: BlobHash }
   | { readonly kind: 'message'; readonly id: MessageId; readonly blobs: readonly BlobHash[] }
@@ -24,7 +23,6 @@ type WalkedRecord =
 interface RecordAt {
   readonly segment: number;
   readonly ordinal: number;
-  /** The commit that closes its batch. */
   readonly commit: number;
 }
 
@@ -93,7 +91,6 @@ function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> 
   return { value };
 }
 
-/** Facts about one message at a place, until the next message appears there. */
 interface Episode {
   owner: MessageId;
   readonly fingerprints: Set<string>;
@@ -106,7 +103,6 @@ interface Attempts {
   readonly kept: Set<BlobHash>;
 }
 
-/** The facts at a place that go, and the blobs that the remaining facts still need. */
 interface StorySplit {
   readonly going: readonly RecordAt[];
   readonly stillKept: ReadonlySet<BlobHash>;
@@ -187,7 +183,6 @@ class PlaceStory {
  * different places.
  */
 export class FolderIdentities {
-  /** The folder that a path means after a rename. */
   readonly #renamed = new Map<string, string>();
   /** Counts renames away from a path, because the next folder with that path is a new one. */
   readonly #left = new Map<string, number>();
@@ -203,7 +198,6 @@ export class FolderIdentities {
     this.#renamed.set(text(host, mailbox, to), moved);
   }
 
-  /** Returns a key for a place that renames do not change. */
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
     return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
   }
@@ -225,7 +219,6 @@ interface Wanted {
   readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
 }
 
-/** Bytes that stay because another message uses them too. */
 interface Shared {
   readonly message: MessageId;
   readonly blob: BlobHash;
@@ -290,7 +283,6 @@ export async function surveyPurge(
       if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
     }
   }
-  /** Blobs to remove with each message. */
   const blobs = new Map<MessageId, BlobHash[]>();
   const shared: Shared[] = [];
   for (const [blob, message] of first.blobs) {
@@ -301,7 +293,6 @@ export async function surveyPurge(
       going.push(...(copies.get(blob) ?? []));
     }
   }
-  /** Commits that contain removed records. */
   const commits = [...new Set(going.map(({ commit }) => commit))].sort((a, b) => a - b);
   return { records: bySegment(going), commits, blobs, shared };
 }

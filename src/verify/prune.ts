@@ -36,13 +36,11 @@ export interface EndedPlace {
   readonly confirmedAt: number | null;
   /** The mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
-  /** A fact can refer to the folder. */
   readonly isNameable: boolean;
 }
 
 export interface Candidate {
   readonly onHold: boolean;
-  /** At least one, all of them ended. */
   readonly places: readonly EndedPlace[];
 }
 
@@ -67,7 +65,6 @@ const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
 /** Decides about messages, newest first, because `keepAtLeast` counts them. Pure: time is an argument. */
 export class PrunePlanner {
-  /** Number of ended messages in each folder. */
   readonly #met = new Map<number, number>();
 
   constructor(
@@ -132,7 +129,6 @@ function keep(reason: KeepReason): Verdict {
   return { prune: false, reason };
 }
 
-/** Tolerated difference between the clocks of two machines. */
 const CLOCK_SLACK_MS = 5 * 60_000;
 /** After this long without a commit, the clock is probably wrong. If it is right, a sync must run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
@@ -143,7 +139,6 @@ export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
 }
 
-/** Per run, because the plan is held in memory. */
 const MAX_MESSAGES = 100_000;
 
 interface PlannedMessage {
@@ -164,15 +159,12 @@ export type PrunePlan = ReturnType<typeof planPrune>;
 interface Known {
   readonly ended: EndedQueries;
   readonly now: number;
-  /** By address or resource id. */
   readonly heldMailboxes: readonly string[];
-  /** Docids. */
   readonly held: ReadonlySet<number>;
   /** Returns whether the mailbox is in its account's latest listing. */
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 
-/** Decides about every message that was deleted from all folders. */
 export function planPrune(policy: Policy, known: Known) {
   const { ended, now, held, heldMailboxes } = known;
   const planner = new PrunePlanner(policy, now);
@@ -180,7 +172,6 @@ export function planPrune(policy: Policy, known: Known) {
   const prune: PlannedMessage[] = [];
   const byReason = new Map<PruneReason, Sum>();
   const kept = new Map<KeepReason, Sum>();
-  /** Prunable messages left for the next run. */
   let left = 0;
   for (const { docid, id, size, subject, places } of ended.messages()) {
     const onHold =
@@ -224,7 +215,6 @@ export function purgedFact(
   };
 }
 
-/** Since when each folder is proven not to contain its ended messages. */
 class Confirmations {
   readonly #folders: ReadonlyMap<number, number>;
   /** The latest proof in each mailbox. Listing the mailbox also confirms that a missing folder is gone. */
@@ -344,7 +334,6 @@ export async function endPurge(
 }
 
 export interface Compacted {
-  /** Rewritten segments, and the bytes of their files before and after. */
   readonly segments: number;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
@@ -356,7 +345,6 @@ const DROP_EVERY = 4;
 interface PurgeWriter extends Pick<PurgePlaces, 'segments'> {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
-  /** For the rewritten segments. */
   readonly codec: ArchiveCodec;
   readonly sealer: Sealer;
 }

@@ -64,7 +64,6 @@ export interface Forgetting {
   readonly place?: Place;
 }
 
-/** Without facts, nothing is left to do. */
 export interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
   readonly survey: Survey;
@@ -149,7 +148,6 @@ export async function journalPrune(
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
 }
 
-/** The time, the names that a hold's query may use, and the texts for invalid holds. */
 export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
 
 /**
@@ -318,10 +316,8 @@ export class Compaction {
 export interface CompactResult {
   readonly codec: ArchiveCodec;
   readonly dryRun: boolean;
-  /** Segments rewritten (or to rewrite), and the bytes of their files. */
   readonly segments: number;
   readonly bytesBefore: number;
-  /** Null for a dry run. */
   readonly bytesAfter: number | null;
   /** Segments with another codec that an interrupted run did not reach. */
   readonly remaining: number;
@@ -329,7 +325,6 @@ export interface CompactResult {
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Returns what `compactArchive` would rewrite. */
 export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
   const { segments, damaged } = survey(dir, codec);
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
@@ -440,7 +435,6 @@ export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   });
 }
 
-/** Returns the part of an import that still exists. */
 export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Removable {
   const { mailbox } = importedMailbox(run.mailbox);
   return ended.removable([{ host: IMPORT_HOST, mailbox, commits: run.commits }]);
@@ -497,7 +491,6 @@ export async function planRemoval(
   { parts, going }: Removable,
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
-  // A fact needs a message, so use a random id.
   const message = randomBytes(32).toString('hex');
   const facts: PurgedFact[] = [
     { fact: 'purged', message, reason: 'forgotten', removed: parts },

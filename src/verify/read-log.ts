@@ -19,7 +19,6 @@ import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash } from '../core/types.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
-/** What a record means for the catalog. A fact also has its JSON text. */
 export type Meaning =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
@@ -46,7 +45,6 @@ export class PackedBatches {
     this.records += records.length;
   }
 
-  /** Returns the batches since the last call; undefined if there are none. */
   taken(): string | undefined {
     const text = this.#text;
     this.#text = '';
@@ -75,7 +73,6 @@ type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
 
 export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
-  // Written by `PackedBatches` from validated facts.
   const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
     readonly previous: string;
     readonly records: readonly PackedRecord[];
@@ -120,7 +117,6 @@ interface LogListener {
   progress?(progress: VerifyProgress): void;
 }
 
-/** Bytes are those of message sources. */
 export interface VerifyProgress {
   readonly segments: number;
   readonly of: number;
@@ -194,7 +190,6 @@ export async function readLog(options: LogReading) {
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };
-  /** Not found yet. */
   readonly #vouched: Set<VouchedCommit>;
   readonly #diverged: VouchedCommit[] = [];
   /** Undefined at the start and after a lost segment, when any header is accepted. */
@@ -329,7 +324,6 @@ export class BlobsByCatalog {
     private readonly dir: string,
   ) {}
 
-  /** @throws system errors of reading the log */
   find(hash: BlobHash): Buffer | undefined {
     if (!this.#hasPosition(hash)) return undefined;
     try {

@@ -177,7 +177,6 @@ class Mending {
     return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
   }
 
-  /** Returns the last commit in a local segment. */
   #lastOf(segment: number): ChainState | undefined {
     for (const opened of openedIn(this.options.files, this.options.dir, segment)) {
       const batches = segmentBatches(opened, { digest: false }, () => undefined);
@@ -272,7 +271,6 @@ async function asideOf(
 
 interface SkippedCopy {
   readonly copy: string;
-  /** A system error name, or our error code. */
   readonly reason: string;
 }
 
@@ -289,7 +287,6 @@ function readableCopies(files: FileLayer, given: readonly string[]) {
   const copies: string[] = [];
   const skippedCopies: SkippedCopy[] = [];
   const skippedSegments: SkippedSegment[] = [];
-  /** Unreadable files in the copies. */
   const hidden = new Set<string>();
   for (const copy of given) {
     try {
@@ -313,7 +310,6 @@ function segmentsOf(files: FileLayer, copy: string) {
   try {
     checkFormat(files, copy);
   } catch (error) {
-    // Its segments are still usable.
     if (!hasCode(error, 'archive-format-unreadable')) throw error;
   }
   let all = 0;
@@ -355,7 +351,6 @@ interface Wanted {
 }
 
 interface OtherCopy {
-  /** Returns unverified bytes. */
   read(wanted: Wanted): Buffer | undefined;
   close(): void;
 }
@@ -460,7 +455,6 @@ function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, u
     own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
     names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MAX_CHECKPOINTS);
   } catch (error) {
-    // An unreadable file proves nothing.
     if (!hasCode(error, 'checkpoint-key') && errnoOf(error) === undefined) throw error;
     return;
   }
@@ -509,17 +503,14 @@ function idByCommit(
 
 interface ProofOptions
   extends Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'expected' | 'archiveId'> {
-  /** Segments to mend. */
   readonly segments: ReadonlySet<number>;
   /** From manifests in copies that a key of this archive has signed. */
   readonly vouched: readonly ChainState[];
   readonly trustsCopies: boolean;
 }
 
-/** A copy with commits that nothing local proves. */
 interface UnprovenCopy {
   readonly copy: string;
-  /** Its last commit, and the last one known locally. */
   readonly number: number;
   readonly known: number;
 }
@@ -588,7 +579,6 @@ class KnownCommits {
     }
   }
 
-  /** Records the last commit read from the log. */
   reach(commit: ChainState): void {
     this.#reached = commit;
   }
@@ -653,17 +643,14 @@ async function* batchesIn(
 type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
 
 interface RepairOptions {
-  /** The caller holds its lock and has no catalog open. */
   readonly dir: string;
   readonly files?: FileLayer;
   readonly checker: SegmentChecker;
   readonly copies: readonly string[];
   /** From manifests in copies that a key of this archive has signed. */
   readonly vouched?: readonly ChainState[];
-  /** Trusts all data in the copies, including unproven commits. */
   readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
-  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
@@ -680,7 +667,6 @@ export interface Repaired {
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
   /** Nothing was taken from them. */
   readonly skippedCopies: readonly SkippedCopy[];
-  /** Unreadable segments in copies that were used. */
   readonly skippedSegments: readonly SkippedSegment[];
   /** Copies with commits after the last known one, which were not used. */
   readonly unproven: readonly UnprovenCopy[];
@@ -688,7 +674,6 @@ export interface Repaired {
   readonly unwritable: string | null;
 }
 
-/** A batch is committed at either limit. */
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
@@ -773,7 +758,6 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-/** Lists what earlier repairs have recorded as missing. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   const known = new Set<string>();
   for await (const event of scanLog({ dir, files })) {
@@ -897,7 +881,6 @@ export interface CatalogOutcome {
   readonly unread: { readonly file: string; readonly reason: string } | null;
 }
 
-/** Displays a part of the work while `act` runs. */
 type ShowRepair = <T>(
   part: 'mending' | 'reading',
   act: (progress: (progress: VerifyProgress) => void) => Promise<T>,

@@ -14,20 +14,16 @@ const SCOPE = 'verification';
 const KEY = 'last';
 const DRILL = 'drill';
 
-/** Further findings are only counted. */
 const MAX_KEPT = 100;
 
 /** Another run may end and write just before this one writes its earlier result. */
 const SET_BACK_MS = 60_000;
 
-/** A finding, with the vouched commit or the segment that is damaged. */
 export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
 
 interface DamageOutcome {
-  /** Start and end of the run, in milliseconds since the epoch. */
   readonly at: number;
   readonly endedAt: number;
-  /** Counts all findings; `findings` contains the first ones. */
   readonly found: number;
   readonly findings: readonly FoundFinding[];
   /** Returns whether the run read the subject of a known finding again. Only such findings can be cleared. */
@@ -36,7 +32,6 @@ interface DamageOutcome {
 
 export interface VerificationOutcome extends DamageOutcome {
   readonly mode: VerificationMode;
-  /** Messages verified, and the total in the archive. */
   readonly checked: number;
   readonly of: number;
 }
@@ -116,7 +111,6 @@ export function recalledVerification(
   return { ...shown, damage: { since, found, findings } };
 }
 
-/** Returns the damaged segments, and the damaged messages. */
 export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
   readonly segments: readonly number[];
   readonly messages: readonly string[];
@@ -241,10 +235,8 @@ export function verificationStatus(last: VerificationFacts | null) {
   return {
     at: new Date(at).toISOString(),
     ...{ mode, checked, of },
-    /** When every byte was last read. */
     fullAt: fullAt === null ? null : new Date(fullAt).toISOString(),
     ok,
-    /** When the first known damage was found. */
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
@@ -253,7 +245,6 @@ export function verificationStatus(last: VerificationFacts | null) {
   };
 }
 
-/** Returns null if no damage is known or the state is unreadable. */
 export function readDamage(dataDir: string): KnownDamage | null {
   const state = readState(dataDir);
   try {

@@ -90,7 +90,6 @@ async function isConsistent(contradicting: Promise<readonly string[]>): Promise<
   }
 }
 
-/** Positions in batches after the catalog's last commit. */
 class Beyond {
   readonly #blobs = new Map<string, Position>();
   readonly #messages = new Map<string, Position>();
@@ -116,7 +115,6 @@ class Beyond {
 
 const MAX_REBUILT = 1_000;
 
-/** Messages that need bytes from elsewhere in the log, with their blobs. */
 interface DeferredMessages {
   readonly dir: string;
   readonly messages: ReadonlyMap<MessageId, readonly BlobHash[]>;
@@ -173,7 +171,6 @@ export interface VerifyOptions {
   readonly checker: SegmentChecker;
   /** Hashes every byte and rebuilds every message. Otherwise checks structure, chain, CRCs and catalog. */
   readonly full: boolean;
-  /** From checkpoints. The log must contain them. */
   readonly vouched?: readonly VouchedCommit[];
   readonly signal: AbortSignal;
   readonly progress?: (progress: VerifyProgress) => void;
@@ -183,7 +180,6 @@ export interface Verification extends LogTotals {
   readonly catalog: CatalogState;
   /** Why the catalog is `unreadable`, as a system or SQLite error name. */
   readonly catalogError: string | null;
-  /** Messages whose source was rebuilt and hashed. */
   readonly rebuilt: number;
   /** Counts all findings; `findings` contains the first ones. */
   readonly found: number;
@@ -222,7 +218,6 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, MessageTrouble>();
-  /** With the blobs that they need. */
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
   /** Messages that arrived after the start are compared next time. */
   readonly #beyond = new Beyond();
@@ -366,7 +361,6 @@ class Verifying {
     const deferred = { dir, messages: this.#deferred, locator: this.#locator() };
     const failed = await notRebuilt(checker, deferred, signal);
     if (failed.length === 0) return;
-    // The names and positions of all messages are needed.
     if (this.#agreed) await this.#foldAll(signal);
     const reader = openLogReader({ dir, locator: this.#locator(), files: this.files });
     try {
@@ -469,7 +463,6 @@ class Verifying {
     return known ? compared : this.#unreadable(unread);
   }
 
-  /** Folds commits that a writer has since added. */
   async #foldUpTo(number: number): Promise<void> {
     const from = this.implied.reached();
     if (from.number >= number || this.#acrossGap) return;

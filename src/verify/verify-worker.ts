@@ -42,7 +42,6 @@ async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBl
   // A replaced generation may contain data that the log has lost.
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
-    // Load SQLite only in threads that rebuild messages.
     const { BlobsByCatalog } = await import('./read-log.ts');
     const known = new BlobsByCatalog(realFiles, dir);
     recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };

@@ -96,7 +96,6 @@ function stateToWrite(
       lock.release();
     }
   } catch (error) {
-    // Another process has created it since.
     const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
     if (opened !== undefined) return opened;
     const reason = errnoOf(error);
@@ -134,7 +133,6 @@ function withoutNames(finding: Finding): Finding {
   }
 }
 
-/** Returns whether a finding is about the catalog alone, which a rebuild replaces. */
 export function isOfCatalog({ what }: KnownFinding): boolean {
   return what === 'catalog' || what === 'catalog-file';
 }
@@ -154,7 +152,6 @@ export function rememberRead(
     mode,
     checkpoint,
   }: {
-    /** When it started, in milliseconds since the epoch. */
     readonly at: number;
     readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
     readonly checkpoint: VouchedCommit | null;
@@ -164,7 +161,6 @@ export function rememberRead(
 ): boolean {
   const { found, findings, catalog, rebuilt, messages } = result;
   if (found === 0 && catalog === 'unreadable') return false;
-  // A checkpoint of another archive says nothing about this one.
   const ours = findings.filter(
     (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
   );
@@ -188,7 +184,6 @@ export function rememberRead(
   return noting(context, dataDir, 'result', act, holdsLock);
 }
 
-/** Returns whether the log contains the commit of the run's checkpoint. */
 function holds({ findings }: Verification): boolean {
   return !findings.some((finding) => finding.what === 'commit' && finding.by === 'checkpoint');
 }
@@ -205,7 +200,6 @@ export async function readArchive(
     const result = await verifyArchive({ dir, checker, ...options });
     const detail = stateDamage(dir);
     if (detail === undefined) return result;
-    // It comes first, because a damaged log has more findings than are shown.
     const findings = [{ what: 'state-file', detail } as const, ...result.findings];
     return { ...result, found: result.found + 1, findings };
   } finally {
