@@ -518,7 +518,7 @@ export function openFolderTarget(
       return new FileWriter({ ...deps, isMaildir, sidecar });
     },
     async finish(writer, plan, head) {
-      await writer.finish();
+      await writer.finish(head);
       if (options.sidecar && format !== 'eml') {
         const { number } = head.asOf ?? head.commit;
         await writeFolderSidecars(folder, plan, (entry) => sidecarFor(origin, entry, number));
@@ -704,17 +704,13 @@ export class ZipWriter implements FormatWriter {
     return true;
   }
 
-  async finishWith(head: ManifestHead): Promise<void> {
+  async finish(head: ManifestHead): Promise<void> {
     const { plan } = this.deps;
     const parts = { head, entries: plan.entries(), files: [], missing: plan.missing() };
     const bytes = function* (): Generator<Buffer> {
       for (const piece of manifestText(parts)) yield Buffer.from(piece);
     };
     await this.#add(MANIFEST_NAME, null, undefined, bytes());
-    await this.finish();
-  }
-
-  async finish(): Promise<void> {
     this.#zip.finish();
     await this.#written;
   }
@@ -814,11 +810,9 @@ export function openZipTarget(
       });
     },
     async finish(writer, _plan, head) {
-      if (!(writer instanceof ZipWriter) || file === undefined) return;
-      await writer.finishWith(head);
-      const whole = file;
+      await writer.finish(head);
       await writing(to, async () => {
-        await whole.finish(to);
+        await file?.finish(to);
         await files.syncFolder(path.dirname(to));
       });
       forget();

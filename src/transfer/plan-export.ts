@@ -14,7 +14,6 @@ import type {
   ManifestFile,
   ManifestHead,
   MissingPlace,
-  Selected,
   SelectedPlace,
 } from './export-manifest.ts';
 import { FolderPaths, maildirFileName, messageName, type NamedFolder } from './export-names.ts';
@@ -263,22 +262,13 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
 
 const MAX_NAMED = 10_000;
 
-export interface Planned extends Selected {
-  readonly plan: ExportPlan;
-  readonly places: number;
-  /** Places that an earlier export already has. */
-  readonly skipped: number;
-  /** Places that only an earlier export has. */
-  readonly kept: number;
-  readonly quarantined: number;
-  readonly failures: readonly MissingPlace[];
-}
+export type Planned = Awaited<ReturnType<typeof planPlaces>>;
 
 export async function planPlaces(
   origin: ExportOrigin,
   options: WritingOptions,
   target: ExportTarget,
-): Promise<Planned> {
+) {
   const plan = new ExportPlan();
   try {
     await target.recall(plan);
@@ -292,6 +282,7 @@ export async function planPlaces(
     const { places, skipped, quarantined, failures, known } = planning;
     return {
       ...{ ...selected, plan, places, skipped, quarantined, failures },
+      /** Places that only an earlier export has. */
       kept: earlier - known,
     };
   } catch (error) {
@@ -385,8 +376,8 @@ export interface FormatWriter {
   put(rank: number, place: PlannedPlace, open: () => Promise<Source>): Promise<'written' | 'there'>;
   /** Keeps a place from an earlier export. If its file is replaced, drops it from the plan and returns false. */
   keep(rank: number, entry: ManifestEntry): Promise<boolean>;
-  /** Gives the files their final names. Only the manifest follows. */
-  finish(): Promise<void>;
+  /** Gives the files their final names. In a folder, only the manifest follows; a zip includes it. */
+  finish(head: ManifestHead): Promise<void>;
   discard(): Promise<void>;
 }
 

@@ -269,58 +269,39 @@ export async function streamExport(
     sidecar: false,
     statusHeaders: false,
   };
-  const target = format === 'zip' ? zipStream(whole, sink) : mboxStream(sink);
+  const target: ExportTarget = {
+    manifest: format === 'zip' ? MANIFEST_NAME : '',
+    recall: async () => {},
+    async begin(plan, commit) {
+      sink.begin(commit);
+      return format === 'zip' ? zipTo(sink, whole.to, plan) : mboxTo(sink, plan);
+    },
+    finish: (writer, _plan, head) => writer.finish(head),
+    discard: (writer) => writer.discard(),
+  };
   return exportTo(archiveOrigin(archive), whole, target);
 }
 
-function zipStream({ to }: Pick<WritingOptions, 'to'>, sink: ExportSink): ExportTarget {
-  return {
-    manifest: MANIFEST_NAME,
-    recall: () => Promise.resolve(),
-    begin(plan, commit) {
-      sink.begin(commit);
-      const file = {
-        write: (bytes: Uint8Array) => sink.write(bytes),
-        discard: () => Promise.resolve(),
-      };
-      const earlier = () => Promise.reject(exportError('export-changed', { file: to }));
-      return Promise.resolve(
-        new ZipWriter({ file, final: to, plan, earlier, sidecar: async () => null }),
-      );
-    },
-    async finish(writer, _plan, head) {
-      if (writer instanceof ZipWriter) await writer.finishWith(head);
-    },
-    discard: (writer) => writer.discard(),
-  };
+function zipTo(sink: ExportSink, final: string, plan: ExportPlan): FormatWriter {
+  const file = { write: (bytes: Uint8Array) => sink.write(bytes), discard: async () => {} };
+  const earlier = () => Promise.reject(exportError('export-changed', { file: final }));
+  return new ZipWriter({ file, final, plan, earlier, sidecar: async () => null });
 }
 
-function mboxStream(sink: ExportSink): ExportTarget {
+function mboxTo(sink: ExportSink, plan: ExportPlan): FormatWriter {
   return {
-    manifest: '',
-    recall: () => Promise.resolve(),
-    begin(plan, commit) {
-      sink.begin(commit);
-      const writer: FormatWriter = {
-        width: 1,
-        provenFirst: true,
-        async put(rank, place, open) {
-          const source = await open();
-          await sink.write(Buffer.from(fromLine(place.line)));
-          for await (const piece of quotedPieces(source.pieces())) {
-            await sink.write(Buffer.from(piece));
-          }
-          await sink.write(Buffer.from('\n'));
-          plan.done(rank, place);
-          return 'written';
-        },
-        keep: () => Promise.resolve(true),
-        finish: () => Promise.resolve(),
-        discard: () => Promise.resolve(),
-      };
-      return Promise.resolve(writer);
+    width: 1,
+    provenFirst: true,
+    async put(rank, place, open) {
+      const source = await open();
+      await sink.write(Buffer.from(fromLine(place.line)));
+      for await (const piece of quotedPieces(source.pieces())) await sink.write(Buffer.from(piece));
+      await sink.write(Buffer.from('\n'));
+      plan.done(rank, place);
+      return 'written';
     },
-    finish: (writer) => writer.finish(),
-    discard: (writer) => writer.discard(),
+    keep: async () => true,
+    finish: async () => {},
+    discard: async () => {},
   };
 }

@@ -564,15 +564,7 @@ function joined(a: SettledRun, b: SettledRun): SettledRun {
   return { ...a, place, messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
 }
 
-export interface SegmentChecker {
-  readonly width: number;
-  check(job: SegmentJob): AsyncIterable<SegmentReport>;
-  rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
-  structure(dir: string): Promise<readonly string[]>;
-  /** See `contradictingTables`. */
-  contradictions(dir: string): Promise<readonly string[]>;
-  close(): Promise<void>;
-}
+export type SegmentChecker = ReturnType<typeof checkerOnThreads>;
 
 /** A log file to read. Plain data, because it is sent to another thread. */
 export interface SegmentJob {
@@ -654,12 +646,12 @@ const NEEDED_THREADS = 2;
  * Returns a checker that reads on worker threads. Two start immediately, to load while the caller opens the archive.
  * Others start on demand.
  */
-export function checkerOnThreads(): SegmentChecker {
+export function checkerOnThreads() {
   const { width, pool } = threads();
   pool.start(NEEDED_THREADS);
   return {
     width,
-    check(job) {
+    check(job: SegmentJob): AsyncIterable<SegmentReport> {
       const reports = new Readable({ objectMode: true, read() {} });
       // The consumer receives the error. Until then, it must not count as unhandled.
       reports.on('error', () => undefined);
@@ -672,25 +664,23 @@ export function checkerOnThreads(): SegmentChecker {
         );
       return reports;
     },
-    rebuild: (job) => pool.run({ what: 'messages', job }),
-    structure: (dir) => pool.run({ what: 'structure', dir }),
-    contradictions: (dir) => pool.run({ what: 'contradictions', dir }),
+    rebuild: (job: MessagesJob) => pool.run({ what: 'messages', job }),
+    structure: (dir: string) => pool.run({ what: 'structure', dir }),
+    /** See `contradictingTables`. */
+    contradictions: (dir: string) => pool.run({ what: 'contradictions', dir }),
     close: () => pool.end(),
   };
 }
 
-export interface SegmentProver {
-  /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed if required */
-  intact(file: FileToProve): Promise<void>;
-  close(): Promise<void>;
-}
+export type SegmentProver = ReturnType<typeof proverOnThreads>;
 
 /** @param atOnce threads to start before the first segments arrive; others start on demand */
-export function proverOnThreads(atOnce = 0): SegmentProver {
+export function proverOnThreads(atOnce = 0) {
   const { pool } = threads();
   if (atOnce > 0) pool.start(atOnce);
   return {
-    intact: async (file) => {
+    /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed if required */
+    async intact(file: FileToProve): Promise<void> {
       await pool.run({ what: 'intact', file });
     },
     close: () => pool.end(),

@@ -11,6 +11,7 @@ import {
   type StoredSegment,
 } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
+import type { ScopeValue } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
 
 /**
@@ -174,17 +175,12 @@ export function troubleOf(error: unknown): CatalogTrouble {
   throw error;
 }
 
-/** How far a segment's messages have been verified. */
-export interface SegmentCheckup {
-  /** When all records below `covered` were last verified, in milliseconds since the epoch; 0 for never. */
-  readonly at: number;
-  /** Ordinals below this were verified at least once. */
-  readonly covered: number;
-  /** The next ordinal in the current round; 0 between rounds. */
-  readonly next: number;
-  /** The ordinal after the last message at that time; 0 if an earlier version did not record it. */
-  readonly end: number;
-}
+/**
+ * How far a segment's messages have been verified. All records below the ordinal `covered` were verified, last at `at`.
+ * `next` is the next ordinal in the current round, 0 between rounds. `end` follows the last message at that time; it is
+ * 0 if an earlier version did not record it.
+ */
+export type SegmentCheckup = Readonly<ScopeValue<'verified'>>;
 
 export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0, end: 0 };
 

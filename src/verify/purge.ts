@@ -313,19 +313,11 @@ export class Compaction {
   }
 }
 
-export interface CompactResult {
-  readonly codec: ArchiveCodec;
-  readonly dryRun: boolean;
-  readonly segments: number;
-  readonly bytesBefore: number;
-  readonly bytesAfter: number | null;
-  /** Segments with another codec that an interrupted run did not reach. */
-  readonly remaining: number;
-  readonly interrupted: boolean;
-  readonly damaged: readonly MailkeepError[];
-}
+export type CompactResult =
+  | ReturnType<typeof planCompaction>
+  | Awaited<ReturnType<typeof compactAll>>;
 
-export function planCompaction(dir: string, codec: ArchiveCodec): CompactResult {
+export function planCompaction(dir: string, codec: ArchiveCodec) {
   const { segments, damaged } = survey(dir, codec);
   const bytesBefore = segments.reduce((total, segment) => total + segment.bytes, 0);
   return {
@@ -349,7 +341,7 @@ export async function compactArchive(
   codec: ArchiveCodec,
   progress: (examined: number, of: number) => void,
   store: SegmentStore = localSegments,
-): Promise<CompactResult> {
+) {
   refuseNetworkFileSystem(dir, surroundings.env);
   return withLock(dir, () => compactAll(dir, codec, signal, progress, store));
 }
@@ -360,7 +352,7 @@ async function compactAll(
   signal: AbortSignal,
   progress: (examined: number, of: number) => void,
   store: SegmentStore,
-): Promise<CompactResult> {
+) {
   await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
   await clearRemains(dir, store);
   const { segments, damaged } = survey(dir, codec);

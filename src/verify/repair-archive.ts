@@ -1,7 +1,6 @@
 import { hash as digest } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import type { Batch } from '../archive/batch.ts';
 import { type FileLayer, filesWithout, openIfFile, realFiles } from '../archive/file-system.ts';
 import {
   type CommittedBatch,
@@ -350,6 +349,10 @@ interface Wanted {
   readonly hash: string;
 }
 
+interface Restored extends Wanted {
+  readonly from: 'copy' | 'origin';
+}
+
 interface OtherCopy {
   read(wanted: Wanted): Buffer | undefined;
   close(): void;
@@ -655,24 +658,7 @@ interface RepairOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Repaired {
-  readonly before: Verification;
-  readonly mended: readonly MendedSegment[];
-  readonly restored: readonly {
-    readonly kind: 'message' | 'blob';
-    readonly hash: string;
-    readonly from: 'copy' | 'origin';
-  }[];
-  /** Recorded as missing unless a copy or segment was skipped. The next repair searches for them again. */
-  readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
-  /** Nothing was taken from them. */
-  readonly skippedCopies: readonly SkippedCopy[];
-  readonly skippedSegments: readonly SkippedSegment[];
-  /** Copies with commits after the last known one, which were not used. */
-  readonly unproven: readonly UnprovenCopy[];
-  /** Why nothing could be appended to the log, whose last segment is beyond repair. */
-  readonly unwritable: string | null;
-}
+export type Repaired = Awaited<ReturnType<typeof repairArchive>>;
 
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
@@ -684,7 +670,7 @@ const BATCH_MESSAGES = 128;
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
  * @throws `disk-full` and other write errors: finished repairs are complete, and it can be repeated
  */
-export async function repairArchive(options: RepairOptions): Promise<Repaired> {
+export async function repairArchive(options: RepairOptions) {
   const { dir, files = realFiles, checker, signal } = options;
   // Treat unreadable sectors as damage. Only the writer must see their errors.
   const sectors = filesOverBadSectors(files);
@@ -710,8 +696,14 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const after = mended.length > 0 ? await verify() : before;
   const wanted = wantedOf(after);
   const done = {
-    ...{ before, mended, restored: [], missing: [], ...skipped, unwritable: null },
+    ...{ before, mended, ...skipped },
+    restored: [] as Restored[],
+    /** Recorded as missing unless a copy or segment was skipped. The next repair searches for them again. */
+    missing: [] as Wanted[],
+    /** Copies with commits after the last known one, which were not used. */
     unproven: proof?.unproven ?? [],
+    /** Why nothing could be appended to the log, whose last segment is beyond repair. */
+    unwritable: null as string | null,
   };
   if (wanted.size === 0) return done;
   let writer: LogWriter;
@@ -778,8 +770,8 @@ async function append(
   others: readonly OtherCopy[],
   wanted: ReadonlyMap<string, Wanted>,
   declare: { readonly except: ReadonlySet<string> } | null,
-): Promise<Pick<Repaired, 'restored' | 'missing'>> {
-  const restored: Repaired['restored'][number][] = [];
+) {
+  const restored: Restored[] = [];
   const missing: Wanted[] = [];
   let batch = writer.newBatch();
   const flush = async (): Promise<void> => {
@@ -793,7 +785,9 @@ async function append(
     const copied = others.map((other) => other.read(it)).find((bytes) => bytes !== undefined);
     const bytes = copied ?? (it.kind === 'message' ? await fetchAgain?.(it.hash) : undefined);
     if (bytes !== undefined && digest('sha256', bytes, 'hex') === it.hash) {
-      add(batch, it, bytes);
+      // Stores all of a message's blobs again, without checking which ones are intact.
+      if (it.kind === 'message') batch.addSource(bytes, it.hash);
+      else batch.addBlob(bytes);
       restored.push({ ...it, from: copied === undefined ? 'origin' : 'copy' });
     } else {
       const isNew = declare !== null && !declare.except.has(key);
@@ -804,12 +798,6 @@ async function append(
   }
   await flush();
   return { restored, missing };
-}
-
-/** Stores all of a message's blobs again, without checking which ones are intact. */
-function add(batch: Batch, { kind, hash }: Wanted, bytes: Buffer): void {
-  if (kind === 'message') batch.addSource(bytes, hash);
-  else batch.addBlob(bytes);
 }
 
 /**
@@ -875,11 +863,7 @@ function placesOf(dataDir: string, id: MessageId): Place[] {
 
 export type OtherCopies = Pick<RepairOptions, 'copies' | 'vouched' | 'trustsCopies'>;
 
-export interface CatalogOutcome {
-  readonly catalogRebuilt: boolean;
-  /** Where the old catalog was moved because it could not be copied, and why: an errno or `not a file`. */
-  readonly unread: { readonly file: string; readonly reason: string } | null;
-}
+export type CatalogOutcome = Awaited<ReturnType<typeof mendCatalog>>;
 
 type ShowRepair = <T>(
   part: 'mending' | 'reading',
@@ -936,7 +920,7 @@ async function mendCatalog(
   { signal, report }: EngineContext,
   dir: string,
   { before, mended, restored, missing }: Repaired,
-): Promise<CatalogOutcome> {
+) {
   const untouched = mended.length + restored.length + missing.length === 0;
   if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) {
     return { catalogRebuilt: false, unread: null };
@@ -946,6 +930,7 @@ async function mendCatalog(
   const expected = reachedBy(dir);
   const { unread: reason } = await rebuild({ dir, signal, expected, keepAs });
   const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
+  // Where the old catalog was moved because it could not be copied, and why: an errno or `not a file`.
   return { catalogRebuilt: true, unread: moved };
 }
 
