@@ -8,6 +8,7 @@ import { openState, stateFile } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
 import { isRestoreError, restoreError } from './errors.ts';
 import type { ServerConnection } from './imap-connection.ts';
+import type { RestoreOptions } from './plan-restore.ts';
 import type { Layout } from './restore-selection.ts';
 
 const FILE_MODE = 0o600;
@@ -281,13 +282,7 @@ export class Line {
   #failures = 0;
 
   constructor(
-    private readonly deps: {
-      readonly host: string;
-      readonly connect: () => Promise<ServerConnection>;
-      readonly now: () => number;
-      readonly sleep: (ms: number) => Promise<void>;
-      readonly signal: AbortSignal;
-    },
+    private readonly deps: Pick<RestoreOptions, 'host' | 'connect' | 'sleep' | 'signal'>,
     connection?: ServerConnection,
   ) {
     this.#connection = connection;

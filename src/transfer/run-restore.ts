@@ -259,14 +259,10 @@ function verdictOn({ response, text }: Refused): RefusalReason {
 /** A message that breaks the connection this often counts as refused, so that the others can be sent. */
 const MAX_BREAKS = 3;
 
-interface SharedRun {
+interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
-  readonly now: () => number;
-  /** Resolves after `ms` milliseconds, or at once when the run must stop. */
-  readonly sleep: (ms: number) => Promise<void>;
-  readonly signal: AbortSignal;
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 if not sent */
   readonly onSettled: (sent: number) => void;

@@ -91,28 +91,17 @@ function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> 
   return { value };
 }
 
-interface Episode {
-  owner: MessageId;
-  readonly fingerprints: Set<string>;
-  readonly records: RecordAt[];
-}
-
-/** Facts about attempts to fetch a listed message, by its fingerprint. */
-interface Attempts {
-  readonly records: RecordAt[];
-  readonly kept: Set<BlobHash>;
-}
-
-interface StorySplit {
-  readonly going: readonly RecordAt[];
-  readonly stillKept: ReadonlySet<BlobHash>;
-}
-
 /** The facts about one place in log order. A uid may have had several messages, one after another. */
 class PlaceStory {
-  readonly #episodes: Episode[] = [];
-  readonly #attempts = new Map<string, Attempts>();
-  #latest: Attempts | undefined;
+  /** Facts about one message, until the next message appears. */
+  readonly #episodes: {
+    owner: MessageId;
+    readonly fingerprints: Set<string>;
+    readonly records: RecordAt[];
+  }[] = [];
+  /** Facts about attempts to fetch a listed message, by its fingerprint. */
+  readonly #attempts = new Map<string, { records: RecordAt[]; kept: Set<BlobHash> }>();
+  #latest: { records: RecordAt[]; kept: Set<BlobHash> } | undefined;
 
   add(fact: Fact, { segment, ordinal, commit }: RecordAt): void {
     const at = { segment, ordinal, commit };
@@ -162,7 +151,7 @@ class PlaceStory {
   }
 
   /** @param allAttempts forget every incomplete message at this place */
-  split(isGoing: (id: MessageId) => boolean, allAttempts: boolean): StorySplit {
+  split(isGoing: (id: MessageId) => boolean, allAttempts: boolean) {
     const gone = this.#episodes.filter(({ owner }) => isGoing(owner));
     const prints = new Set(gone.flatMap(({ fingerprints }) => [...fingerprints]));
     const going = gone.flatMap(({ records }) => records);
@@ -297,24 +286,17 @@ export async function surveyPurge(
   return { records: bySegment(going), commits, blobs, shared };
 }
 
-interface Concerned {
-  readonly records: readonly RecordAt[];
-  /** Blobs that may go, each with a message that uses it. */
-  readonly blobs: ReadonlyMap<BlobHash, MessageId>;
-  /** Places that had one of the messages, or whose incomplete message is forgotten. */
-  readonly places: ReadonlySet<string>;
-  readonly quarantined: ReadonlySet<string>;
-}
-
 async function concerned(
   files: FileLayer,
   dir: string,
   wanted: Wanted,
   signal: AbortSignal,
   segments: SegmentStore | undefined,
-): Promise<Concerned> {
+) {
   const records: RecordAt[] = [];
+  /** Blobs that may go, each with a message that uses it. */
   const blobs = new Map<BlobHash, MessageId>();
+  /** Places that had one of the messages, or whose incomplete message is forgotten. */
   const places = new Map<string, MessageId>();
   const kept = new Map<string, Set<BlobHash>>();
   const quarantined = new Set<string>();
@@ -353,7 +335,7 @@ async function concerned(
   for (const [key, id] of places) {
     for (const blob of kept.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
   }
-  return { records, blobs, places: new Set(places.keys()), quarantined };
+  return { records, blobs, places, quarantined };
 }
 
 function isRemoved({ removed }: Wanted, fact: Fact, commit: number): boolean {

@@ -24,19 +24,14 @@ import type { Survey } from './find-purged.ts';
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
 /** Where a deleted message was. Times are milliseconds since the epoch. */
-export interface EndedPlace {
-  readonly folderId: number;
-  /** Rules may use the resource id or the address. */
-  readonly mailbox: string;
-  readonly address: string;
-  readonly folder: string;
+export interface EndedPlace
+  extends Pick<StoodPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
   /** Since when the latest reconciliation proves that the service does not have it; null without proof. */
   readonly confirmedAt: number | null;
   /** The mailbox is in its account's latest listing. */
   readonly isReachable: boolean;
-  readonly isNameable: boolean;
 }
 
 export interface Candidate {
