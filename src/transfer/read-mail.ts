@@ -109,7 +109,7 @@ function headerDate(fields: readonly RawField[], now: number): number | null {
 interface HeaderMarks {
   readonly flags: readonly string[];
   /** Undefined if the header has no label field. */
-  readonly labels: readonly LabelFolder[] | undefined;
+  readonly labels?: readonly LabelFolder[];
 }
 
 interface LabelFolder {
@@ -150,7 +150,7 @@ function marksInHeader(head: Buffer): HeaderMarks {
     ...keywords,
   ];
   const labels = fields.find(({ name }) => name === 'x-gmail-labels');
-  if (labels === undefined) return { flags, labels: undefined };
+  if (labels === undefined) return { flags };
   const gmail = foldersOfLabels(labelsIn(textOf(labels.value, null)));
   return { flags: [...flags, ...gmail.flags], labels: gmail.folders };
 }
@@ -245,15 +245,7 @@ function foldersOfLabels(labels: readonly string[]) {
  * there is no message, or only white space. `emlx-damaged`: the length is wrong. `emlx-partial`: attachments are in
  * separate files. `zip-…`: see `unpackZip`.
  */
-export type FailureReason =
-  | string
-  | 'no-from-line'
-  | 'bytes-before-from-line'
-  | 'differs-from-manifest'
-  | 'listed-but-missing'
-  | 'empty'
-  | 'emlx-damaged'
-  | 'emlx-partial';
+export type FailureReason = string;
 
 const WHOLE_BYTES = 8 * 1024 * 1024;
 
@@ -304,9 +296,7 @@ export class MailReader {
       received: Number.isNaN(named) ? null : named,
       // Thunderbird stores the flags of its Maildirs in the messages.
       marks: (head) =>
-        isMaildir && uniquePart(name) === name
-          ? { ...marksInHeader(head), labels: undefined }
-          : { flags, labels: undefined },
+        isMaildir && uniquePart(name) === name ? { flags: marksInHeader(head).flags } : { flags },
     };
     const entry = file.inExport === null ? undefined : index?.find(file.inExport.path);
     if (entry !== undefined) index?.meet(entry);
@@ -331,7 +321,7 @@ export class MailReader {
     const { start, end, received, flags } = layout;
     const pieces = () => rangePieces(file.path, { start, end });
     for await (const read of this.#pieces(end - start, pieces)) {
-      yield { ...read, received, listed: null, marks: () => ({ flags, labels: undefined }) };
+      yield { ...read, received, listed: null, marks: () => ({ flags }) };
     }
   }
 
@@ -385,7 +375,7 @@ export class MailReader {
       const entry = index.find(name);
       if (entry === undefined) continue;
       index.meet(entry);
-      const own: OwnFacts = { received: null, marks: () => ({ flags: [], labels: undefined }) };
+      const own: OwnFacts = { received: null, marks: () => ({ flags: [] }) };
       let same = false;
       try {
         const pieces = zip.sizeOf(name) === entry.size ? await zip.pieces(name) : undefined;
@@ -459,7 +449,7 @@ function withEntry(
 ): ListedMail | undefined {
   if (read.id !== entry.sha256) return undefined;
   const received = entry.date === null ? own.received : Date.parse(entry.date);
-  const marks = () => ({ flags: flagsOf(entry, name), labels: undefined });
+  const marks = () => ({ flags: flagsOf(entry, name) });
   return { ...read, ...own, received, marks, listed: entry };
 }
 
