@@ -241,24 +241,15 @@ export type Layout =
   | { readonly kind: 'below'; readonly levels: readonly string[]; readonly byAddress: boolean }
   | { readonly kind: 'in-place' };
 
-export interface TargetFolder {
-  readonly source: SourceFolder;
-  readonly path: string;
-  readonly replaced: boolean;
-  readonly numbered: boolean;
-}
-
-interface Node {
-  readonly wanted: string;
-  readonly replaced: boolean;
-  readonly children: Map<string, Node>;
-  source: SourceFolder | undefined;
-}
-
 interface Place {
   readonly path: string;
   readonly replaced: boolean;
+  /** True if a number was added because another folder has the name. */
   readonly numbered: boolean;
+}
+
+export interface TargetFolder extends Place {
+  readonly source: SourceFolder;
 }
 
 /**
@@ -272,28 +263,49 @@ export function targetFolders(
 ): TargetFolder[] {
   const special: ReadonlyMap<SourceFolder, string> =
     layout.kind === 'in-place' ? specialFolders(sources, rules) : new Map();
-  const root = treeOf(sources, layout, rules);
   const taken = new Set([...special.values()].map((path) => pathKey(path, rules)));
   const found = new Map<SourceFolder, TargetFolder>();
+  const items = sources.map((source) => ({ source, levels: levelsOf(source, layout) }));
 
-  const place = (node: Node, parent: Place): void => {
+  const place = (inside: typeof items, depth: number, parent: Place): void => {
+    const isHere = ({ levels }: (typeof items)[number]): boolean => levels.length === depth + 1;
+    const byLevel = new Map<string, typeof items>();
+    for (const item of inside) {
+      let key = item.levels[depth] ?? '';
+      // Folders with the same path get a place each.
+      while (isHere(item) && byLevel.get(key)?.some(isHere) === true) key += '\0';
+      byLevel.set(key, byLevel.get(key) ?? []);
+      byLevel.get(key)?.push(item);
+    }
+    const nodes = [...byLevel.values()].map((below) => {
+      const level = below[0]?.levels[depth] ?? '';
+      const wanted = acceptedLevel(level, rules);
+      return { below, wanted, replaced: wanted !== level };
+    });
     // Place unchanged names first, so that a changed one never takes another folder's name.
-    const ordered = [...node.children.values()].toSorted(
-      (a, b) => Number(a.replaced) - Number(b.replaced),
-    );
-    for (const child of ordered) {
-      const { source } = child;
-      const known = source === undefined ? undefined : special.get(source);
+    for (const node of nodes.toSorted((a, b) => Number(a.replaced) - Number(b.replaced))) {
+      const source = node.below.find(isHere)?.source;
+      const path = source === undefined ? undefined : special.get(source);
       const here =
-        known === undefined
-          ? freePlace(child, parent, rules, taken)
-          : { path: known, replaced: false, numbered: false };
+        path === undefined
+          ? freePlace(node, parent, rules, taken)
+          : { path, replaced: false, numbered: false };
       if (source !== undefined) found.set(source, { source, ...here });
-      place(child, here);
+      const deeper = node.below.filter((item) => !isHere(item));
+      if (deeper.length > 0) place(deeper, depth + 1, here);
     }
   };
-  place(root, { path: '', replaced: false, numbered: false });
+  place(items, 0, { path: '', replaced: false, numbered: false });
   return sources.flatMap((source) => found.get(source) ?? []);
+}
+
+function levelsOf({ address, path, delimiter }: SourceFolder, layout: Layout): string[] {
+  const above =
+    layout.kind === 'in-place' ? [] : [...layout.levels, ...(layout.byAddress ? [address] : [])];
+  const levels = [...above, ...(delimiter === '' ? [path] : path.split(delimiter))];
+  // IMAP ignores case only in INBOX, and only at the top level.
+  if (levels[0]?.toUpperCase() === 'INBOX') levels[0] = 'INBOX';
+  return levels;
 }
 
 /** Assigns the server's special-use folders. If several folders have the same use, the first one gets it. */
@@ -315,37 +327,6 @@ function specialFolders(
   return given;
 }
 
-function treeOf(sources: readonly SourceFolder[], layout: Layout, rules: NameRules): Node {
-  const root = newNode('', false);
-  for (const source of sources) {
-    const { address, path, delimiter } = source;
-    const above =
-      layout.kind === 'in-place' ? [] : [...layout.levels, ...(layout.byAddress ? [address] : [])];
-    const levels = [...above, ...(delimiter === '' ? [path] : path.split(delimiter))];
-    // IMAP ignores case only in INBOX, and only at the top level.
-    if (levels[0]?.toUpperCase() === 'INBOX') levels[0] = 'INBOX';
-    const last = levels.pop() ?? '';
-    const parent = levels.reduce((node, level) => childOf(node, level, level, rules), root);
-    let key = last;
-    while (parent.children.get(key)?.source !== undefined) key += '\0';
-    childOf(parent, key, last, rules).source = source;
-  }
-  return root;
-}
-
-function newNode(wanted: string, replaced: boolean): Node {
-  return { wanted, replaced, children: new Map(), source: undefined };
-}
-
-function childOf(parent: Node, key: string, level: string, rules: NameRules): Node {
-  const known = parent.children.get(key);
-  if (known !== undefined) return known;
-  const wanted = acceptedLevel(level, rules);
-  const child = newNode(wanted, wanted !== level);
-  parent.children.set(key, child);
-  return child;
-}
-
 export function acceptedLevel(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
@@ -360,7 +341,12 @@ export function acceptedLevel(
 }
 
 /** Appends ` (2)` or a higher number if the name is taken. */
-function freePlace(node: Node, parent: Place, rules: NameRules, taken: Set<string>): Place {
+function freePlace(
+  node: { readonly wanted: string; readonly replaced: boolean },
+  parent: Place,
+  rules: NameRules,
+  taken: Set<string>,
+): Place {
   const isFlat = parent.path !== '' && rules.delimiter === '';
   const between = isFlat ? '_' : rules.delimiter;
   const fullPath = (name: string): string => {
