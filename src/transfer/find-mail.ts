@@ -262,13 +262,8 @@ function* passingBy(found: Found): Found {
   }
 }
 
-interface ArchiveFolder {
-  readonly folder: string;
-  readonly delimiter: '/' | '.';
-}
-
 /** Names the folder for a Maildir or Maildir++ folder: below INBOX, or below the Maildir's own name. */
-function maildirFolder(below: string, name: string): ArchiveFolder {
+function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | 'delimiter'> {
   const root = folderName(decodeModifiedUtf7(below));
   if (root === 'INBOX') return { folder: `INBOX${decodeModifiedUtf7(name)}`, delimiter: '.' };
   const levels = name.split('.').map(decodeModifiedUtf7).join('/');
@@ -302,7 +297,7 @@ const MAILDIR_NAME = /^\d{5,}[._]|[:;!]2,[A-Za-z]*$/;
 function* inMaildir(
   dir: FilePath,
   parts: readonly string[],
-  into: ArchiveFolder,
+  into: Pick<MailFile, 'folder' | 'delimiter'>,
   inExport: InExport | null,
 ): Found {
   if (parts.length === 0) return;
@@ -314,7 +309,7 @@ function* inMaildir(
 
 function* inPart(
   dir: FilePath,
-  into: ArchiveFolder & Pick<MailFile, 'keywords'>,
+  into: Pick<MailFile, 'folder' | 'delimiter'> & Pick<MailFile, 'keywords'>,
   inExport: InExport | null,
 ): Found {
   for (const { name, shown, kind } of listed(dir)) {

@@ -1,5 +1,6 @@
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchRequest } from '../catalog/search.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
@@ -16,7 +17,7 @@ import type {
   MissingPlace,
   SelectedPlace,
 } from './export-manifest.ts';
-import { FolderPaths, maildirFileName, messageName, type NamedFolder } from './export-names.ts';
+import { FolderPaths, maildirFileName, messageName, type NamedMessage } from './export-names.ts';
 
 export interface PlannedPlace {
   readonly line: PlaceLine & { readonly id: string };
@@ -68,9 +69,8 @@ export class ExportPlan {
   );
 
   addEarlier(entry: ManifestEntry): void {
-    const key = keyOf(entry, entry.sha256);
     // Before all new places, in the original order.
-    this.#add(key, entry, { docid: -1, uid: entry.inMbox?.offset ?? entry.uid }, null);
+    this.#add(entry, { docid: -1, uid: entry.inMbox?.offset ?? entry.uid }, null);
   }
 
   addFile({ path, sha256, size }: ManifestFile): void {
@@ -90,19 +90,18 @@ export class ExportPlan {
     this.#db.run('INSERT OR REPLACE INTO missing VALUES (?, ?)', keyOfMissing(place), item);
   }
 
-  has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
-    return this.#db.has('SELECT 1 FROM places WHERE key = ?', keyOfPlanned(place));
+  has(place: Omit<PlannedPlace, 'before'>): boolean {
+    return this.#db.has('SELECT 1 FROM places WHERE key = ?', keyOf(entryOf(place)));
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
     const missing = keyOfMissing({ ...place, ...place.line });
     this.#db.run('DELETE FROM missing WHERE key = ?', missing);
     const { docid, line } = place;
-    this.#add(keyOfPlanned(place), entryOf(place), { docid, uid: line.uid }, place);
+    this.#add(entryOf(place), { docid, uid: line.uid }, place);
   }
 
   #add(
-    key: string,
     entry: ManifestEntry,
     { docid, uid }: Readonly<Record<'docid' | 'uid', number>>,
     place: Omit<PlannedPlace, 'before'> | null,
@@ -114,7 +113,15 @@ export class ExportPlan {
        ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
          before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
          outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
-      ...[key, groupOf(path), docid, generation, uid, path, place === null ? 'earlier' : 'due'],
+      ...[
+        keyOf(entry),
+        groupOf(path),
+        docid,
+        generation,
+        uid,
+        path,
+        place === null ? 'earlier' : 'due',
+      ],
       ...[place === null ? null : JSON.stringify(place), JSON.stringify(entry)],
     );
   }
@@ -213,19 +220,9 @@ export class ExportPlan {
   }
 }
 
-function keyOf(
-  place: {
-    readonly host: string;
-    readonly resourceId: string;
-    readonly folder: string;
-    readonly namesake?: number;
-    readonly generation: number;
-    readonly uid: number;
-  },
-  id: string,
-): string {
-  const { host, resourceId, folder, namesake = 0, generation, uid } = place;
-  return JSON.stringify([host, resourceId, folder, namesake, generation, uid, id]);
+function keyOf(entry: ManifestEntry): string {
+  const { host, resourceId, folder, namesake = 0, generation, uid, sha256 } = entry;
+  return JSON.stringify([host, resourceId, folder, namesake, generation, uid, sha256]);
 }
 
 function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
@@ -233,14 +230,21 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
   return JSON.stringify([mailbox, folder, namesake, generation, uid]);
 }
 
-/** Returns the manifest field that tells folders with the same path apart. */
-export function namesakeOf({ namesake }: { readonly namesake: number }) {
+/** The manifest has `namesake` only if folders have the same path. */
+function namesakeOf({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
 
-function keyOfPlanned(place: Omit<PlannedPlace, 'before' | 'path'>): string {
-  const { folder, uid, id } = place.line;
-  return keyOf({ ...place, folder, uid }, id);
+export function missingPlace(
+  {
+    line,
+    generation,
+    namesake,
+  }: Pick<PlannedPlace, 'generation' | 'namesake'> & Pick<ListedPlace, 'line'>,
+  reason: MissingPlace['reason'],
+): MissingPlace {
+  const { id, mailbox, folder, uid } = line;
+  return { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
 }
 
 /** Returns the folder or mbox that a path belongs to, which is written as a unit. */
@@ -269,19 +273,46 @@ export async function planPlaces(
   options: WritingOptions,
   target: ExportTarget,
 ) {
+  const { format, incremental } = options;
   const plan = new ExportPlan();
+  const paths = new FolderPaths(format === 'maildir' ? 'maildir' : 'nested');
+  const counts = { places: 0, skipped: 0, quarantined: 0 };
+  const failures: MissingPlace[] = [];
+  /** Places in an earlier export, rewritten or not. */
+  let known = 0;
+  const take = ({ line, folder, generation, docid }: SelectedPlace): void => {
+    counts.places += 1;
+    const { id } = line;
+    const { host, mailbox: resourceId, delimiter, specialUse, namesake } = folder;
+    const from = { namesake, generation };
+    if (id === null) {
+      counts.quarantined += 1;
+      const missing = missingPlace({ ...from, line }, 'quarantined');
+      plan.addMissing(missing);
+      if (failures.length < MAX_NAMED) failures.push(missing);
+      return;
+    }
+    const path = pathIn(paths.of(folder), { ...line, id, generation }, options);
+    const at = { host, resourceId, delimiter, specialUse, ...from };
+    const place = { ...at, line: { ...line, id }, docid, path };
+    const isKnown = plan.has(place);
+    if (isKnown) known += 1;
+    if (isKnown && incremental) counts.skipped += 1;
+    else plan.add(place);
+  };
   try {
     await target.recall(plan);
     const earlier = plan.count();
-    const planning = new Planning(plan, options);
     const selected = await origin.select({
-      folders: (met) => planning.folders(met),
-      place: (place) => planning.place(place),
+      // Folders come in the order of discovery, so that a later folder never changes the path of an earlier one.
+      folders: (met) => {
+        for (const folder of met) paths.of(folder);
+      },
+      place: take,
     });
     plan.order();
-    const { places, skipped, quarantined, failures, known } = planning;
     return {
-      ...{ ...selected, plan, places, skipped, quarantined, failures },
+      ...{ ...selected, plan, ...counts, failures },
       /** Places that only an earlier export has. */
       kept: earlier - known,
     };
@@ -291,75 +322,15 @@ export async function planPlaces(
   }
 }
 
-class Planning {
-  places = 0;
-  skipped = 0;
-  quarantined = 0;
-  known = 0;
-  readonly failures: MissingPlace[] = [];
-  readonly #paths: FolderPaths;
-
-  constructor(
-    private readonly plan: ExportPlan,
-    private readonly options: WritingOptions,
-  ) {
-    this.#paths = new FolderPaths(options.format === 'maildir' ? 'maildir' : 'nested');
-  }
-
-  /** Folders must come in the order of discovery, so that a later folder never changes the path of an earlier one. */
-  folders(met: readonly NamedFolder[]): void {
-    for (const folder of met) this.#paths.of(folder);
-  }
-
-  place({ line, folder: named, generation, docid }: SelectedPlace): void {
-    this.places += 1;
-    const { id } = line;
-    if (id === null) {
-      this.#missing({ line, folder: named, generation });
-      return;
-    }
-    const place = {
-      line: { ...line, id },
-      host: named.host,
-      resourceId: named.mailbox,
-      delimiter: named.delimiter,
-      specialUse: named.specialUse,
-      namesake: named.namesake,
-      generation,
-      docid,
-    };
-    if (this.plan.has(place)) {
-      this.known += 1;
-      if (this.options.incremental) {
-        this.skipped += 1;
-        return;
-      }
-    }
-    this.plan.add({ ...place, path: this.#pathOf(named, place) });
-  }
-
-  #missing({ line, folder, generation }: Omit<SelectedPlace, 'docid'>): void {
-    this.quarantined += 1;
-    const { mailbox: address, folder: path, uid } = line;
-    const at = { mailbox: address, folder: path, ...namesakeOf(folder), generation, uid };
-    const missing = { id: null, ...at, reason: 'quarantined' } as const;
-    this.plan.addMissing(missing);
-    if (this.failures.length < MAX_NAMED) this.failures.push(missing);
-  }
-
-  #pathOf(
-    folder: NamedFolder,
-    { line, generation }: Omit<PlannedPlace, 'path' | 'before'>,
-  ): string {
-    const { format, platform = process.platform } = this.options;
-    const base = this.#paths.of(folder);
-    if (format === 'mbox') return `${base}.mbox`;
-    if (format === 'maildir') {
-      const infoMark = platform === 'win32' ? ';' : ':';
-      return `${base}/cur/${maildirFileName({ ...line, generation }, infoMark)}`;
-    }
-    return `${base}/${messageName({ ...line, generation })}.eml`;
-  }
+function pathIn(
+  folder: string,
+  message: NamedMessage & Pick<PlaceLine, 'size' | 'flags'>,
+  { format, platform = process.platform }: WritingOptions,
+): string {
+  if (format === 'mbox') return `${folder}.mbox`;
+  return format === 'maildir'
+    ? `${folder}/cur/${maildirFileName(message, platform === 'win32' ? ';' : ':')}`
+    : `${folder}/${messageName(message)}.eml`;
 }
 
 /** Writes one format. Receives the places in plan order. */

@@ -22,7 +22,7 @@ import {
   type ExportPlan,
   type ExportTarget,
   type FormatWriter,
-  namesakeOf,
+  missingPlace,
   openSource,
   type Planned,
   type PlannedPlace,
@@ -196,9 +196,10 @@ class ExportRun {
       void flight.finally(() => this.#flying.delete(flight));
     }
     await Promise.all(this.#flying);
+    const { error } = this.#failure ?? {};
     // An interrupted write leaves nothing behind, so its error does not matter.
-    if (this.#failure !== undefined && !(signal.aborted && isAbort(this.#failure.error)))
-      throw this.#failure.error;
+    const isAbort = signal.aborted && error instanceof Error && error.name === 'AbortError';
+    if (this.#failure !== undefined && !isAbort) throw error;
     return !signal.aborted;
   }
 
@@ -216,26 +217,13 @@ class ExportRun {
     } catch (error) {
       const reason = whyUnreadable(error);
       if (reason === undefined) throw error;
-      this.#lose(rank, place, reason);
+      const missing = missingPlace(place, reason);
+      this.plan.failed(rank);
+      this.plan.addMissing(missing);
+      this.counts[reason] += 1;
+      if (this.failures.length < MAX_FAILURES) this.failures.push(missing);
     }
   }
-
-  #lose(
-    rank: number,
-    { line, namesake, generation }: PlannedPlace,
-    reason: 'damaged' | 'purged',
-  ): void {
-    const { id, mailbox, folder, uid } = line;
-    const place = { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
-    this.plan.failed(rank);
-    this.plan.addMissing(place);
-    this.counts[reason] += 1;
-    if (this.failures.length < MAX_FAILURES) this.failures.push(place);
-  }
-}
-
-function isAbort(error: unknown): boolean {
-  return error instanceof Error && error.name === 'AbortError';
 }
 
 export interface ExportSink {
