@@ -32,7 +32,7 @@ import {
 import { type ChainState, segmentBatches, segmentRecords } from '../archive/segment-reader.ts';
 import { settingsOf } from '../catalog/archive-settings.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { type ImpliedCatalog, openCompared, openImplied, reachedBy } from '../catalog/implied.ts';
+import { openCompared, openImplied, reachedBy } from '../catalog/implied.ts';
 import { type EngineContext, withLock } from '../catalog/open-reader.ts';
 import { rebuild } from '../catalog/rebuild.ts';
 import { locateConfig } from '../core/config-locate.ts';
@@ -289,13 +289,20 @@ function readableCopies(files: FileLayer, given: readonly string[]) {
   const hidden = new Set<string>();
   for (const copy of given) {
     try {
-      const { all, unreadable, refused } = segmentsOf(files, copy);
+      checkReadable(files, copy);
+      const segments = [...listSegments(files, copy)].map(([segment, generations]) => {
+        const paths = generations.map((generation) => segmentPath(copy, { segment, generation }));
+        return { paths, refused: paths.flatMap((file) => refusedFile(files, copy, file)) };
+      });
+      // An older generation may contain mail that the unreadable one has purged.
+      const bad = segments.filter(({ refused }) => refused.length > 0);
+      const refused = bad.flatMap((segment) => segment.refused);
       const [first] = refused;
-      if (first !== undefined && unreadable.length === all) {
+      if (first !== undefined && bad.length === segments.length) {
         skippedCopies.push({ copy, reason: first.reason });
         continue;
       }
-      for (const path of unreadable) hidden.add(path);
+      for (const path of bad.flatMap(({ paths }) => paths)) hidden.add(path);
       skippedSegments.push(...refused);
       copies.push(copy);
     } catch (error) {
@@ -305,35 +312,21 @@ function readableCopies(files: FileLayer, given: readonly string[]) {
   return { copies, skippedCopies, skippedSegments, hidden };
 }
 
-function segmentsOf(files: FileLayer, copy: string) {
+/** A copy with a damaged FORMAT still has usable segments. @throws errors of `checkFormat` */
+function checkReadable(files: FileLayer, copy: string): void {
   try {
     checkFormat(files, copy);
   } catch (error) {
     if (!hasCode(error, 'archive-format-unreadable')) throw error;
   }
-  let all = 0;
-  const unreadable: string[] = [];
-  const refused: SkippedSegment[] = [];
-  for (const [segment, generations] of listSegments(files, copy)) {
-    const paths = generations.map((generation) => segmentPath(copy, { segment, generation }));
-    all += paths.length;
-    const closed = paths.flatMap((file) => {
-      const reason = whyClosed(files, file);
-      return reason === undefined ? [] : [{ copy, file, reason }];
-    });
-    refused.push(...closed);
-    // An older generation may contain mail that the unreadable one has purged.
-    if (closed.length > 0) unreadable.push(...paths);
-  }
-  return { all, unreadable, refused };
 }
 
-function whyClosed(files: FileLayer, path: string): string | undefined {
+function refusedFile(files: FileLayer, copy: string, file: string): SkippedSegment[] {
   try {
-    openIfFile(files, path)?.close();
-    return undefined;
+    openIfFile(files, file)?.close();
+    return [];
   } catch (error) {
-    return reasonOf(error);
+    return [{ copy, file, reason: reasonOf(error) }];
   }
 }
 
@@ -353,48 +346,41 @@ interface Restored extends Wanted {
   readonly from: 'copy' | 'origin';
 }
 
-interface OtherCopy {
-  read(wanted: Wanted): Buffer | undefined;
-  close(): void;
-}
+type OtherCopy = Awaited<ReturnType<typeof openCopies>>['others'][number];
 
 /** Reads the logs of copies, because they may have no catalog. */
 async function openCopies(files: FileLayer, copies: readonly string[]) {
-  const others: OtherCopy[] = [];
   const skipped: SkippedCopy[] = [];
+  const opened = [];
   for (const dir of copies) {
     const implied = await openImplied();
     try {
-      await foldAll(files, dir, implied);
+      for await (const event of scanLog({ dir, files })) {
+        const isNew =
+          event.what === 'batch' && event.batch.commit.number > implied.reached().number;
+        if (isNew) implied.fold([event.batch], true);
+      }
+      opened.push({ implied, reader: openLogReader({ dir, files, locator: implied.locator }) });
     } catch (error) {
       implied.close();
       skipped.push({ copy: dir, reason: reasonOf(error) });
-      continue;
     }
-    const reader = openLogReader({ dir, files, locator: implied.locator });
-    others.push({
-      read({ kind, hash }) {
-        try {
-          return kind === 'message' ? reader.readMessage(hash) : reader.readBlob(hash);
-        } catch (error) {
-          if (error instanceof MailkeepError) return undefined;
-          throw error;
-        }
-      },
-      close() {
-        reader.close();
-        implied.close();
-      },
-    });
   }
+  const others = opened.map(({ implied, reader }) => ({
+    read({ kind, hash }: Wanted): Buffer | undefined {
+      try {
+        return kind === 'message' ? reader.readMessage(hash) : reader.readBlob(hash);
+      } catch (error) {
+        if (error instanceof MailkeepError) return undefined;
+        throw error;
+      }
+    },
+    close() {
+      reader.close();
+      implied.close();
+    },
+  }));
   return { others, skipped };
-}
-
-async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): Promise<void> {
-  for await (const event of scanLog({ dir, files })) {
-    if (event.what !== 'batch' || event.batch.commit.number <= implied.reached().number) continue;
-    implied.fold([event.batch], true);
-  }
 }
 
 /**
@@ -752,14 +738,10 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
 
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   const known = new Set<string>();
-  for await (const event of scanLog({ dir, files })) {
-    if (event.what !== 'batch') continue;
-    for (const record of event.batch.records) {
-      if (record.kind === 'fact' && record.fact.fact === 'missing') {
+  for await (const { batch } of batchesIn(files, dir))
+    for (const record of batch.records)
+      if (record.kind === 'fact' && record.fact.fact === 'missing')
         known.add(`${record.fact.kind} ${record.fact.hash}`);
-      }
-    }
-  }
   return known;
 }
 
