@@ -22,10 +22,10 @@ import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
 import { type LastCompared, lastCompared } from '../sync/sync-memory.ts';
 import { failedRecently, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
 import { type ArchiveFacts, archiveFacts, policyOf } from '../verify/archive-status.ts';
-import { copyStatuses, recalledCopies } from '../verify/copy-facts.ts';
+import { copyStatuses } from '../verify/copy-facts.ts';
 import { DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
 import type { PlanningContext } from '../verify/purge.ts';
-import { recalledVerification } from '../verify/verification.ts';
+import { recalledVerification, verificationStatus } from '../verify/verification.ts';
 import { SessionStore } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
 import type { Daemon } from './daemon.ts';
@@ -515,6 +515,7 @@ export async function openIntegrations(options: {
     log.say('warn', 'the service manager could not be notified', { reason }),
   );
   onStop(() => manager.close());
+  const copies = () => copyStatuses(writer.state, writer.catalog.reached().number, now());
   const notifying = new Notifying(settings.notify, {
     memory: writer.state,
     env,
@@ -523,7 +524,7 @@ export async function openIntegrations(options: {
     log,
     metrics,
     quotas: () => rememberedQuotas(writer.catalog, writer.state),
-    copies: () => recalledCopies(writer.state, writer.catalog.reached().number),
+    copies,
     warnPercent: () => settings.quota.warnPercent,
   });
   onStop(() => notifying.close());
@@ -534,8 +535,8 @@ export async function openIntegrations(options: {
     const onError = (error: unknown): void =>
       log.fail('error', 'health could not be answered', error);
     const known = () => ({
-      damage: recalledVerification(writer.state)?.damage ?? null,
-      copies: copyStatuses(writer.state, writer.catalog.reached().number, now()),
+      verification: verificationStatus(recalledVerification(writer.state)),
+      copies: copies(),
     });
     const asked = { listen, hosts, state, metrics, facts, known, now, onError };
     const server = await startHealthServer(asked);

@@ -7,12 +7,12 @@ import type { ArchiveFacts, MailboxFacts } from '../verify/archive-status.ts';
 import { type CopyFacts, copyDamage, isStale } from '../verify/copy-facts.ts';
 import {
   type DaemonState,
-  isWatched,
   type Known,
   liveness,
   type RunReport,
   readiness,
 } from '../verify/facts.ts';
+import { isWatched } from '../verify/issues.ts';
 
 /**
  * Serves monitoring: `/healthz` (liveness), `/readyz` (readiness; `?max-age=26h` also checks freshness, copies and
@@ -37,7 +37,7 @@ export async function startHealthServer({
   return serveHealth({
     ...rest,
     liveness: () => liveness(state, known(), now()),
-    readiness: (maxAge) => readiness(state, () => facts().mailboxes, known(), maxAge, now()),
+    readiness: (maxAge) => readiness(state, () => facts().mailboxStatuses, known(), maxAge, now()),
   });
 }
 

@@ -11,8 +11,9 @@ import type { MailboxKey } from '../core/types.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { isUnwatchedMailbox } from '../sync/usage.ts';
 import { recalledQuota } from '../verify/archive-status.ts';
-import { type CopyFacts, isStale } from '../verify/copy-facts.ts';
-import { fullnessOf, percentOf, type RunReport } from '../verify/facts.ts';
+import type { CopyStatus } from '../verify/copy-facts.ts';
+import type { RunReport } from '../verify/facts.ts';
+import { fullnessOf, listCopyIssues, percentOf } from '../verify/issues.ts';
 import { damageError, recalledVerification } from '../verify/verification.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { WebhookFinding } from './delivery-watch.ts';
@@ -113,16 +114,14 @@ export function errorOf({
   }
 }
 
-function copyObservations(copies: readonly CopyFacts[], now: number): Observation[] {
+function copyObservations(copies: readonly CopyStatus[]): Observation[] {
   return copies.map((copy) => {
-    const { to, behind, made } = copy;
-    const copiedAt = made === null ? null : new Date(made.at).toISOString();
-    return {
-      subject: copySubject(to, 'stale'),
-      failure: isStale(copy, now)
-        ? failureOf(copiesError('offsite-stale', { to, behind, copiedAt }))
-        : null,
-    };
+    const { to, behind, copiedAt } = copy;
+    const isStale = listCopyIssues(copy).some(({ kind }) => kind === 'copy-stale');
+    const failure = isStale
+      ? failureOf(copiesError('offsite-stale', { to, behind, copiedAt }))
+      : null;
+    return { subject: copySubject(to, 'stale'), failure };
   });
 }
 
@@ -146,7 +145,7 @@ interface NotifyingOptions {
   readonly log: Pick<DaemonLog, 'say' | 'fail'>;
   readonly metrics: Pick<Metrics, 'notification'>;
   readonly quotas: () => readonly MailboxQuota[];
-  readonly copies: () => readonly CopyFacts[];
+  readonly copies: () => readonly CopyStatus[];
   readonly accounts: () => readonly string[];
   /** Returns the percentage at which a mailbox is nearly full. Null disables the warning. */
   readonly warnPercent: () => number | null;
@@ -243,8 +242,7 @@ export class Notifying {
 
   /** Copies become stale without any run. */
   #observeCopies(): void {
-    const { copies, clock } = this.#options;
-    this.#notifier.observe(copyObservations(copies(), clock.now()));
+    this.#notifier.observe(copyObservations(this.#options.copies()));
   }
 
   /** Returns known damage as a failure, or null. Read from the state, because other processes verify too. */

@@ -12,7 +12,7 @@ import { addSums } from '../sync/plan/folder-evidence.ts';
 import { listedMailboxes, nextTryAt, recalledProof } from '../sync/sync-memory.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox, suspendedSince } from '../sync/usage.ts';
 import { recalledCopies } from './copy-facts.ts';
-import { fullnessOf, type QuotaUse } from './facts.ts';
+import { fullnessOf, type QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
 import { type PlanningContext, plannedPrune } from './purge.ts';
 import { recalledVerification, verificationStatus } from './verification.ts';
@@ -194,6 +194,7 @@ export function archiveFacts(
   const status = archiveStatus(archive, state);
   const { messages, bytes: messageBytes, logBytes, catalogBytes, pending, budget } = status;
   return {
+    mailboxStatuses: status.mailboxes,
     ...{ messages, messageBytes, logBytes, catalogBytes, pending },
     limiters: budget.map(({ announcedPerMinute: _, heldUntil, ...one }) => ({
       ...one,

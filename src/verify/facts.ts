@@ -1,35 +1,8 @@
 import type { ErrorFamily } from '../core/errors.ts';
-import type { KnownDamage } from '../core/state.ts';
-import { isImported } from '../mail/identity.ts';
+import type { ArchiveStatus } from './archive-status.ts';
 import type { CopyStatus } from './copy-facts.ts';
-
-/**
- * Returns the mailboxes without a complete comparison since `since` (milliseconds since the epoch). Leaves out imported
- * mailboxes, which have no service, and excluded ones, which are not synced.
- *
- * @param mailboxes `provenAt` in milliseconds or ISO 8601
- */
-export function staleMailboxes<M extends Watching & { readonly provenAt: number | string | null }>(
-  mailboxes: readonly M[],
-  since: number,
-): M[] {
-  return mailboxes.filter(
-    (mailbox) =>
-      isWatched(mailbox) &&
-      (mailbox.provenAt === null || new Date(mailbox.provenAt).getTime() < since),
-  );
-}
-
-interface Watching {
-  readonly host: string;
-  /** Excluded by the configuration after it was synced. */
-  readonly unwatched: boolean;
-}
-
-/** Returns whether sync runs compare a mailbox with a service. */
-export function isWatched(mailbox: Watching): boolean {
-  return !isImported(mailbox) && !mailbox.unwatched;
-}
+import { DAMAGED, listIssues, STALE } from './issues.ts';
+import type { VerificationStatus } from './verification.ts';
 
 /** Caches a result for a short period, so that monitoring does not cost more than the work it monitors. */
 export class Remembered<T> {
@@ -50,35 +23,6 @@ export class Remembered<T> {
     }
     return this.#known.value;
   }
-}
-
-/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; a null limit means none. */
-export interface QuotaUse {
-  readonly name: string;
-  readonly usage: number;
-  readonly limit: number | null;
-}
-
-interface Fullness {
-  readonly name: string;
-  /** Used share of the limit: 1 is full. */
-  readonly share: number;
-}
-
-/** Returns the quota nearest to its limit; null if none has a limit. */
-export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
-  let fullest: Fullness | null = null;
-  for (const { name, usage, limit } of quotas) {
-    if (limit === null || limit <= 0) continue;
-    const share = usage / limit;
-    if (fullest === null || share > fullest.share) fullest = { name, share };
-  }
-  return fullest;
-}
-
-/** Returns a share in whole percent, rounded down: nearly full must not show as full. */
-export function percentOf(share: number): number {
-  return Math.floor(share * 100);
 }
 
 /** A failure in a run. A null field means that it is not limited to one account or mailbox. */
@@ -121,7 +65,7 @@ type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
 
 /** Known condition of the archive, besides its mailboxes. */
 export interface Known {
-  readonly damage: KnownDamage | null;
+  readonly verification: VerificationStatus | null;
   readonly copies: readonly CopyStatus[];
 }
 
@@ -169,35 +113,33 @@ export function liveness(state: DaemonState, known: Known, now: number) {
  */
 export function readiness(
   state: DaemonState,
-  mailboxes: () => readonly (Watching & {
-    readonly resourceId: string;
-    readonly provenAt: number | null;
-  })[],
+  mailboxes: () => ArchiveStatus['mailboxes'],
   known: Known,
   maxAgeMs: number | null,
   now: number,
 ) {
   const works = state.phase === 'ready';
   if (maxAgeMs === null) return { ok: works, ...common(state, known, now) };
-  const all = mailboxes();
-  const stale = staleMailboxes(all, now - maxAgeMs).map(({ resourceId }) => resourceId);
-  const fresh = all.length > 0 && stale.length === 0;
-  const isSound = known.damage === null && known.copies.every((copy) => copy.damage === null);
-  const isCopied = known.copies.every((copy) => !copy.stale);
-  return { ok: works && fresh && isSound && isCopied, ...common(state, known, now), stale };
+  const archive = { mailboxes: mailboxes(), messages: 0, pending: 0 };
+  const issues = listIssues({ ...known, ...archive }, { ...known, maxAgeMs, now });
+  const fails = issues.some(({ kind }) => DAMAGED.includes(kind) || STALE.includes(kind));
+  const stale = issues.flatMap((issue) =>
+    issue.kind === 'mailbox-stale' ? [issue.mailbox.resourceId] : [],
+  );
+  return { ok: works && !fails, ...common(state, known, now), stale };
 }
 
 /** Returns the fields of both responses. Contains no mail addresses; times in ISO 8601. */
-function common(state: DaemonState, { damage, copies }: Known, now: number) {
+function common(state: DaemonState, { verification, copies }: Known, now: number) {
   return {
     phase: state.phase,
     // The clock may have been set back since the start.
     uptimeSeconds: Math.max(0, Math.round((now - state.startedAt) / 1_000)),
     runs: state.runs(),
     damage:
-      damage === null
+      verification === null || verification.damagedSince === null
         ? null
-        : { since: new Date(damage.since).toISOString(), findings: damage.found },
+        : { since: verification.damagedSince, findings: verification.found },
     copies: copies.map(({ to, copiedAt, behind, stale, failure, damage: found }) => ({
       ...{ to, copiedAt, behind, stale },
       failing: failure?.code ?? null,

@@ -13,7 +13,8 @@ import {
   quarantinedMessages,
 } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
-import { archiveStateOf, type Matter, mattersOf, sideTagsOf, statusFor } from './issues.ts';
+import { type Issue, listIssues } from '../verify/issues.ts';
+import { archiveStateOf, type ShownIssue, showIssue, sideTagsOf, statusFor } from './issues.ts';
 import { within } from './mail-list.ts';
 import { filterText } from './query-text.ts';
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
@@ -22,11 +23,11 @@ import { understandQuery } from './understood-query.ts';
 
 const MAX_MAILBOXES = 200;
 
-function overviewOf(status: ArchiveStatus, matters: readonly Matter[], numbers: Numbers) {
+function overviewOf(status: ArchiveStatus, issues: readonly ShownIssue[], numbers: Numbers) {
   const { messages, bytes, logBytes, catalogBytes, attachments, commit, verification } = status;
   const { mailboxes } = status;
   return {
-    matters,
+    issues,
     facts: { messages, bytes, logBytes, catalogBytes, attachments, commit, verification },
     mailboxes: mailboxes.slice(0, MAX_MAILBOXES).map((mailbox) => {
       const inBox = mailboxFilter(mailbox, mailboxes);
@@ -302,7 +303,7 @@ interface Known {
   readonly state: StateFile | undefined;
   readonly status: ArchiveStatus;
   readonly lastRuns: readonly KeptRun[];
-  readonly matters: readonly Matter[];
+  readonly issues: readonly Issue[];
 }
 
 export function frameState(reader: ServedReader, now: number) {
@@ -312,12 +313,12 @@ export function frameState(reader: ServedReader, now: number) {
 function frameStateOf(
   reader: ServedReader,
   now: number,
-  { state, status, lastRuns, matters }: Known,
+  { state, status, lastRuns, issues }: Known,
 ) {
-  const known = { hasState: state !== undefined, status, runs: lastRuns, matters };
+  const known = { hasState: state !== undefined, status, runs: lastRuns, issues };
   return {
     state: archiveStateOf({ ...known, whole: reader.mailboxes === null, now }),
-    matters: matters.length,
+    issues: issues.length,
     tags: sideTagsOf(status),
   };
 }
@@ -353,13 +354,15 @@ function shownIn(
   { now, accounts, policy }: Pick<ArchiveParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
   parameter: Parameter,
-  { state, status, matters, held }: Known & { held: number },
+  { state, status, issues, held }: Known & { held: number },
 ) {
   const numbers = linkedNumbers(reader, now(), accounts);
   const from = wholeNumber(parameter('from')) ?? 0;
   switch (tab) {
-    case 'overview':
-      return { tab, ...overviewOf(status, matters, numbers) };
+    case 'overview': {
+      const shown = issues.map((issue) => showIssue(issue, status.dataDir, now()));
+      return { tab, ...overviewOf(status, shown, numbers) };
+    }
     case 'folders': {
       const sort = parameter('sort') === 'age' ? 'age' : 'name';
       return { tab, ...folderPages(status.mailboxes, numbers, { from, sort }) };
@@ -389,8 +392,8 @@ function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T)
     // A run covers all mailboxes of an account.
     const runs = whole ? (state?.runs.list({ limit: LAST_RUNS, kinds: PASSES }) ?? []) : [];
     const copies = whole ? copyStatuses(state, status.commit.number, now) : [];
-    const matters = mattersOf(status, { behind, whole, copies, runs, now });
-    return act({ state, status, lastRuns: runs, matters });
+    const issues = listIssues(status, { behind, whole, copies, runs, now });
+    return act({ state, status, lastRuns: runs, issues });
   } finally {
     state?.close();
   }

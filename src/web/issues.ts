@@ -1,4 +1,4 @@
-import type { CatalogLag, Reader } from '../catalog/open-reader.ts';
+import type { Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { folderKey, mailboxKey, type StateFile } from '../core/state.ts';
@@ -9,42 +9,116 @@ import type { MailboxKey } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { type ArchiveStatus, archiveStatus, type MailboxStatus } from '../verify/archive-status.ts';
 import type { CopyStatus } from '../verify/copy-facts.ts';
-import { fullnessOf, percentOf } from '../verify/facts.ts';
+import { type Issue, LATE_HOURS } from '../verify/issues.ts';
+import type { VerificationStatus } from '../verify/verification.ts';
 import { isOfCatalog } from '../verify/verify.ts';
 import { dayText, observedTerm } from './dashboard-data.ts';
 import { storedAfterText, within } from './mail-list.ts';
 import type { ServedReader } from './served-archive.ts';
 import type { SideTag } from './side-tree.ts';
 
-/** Age from which a comparison is late: a day, plus the time of a nightly run. */
-export const LATE_HOURS = 26;
-export const LATE_MS = LATE_HOURS * 3_600_000;
+/** An issue as shown on a page. */
+export interface ShownIssue extends Pick<Issue, 'level'> {
+  readonly title: string;
+  readonly text: string;
+  /** Suggested command, without the program's name; null if only time helps. */
+  readonly command: string | null;
+  readonly link: { readonly href: string; readonly text: string } | null;
+}
 
-/** Lists issues of the archive's copies: damage, then age, then failures that may pass. */
-export function mattersOfCopies(copies: readonly CopyStatus[], now: number): Matter[] {
-  return copies.flatMap((copy): Matter[] => {
-    const { to, damage, stale, failure } = copy;
-    const matters: Matter[] = [];
-    if (damage !== null) {
-      matters.push({
-        level: 'bad',
-        title: `The copy at ${to} is damaged: ${countedNoun(damage.findings, 'finding')}`,
-        text: damage.message,
-        command: `verify --copy ${shellWord(to)}`,
-        link: null,
-      });
+/** Returns an issue with its text, in which paths are relative to the archive's directory. */
+export function showIssue(issue: Issue, dataDir: string, now: number): ShownIssue {
+  const [title, text, command = null, link] = textOf(issue, now);
+  return {
+    ...{ level: issue.level, title, text: text.replaceAll(`${dataDir}/`, ''), command },
+    link: link === undefined ? null : { href: `/health/${link[0]}`, text: link[1] },
+  };
+}
+
+type IssueText = readonly [
+  title: string,
+  text: string,
+  command?: string | null,
+  link?: readonly [path: string, text: string],
+];
+
+const RUNS_LINK = ['runs', 'See the runs'] as const;
+const FOLDERS_LINK = ['folders?sort=age', 'See folders by age'] as const;
+
+function textOf(issue: Issue, now: number): IssueText {
+  switch (issue.kind) {
+    case 'archive-damaged':
+      return damageText(issue.verification);
+    case 'copy-damaged': {
+      const { to, damage } = issue.copy;
+      return [
+        `The copy at ${to} is damaged: ${countedNoun(damage?.findings ?? 0, 'finding')}`,
+        damage?.message ?? '',
+        `verify --copy ${shellWord(to)}`,
+      ];
     }
-    if (stale || failure !== null) {
-      matters.push({
-        level: stale ? 'bad' : 'warn',
-        title: stale ? `The copy at ${to} is old` : `The copy at ${to} fails`,
-        text: [ageText(copy, now), failure?.message].filter((part) => part !== undefined).join(' '),
-        command: `copy --to ${shellWord(to)}`,
-        link: { href: '/health/runs?lane=chores', text: 'See the runs' },
-      });
+    case 'copy-stale':
+    case 'copy-failing': {
+      const { to, failure } = issue.copy;
+      return [
+        `The copy at ${to} ${issue.kind === 'copy-stale' ? 'is old' : 'fails'}`,
+        [ageText(issue.copy, now), failure?.message].filter((part) => part !== undefined).join(' '),
+        `copy --to ${shellWord(to)}`,
+        ['runs?lane=chores', 'See the runs'],
+      ];
     }
-    return matters;
-  });
+    case 'index-behind':
+      return [
+        'The index lacks the newest mail',
+        `It covers commit ${issue.lag.reached} of ${issue.lag.last}. The mail itself is stored.`,
+        'rebuild',
+      ];
+    case 'run-failed': {
+      const { account, troubles } = issue.run;
+      return [
+        account === null ? 'The last run failed' : `${account}: the last sync failed`,
+        troubles[0]?.text ?? 'The reason is in the log of the daemon.',
+        'doctor',
+        RUNS_LINK,
+      ];
+    }
+    case 'daemon-silent':
+      return [
+        'The daemon has not synced lately',
+        `The last sync started ${span(now - issue.last)} ago; usually they are ${span(issue.usualMs)} apart. Archived mail can be read and searched, but no new mail arrives.`,
+        'doctor',
+        RUNS_LINK,
+      ];
+    case 'never-compared':
+      return ['No mailbox was ever compared with the service', 'A sync compares them.', 'sync'];
+    case 'never-verified':
+      return [
+        'The archive was never verified',
+        'Each message is checked when it is opened. A verification reads every byte of all of them and compares it with its hash.',
+        'verify',
+        ['verification', 'Verification'],
+      ];
+    case 'not-searchable':
+      return [
+        `${countedNoun(issue.messages, 'message')} cannot be found by words yet`,
+        'Folder, flags, date and size already find them. The next sync indexes them.',
+      ];
+    default:
+      return mailboxText(issue);
+  }
+}
+
+function damageText({ found, findings }: VerificationStatus): IssueText {
+  const isOnlyIndex = found === findings.length && findings.every(isOfCatalog);
+  // Findings of one kind have the same text without names.
+  const texts = [...new Set(findings.map(({ text }) => text))].slice(0, 3).join('; ');
+  const rest = isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : '';
+  return [
+    `The ${isOnlyIndex ? 'index' : 'archive'} is damaged: ${countedNoun(found, 'finding')}`,
+    `${texts.charAt(0).toUpperCase()}${texts.slice(1)}.${rest}`,
+    isOnlyIndex ? 'rebuild' : 'verify --repair',
+    ['verification', 'See what is damaged'],
+  ];
 }
 
 function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
@@ -53,205 +127,53 @@ function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
   return `It was last made ${age} ago, and lacks ${countedNoun(behind ?? 0, 'commit')}.`;
 }
 
-/** Percentage of its quota from which a mailbox counts as full. */
-const FULL_PERCENT = 95;
-
-interface Surroundings {
-  readonly behind: CatalogLag | null;
-  /** False if the status covers only some mailboxes. */
-  readonly whole: boolean;
-  /** Empty if the status covers only some mailboxes. */
-  readonly copies: readonly CopyStatus[];
-  /** Latest sync runs, newest first. */
-  readonly runs: readonly KeptRun[];
-  /** Milliseconds since the epoch. */
-  readonly now: number;
-}
-
-/** Lists issues, worst first, without connecting to the service. */
-export function mattersOf(
-  status: ArchiveStatus,
-  { behind, whole, copies, runs, now }: Surroundings,
-): Matter[] {
-  const { verification, pending, mailboxes } = status;
-  const found = verification?.found ?? 0;
-  const matters: Matter[] = [];
-  if (verification?.ok === false) {
-    const isOnlyIndex =
-      found === verification.findings.length && verification.findings.every(isOfCatalog);
-    // Findings of one kind have the same text without names.
-    const texts = new Set(verification.findings.map(({ text }) => text));
-    matters.push({
-      level: 'bad',
-      title: `${isOnlyIndex ? 'The index' : 'The archive'} is damaged: ${countedNoun(found, 'finding')}`,
-      text: `${sentence([...texts].slice(0, 3).join('; '))}${isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : ''}`,
-      command: isOnlyIndex ? 'rebuild' : 'verify --repair',
-      link: { href: '/health/verification', text: 'See what is damaged' },
-    });
+function mailboxText(issue: Extract<Issue, { readonly mailbox: object }>): IssueText {
+  const { address, held, quarantined, suspendedSince } = issue.mailbox;
+  switch (issue.kind) {
+    case 'mailbox-stale':
+      return [`${address} was not compared lately`, 'It may lack mail at the service.', 'sync'];
+    case 'pending-deletions':
+      return [
+        `${address}: ${countedNoun(held, 'pending deletion')}`,
+        'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
+        'list --held',
+        ['held', 'See them, and when they are checked again'],
+      ];
+    case 'folders-late':
+      return [
+        `${address}: ${countedNoun(issue.folders.length, 'folder')} not compared for more than ${LATE_HOURS} h`,
+        'The archive lacks mail that arrived at the service since.',
+        'sync',
+        FOLDERS_LINK,
+      ];
+    case 'incomplete-messages':
+      return [
+        `${address}: ${countedNoun(quarantined, 'incomplete message')}`,
+        'They could not be fetched completely. Each sync tries them again.',
+        'quarantine',
+        ['quarantine', 'See them'],
+      ];
+    case 'suspended':
+      return [
+        `${address} is suspended at the service`,
+        `First seen so on ${suspendedSince?.slice(0, 10)}. What is archived stays readable.`,
+      ];
+    case 'mailbox-full':
+      return [
+        `${address} is ${issue.percent}% full at the service`,
+        'A full mailbox receives no mail.',
+      ];
+    case 'folders-incomplete': {
+      const names = issue.folders.slice(0, 3).map(({ folder }) => folder);
+      const more = issue.folders.length > 3 ? ' and others' : '';
+      return [
+        `${address}: ${countedNoun(issue.folders.length, 'folder')} not complete`,
+        `The last sync could not account for every message at the service: ${names.join(', ')}${more}.`,
+        'sync',
+        FOLDERS_LINK,
+      ];
+    }
   }
-  matters.push(...mattersOfCopies(copies, now));
-  if (behind !== null)
-    matters.push({
-      ...WARNING,
-      title: 'The index lacks the newest mail',
-      text: `It covers commit ${behind.reached} of ${behind.last}. The mail itself is stored.`,
-      command: 'rebuild',
-    });
-  matters.push(...mattersOfRuns(runs), ...matterOfSilence(runs, now));
-  for (const mailbox of mailboxes) matters.push(...mattersOfMailbox(mailbox, now));
-  if (whole && verification === null && status.messages > 0)
-    matters.push({
-      ...WARNING,
-      title: 'The archive was never verified',
-      text: 'Each message is checked when it is opened. A verification reads every byte of all of them and compares it with its hash.',
-      command: 'verify',
-      link: { href: '/health/verification', text: 'Verification' },
-    });
-  if (pending > 0)
-    matters.push({
-      ...WARNING,
-      title: `${countedNoun(pending, 'message')} cannot be found by words yet`,
-      text: 'Folder, flags, date and size already find them. The next sync indexes them.',
-    });
-  const inFolder = `${status.dataDir}/`;
-  return matters
-    .map((matter) => ({ ...matter, text: matter.text.replaceAll(inFolder, '') }))
-    .toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-}
-
-function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
-  const { address, quarantined, held, suspendedSince, unwatched, folders } = mailbox;
-  const matters: Matter[] = [];
-  if (held > 0)
-    matters.push({
-      ...WARNING,
-      title: `${address}: ${countedNoun(held, 'pending deletion')}`,
-      text: 'So many messages disappeared at the service at once that a later sync must confirm the deletions. The archive keeps the messages either way.',
-      command: 'list --held',
-      link: { href: '/health/held', text: 'See them, and when they are checked again' },
-    });
-  const old = folders.filter(
-    ({ provenAt, unwatched: left }) =>
-      !left && provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
-  );
-  if (old.length > 0 && !unwatched)
-    matters.push({
-      ...WARNING,
-      title: `${address}: ${countedNoun(old.length, 'folder')} not compared for more than 26 h`,
-      text: 'The archive lacks mail that arrived at the service since.',
-      command: 'sync',
-      link: { href: '/health/folders?sort=age', text: 'See folders by age' },
-    });
-  if (quarantined > 0)
-    matters.push({
-      ...WARNING,
-      title: `${address}: ${countedNoun(quarantined, 'incomplete message')}`,
-      text: 'They could not be fetched completely. Each sync tries them again.',
-      command: 'quarantine',
-      link: { href: '/health/quarantine', text: 'See them' },
-    });
-  if (suspendedSince !== null)
-    matters.push({
-      ...WARNING,
-      title: `${address} is suspended at the service`,
-      text: `First seen so on ${suspendedSince.slice(0, 10)}. What is archived stays readable.`,
-    });
-  const full = fullnessOf(mailbox.quota?.resources ?? []);
-  if (full !== null && percentOf(full.share) >= FULL_PERCENT)
-    matters.push({
-      ...WARNING,
-      title: `${address} is ${percentOf(full.share)}% full at the service`,
-      text: 'A full mailbox receives no mail.',
-    });
-  // A folder with pending deletions has more than the service, and has its own issue.
-  const late = folders.filter(
-    ({ complete, unwatched: left, held: pending }) => complete === false && !left && pending === 0,
-  );
-  if (late.length > 0 && !unwatched && !isImported(mailbox))
-    matters.push({
-      ...WARNING,
-      title: `${address}: ${countedNoun(late.length, 'folder')} not complete`,
-      text: `The last sync could not account for every message at the service: ${late
-        .slice(0, 3)
-        .map(({ folder }) => folder)
-        .join(', ')}${late.length > 3 ? ' and others' : ''}.`,
-      command: 'sync',
-      link: { href: '/health/folders?sort=age', text: 'See folders by age' },
-    });
-  return matters;
-}
-
-/** Lists what failed in its last sync run: a rejected token, an unreachable service, a full disk. */
-function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
-  const last = new Map<string | null, KeptRun>();
-  for (const run of runs) {
-    if (run.sum === null && run.outcome !== 'failed') continue;
-    // A run over several accounts is outdated once one of them has had a later run.
-    const isLater = run.account === null ? last.size > 0 : last.has(run.account);
-    if (!isLater) last.set(run.account, run);
-  }
-  return [...last.values()].flatMap(({ account, outcome, kind, troubles }): Matter[] => {
-    const [trouble] = troubles;
-    // Findings of a verification are a separate issue.
-    if (outcome !== 'failed' || kind === 'verify' || trouble === undefined) return [];
-    return [
-      {
-        level: 'warn',
-        title: account === null ? 'The last run failed' : `${account}: the last sync failed`,
-        text: trouble.text ?? 'The reason is in the log of the daemon.',
-        command: 'doctor',
-        link: { href: '/health/runs', text: 'See the runs' },
-      },
-    ];
-  });
-}
-
-/** The daemon counts as silent after this many times its usual interval, but not before this time in milliseconds. */
-const MISSED_PASSES = 3;
-const SILENT_MS = 900_000;
-
-/**
- * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from its past
- * runs, without contacting it. Returns null if no run is overdue, or there were none.
- *
- * @param runs latest runs, newest first
- */
-function silentSince(runs: readonly KeptRun[], now: number) {
-  const passes = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
-  const [last] = passes;
-  const waits = passes.slice(1).map((startedAt, at) => (passes[at] ?? startedAt) - startedAt);
-  const usual = waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)];
-  if (last === undefined || usual === undefined) return null;
-  return now - last < Math.max(SILENT_MS, MISSED_PASSES * usual) ? null : { last, usual };
-}
-
-function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
-  const silent = silentSince(runs, now);
-  if (silent === null) return [];
-  return [
-    {
-      level: 'warn',
-      title: 'The daemon has not synced lately',
-      text: `The last sync started ${span(now - silent.last)} ago; usually they are ${span(silent.usual)} apart. Archived mail can be read and searched, but no new mail arrives.`,
-      command: 'doctor',
-      link: { href: '/health/runs', text: 'See the runs' },
-    },
-  ];
-}
-
-const WARNING = { level: 'warn', command: null, link: null } as const;
-
-export interface Matter {
-  readonly level: 'bad' | 'warn';
-  readonly title: string;
-  readonly text: string;
-  /** Suggested command, without the program's name; null if only time helps. */
-  readonly command: string | null;
-  readonly link: { readonly href: string; readonly text: string } | null;
 }
 
 /** The archive's state for the frame of every page. Times are milliseconds since the epoch. */
@@ -271,29 +193,31 @@ export interface ArchiveState {
   readonly now: number;
 }
 
-interface Known extends Pick<Surroundings, 'runs' | 'whole' | 'now'> {
+interface Known {
   /** Whether `state.sqlite` exists: without it, comparisons are unknown. */
   readonly hasState: boolean;
   readonly status: ArchiveStatus;
-  readonly matters: readonly Matter[];
+  readonly issues: readonly Issue[];
+  /** Latest sync runs, newest first. */
+  readonly runs: readonly KeptRun[];
+  /** False if the status covers only some mailboxes. */
+  readonly whole: boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
 }
 
 export function archiveStateOf(known: Known): ArchiveState {
-  const { status, runs, matters, whole, now } = known;
+  const { status, issues, whole, now } = known;
   const watched = status.mailboxes.filter((mailbox) => !isImported(mailbox) && !mailbox.unwatched);
   const proofs = watched.map(({ provenAt }) => (provenAt === null ? null : Date.parse(provenAt)));
   return {
-    level: matters.some(({ level }) => level === 'bad')
-      ? 'bad'
-      : matters.length > 0
-        ? 'warn'
-        : 'fine',
+    level: issues[0]?.level ?? 'fine',
     provenAt: proofs.reduce<number | null>(
       (oldest, at) => (oldest === null || at === null ? null : Math.min(oldest, at)),
       proofs.length === 0 ? null : Infinity,
     ),
     isMirror: watched.length > 0,
-    silentSince: silentSince(runs, now)?.last ?? null,
+    silentSince: issues.find((issue) => issue.kind === 'daemon-silent')?.last ?? null,
     first: firstSyncOf(known, watched),
     whole,
     now,

@@ -518,14 +518,14 @@ export class MailPages {
     known = this.#stateOf(reader),
   ): Frame {
     const { now } = this.parts;
-    const { state, matters, tags } = known;
+    const { state, issues, tags } = known;
     return {
       query,
       problem,
       tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
       closing: this.#sums.of(reader),
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
-      matters,
+      issues,
       state,
     };
   }

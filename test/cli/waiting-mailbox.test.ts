@@ -5,7 +5,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/core/state.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { archiveFacts } from '../../src/verify/archive-status.ts';
-import { staleMailboxes } from '../../src/verify/facts.ts';
+import { listIssues } from '../../src/verify/issues.ts';
 import { mailkeep, workplace } from './child.ts';
 
 const shape = z.object({
@@ -36,10 +36,12 @@ test('a mailbox that no pass has got to yet is shown as not compared, and is sta
   // Monitoring says the same.
   const catalog = openCatalogReader(place.data);
   const state = readState(place.data);
-  const { mailboxes } = archiveFacts({ catalog, dataDir: place.data }, state);
+  const { mailboxStatuses: mailboxes } = archiveFacts({ catalog, dataDir: place.data }, state);
   state?.close();
   catalog.close();
-  expect(staleMailboxes(mailboxes, 0).map(({ address }) => address)).toEqual([second]);
+  const counts = { verification: null, messages: 0, pending: 0 };
+  const issues = listIssues({ mailboxes, ...counts }, { copies: [], maxAgeMs: 1e15, now: 1e15 });
+  expect(issues).toMatchObject([{ kind: 'mailbox-stale', mailbox: { address: second } }]);
 
   // One that the configuration leaves out waits for nothing.
   const config = z

@@ -6,7 +6,7 @@ import { openState, type StateFile } from '../../src/core/state.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { readReported } from '../../src/daemon/notifier.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import { recalledCopies, rememberCopied, rememberPlans } from '../../src/verify/copy-facts.ts';
+import { copyStatuses, rememberCopied, rememberPlans } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
 import { rememberVerification } from '../../src/verify/verification.ts';
 
@@ -132,7 +132,7 @@ test('a copy is reported when it has become old, and when it fails; one that is 
         accounts: () => [],
         metrics: { notification: () => {} },
         quotas: () => [],
-        copies: () => recalledCopies(state, 9),
+        copies: () => copyStatuses(state, 9, now),
         warnPercent: () => null,
       },
     );

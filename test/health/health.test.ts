@@ -1,10 +1,11 @@
 import { afterEach, expect, test } from 'vitest';
-import type { KnownDamage } from '../../src/core/state.ts';
+import type { KnownDamage, VerificationFacts } from '../../src/core/state.ts';
 import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/metrics.ts';
 import type { ArchiveFacts, MailboxFacts } from '../../src/verify/archive-status.ts';
 import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
 import { DaemonState, Remembered } from '../../src/verify/facts.ts';
+import { verificationStatus } from '../../src/verify/verification.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;
@@ -27,6 +28,15 @@ function mailbox(resourceId: string, more: Partial<MailboxFacts> = {}): MailboxF
   };
 }
 
+function isoOf(time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString();
+}
+
+const VERIFICATION: VerificationFacts = {
+  ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
+  ...{ ok: true, damage: null, drill: null },
+};
+
 function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
   return {
     messages: 20,
@@ -39,10 +49,13 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
       { gate: 'mail.example.com other', learnedPerMinute: null, heldUntil: null },
     ],
     mailboxes,
-    verification: {
-      ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
-      ...{ ok: true, damage: null, drill: null },
-    },
+    mailboxStatuses: mailboxes.map(({ full: _, suspended: __, ...facts }) => ({
+      ...facts,
+      ...{ unread: 0, ended: 0, quota: null, suspendedSince: null, folders: [] },
+      provenAt: isoOf(facts.provenAt),
+      certifiedAt: isoOf(facts.certifiedAt),
+    })),
+    verification: VERIFICATION,
     copies: [],
   };
 }
@@ -80,7 +93,10 @@ async function serve(
     state,
     metrics,
     facts,
-    known: () => ({ damage, copies: copies() }),
+    known: () => ({
+      verification: verificationStatus({ ...VERIFICATION, ok: damage === null, damage }),
+      copies: copies(),
+    }),
     now,
     onError: (error) => errors.push(error),
   });

@@ -17,7 +17,7 @@ import {
 import { quotaObservations, rememberedQuotas } from '../../src/daemon/notifying.ts';
 import { isUnwatchedMailbox } from '../../src/sync/usage.ts';
 import type { Quota } from '../../src/verify/archive-status.ts';
-import { fullnessOf } from '../../src/verify/facts.ts';
+import { fullnessOf } from '../../src/verify/issues.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

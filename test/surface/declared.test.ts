@@ -53,6 +53,7 @@ const AT = 1_700_000_000_000;
 test('the metrics page has the metrics that are recorded', async () => {
   const facts: ArchiveFacts = {
     ...{ messages: 1, messageBytes: 2, logBytes: 3, catalogBytes: 4, pending: 5 },
+    mailboxStatuses: [],
     limiters: [{ gate: 'host main', learnedPerMinute: 42, heldUntil: AT }],
     mailboxes: [
       {

@@ -356,7 +356,7 @@ describe('an archive without mail', () => {
     const status = archiveStatus(reader, state);
     reader.close();
     state.close();
-    const known = { hasState: true, runs: [], matters: [], whole: true, now: archive.now };
+    const known = { hasState: true, runs: [], issues: [], whole: true, now: archive.now };
     expect(archiveStateOf({ ...known, status }).first).toBeNull();
     const mailboxes = status.mailboxes.map((mailbox, box) => ({
       ...mailbox,

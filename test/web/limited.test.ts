@@ -202,7 +202,7 @@ test('each number is that of an archive without the others', async () => {
       ].map(plain);
       // The matters and the state of an archive as a whole are not shown.
       const text = (value: unknown) =>
-        JSON.stringify(value).replace(/"matters":\d+,"state":\{[^}]*\}/, '');
+        JSON.stringify(value).replace(/"issues":\d+,"state":\{[^}]*\}/, '');
       expect(text(mine), address).toBe(text(lone));
     }
   }

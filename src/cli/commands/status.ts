@@ -21,7 +21,7 @@ import {
   type MailboxStatus,
 } from '../../verify/archive-status.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
-import { percentOf, staleMailboxes } from '../../verify/facts.ts';
+import { DAMAGED, type Issue, listIssues, percentOf, STALE } from '../../verify/issues.ts';
 import { withReader, withState } from '../archive.ts';
 import type { CommandContext, Define, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
@@ -60,16 +60,6 @@ function verifiedPart({ verified }: CopyStatus, ago: (iso: string) => string): s
   const { at, checked, of, unit, fullAt } = verified;
   const rest = checked < of && fullAt !== null ? `; all of it ${ago(fullAt)}` : '';
   return `${count(checked)} of ${counted(of, unit)} read back ${ago(at)}${rest}`;
-}
-
-/** Returns the alerts about copies. @param fresh whether nothing is stale; null if not requested */
-function wrongCopyLines(copies: readonly CopyStatus[], fresh: boolean | null): string[] {
-  return copies.flatMap(({ to, stale, damage }) =>
-    present([
-      damage !== null && `Damaged: the copy at ${terminalLine(to)}`,
-      fresh === false && stale && `Stale: the copy at ${terminalLine(to)}`,
-    ]),
-  );
 }
 
 /** Returns a running daemon's status; null if none has the archive. */
@@ -177,19 +167,22 @@ export function statusText(
 
 const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
 
-/** Returns only the alerts: stale mailboxes and copies, and known damage. */
-function wrongLines(
-  { verification, mailboxes }: ArchiveStatus,
-  copies: readonly CopyStatus[],
-  fresh: boolean,
-  stale: readonly string[],
-): string[] {
-  const found = verification?.found ?? 0;
+/** Returns only the alerts: known damage, and stale mailboxes and copies. */
+function alertLines(issues: readonly Issue[], stale: readonly string[]): string[] {
+  const has = (kind: Issue['kind']): boolean => issues.some((issue) => issue.kind === kind);
   return present([
-    verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
-    mailboxes.length === 0 && NEVER_COMPARED,
-    !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
-    wrongCopyLines(copies, fresh),
+    issues.flatMap((issue) =>
+      issue.kind === 'archive-damaged'
+        ? [`Damaged: ${counted(issue.verification.found, 'finding')} of the last verification`]
+        : [],
+    ),
+    has('never-compared') && NEVER_COMPARED,
+    stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+    issues.flatMap((issue) => {
+      if (issue.kind !== 'copy-damaged' && issue.kind !== 'copy-stale') return [];
+      const word = issue.kind === 'copy-damaged' ? 'Damaged' : 'Stale';
+      return [`${word}: the copy at ${terminalLine(issue.copy.to)}`];
+    }),
   ]);
 }
 
@@ -354,31 +347,31 @@ function printStatus(
   return withState(reader.dataDir, async (state) => {
     const status = archiveStatus(reader, state);
     const copies = copyStatuses(state, status.commit.number, now());
-    const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
-    const stale = old.map(({ address }) => address);
-    const isFresh = stale.length === 0 && status.mailboxes.length > 0;
-    const fresh = maxAge === undefined ? null : isFresh && !copies.some((copy) => copy.stale);
+    const issues = listIssues(status, { copies, maxAgeMs: maxAge ?? null, now: now() });
+    const has = (kinds: readonly Issue['kind'][]): boolean =>
+      issues.some(({ kind }) => kinds.includes(kind));
+    const stale = issues.flatMap((issue) =>
+      issue.kind === 'mailbox-stale' ? [issue.mailbox.address] : [],
+    );
+    const fresh = maxAge === undefined ? null : !has(STALE);
     const daemon = await runningDaemon(reader.dataDir);
     const { catalogBehind } = reader;
     const text = () => [
       statusText(status, stale, now(), output, globals.data),
       ...copyLines(copies, now(), output.colours),
       ...daemonLines(daemon, now(), output.colours),
-      ...(fresh === false && status.mailboxes.length === 0 ? [NEVER_COMPARED] : []),
+      ...(has(['never-compared']) ? [NEVER_COMPARED] : []),
     ];
     // Cron mails every line: a check without problems prints nothing.
-    const lines =
-      fresh !== null && globals.quiet ? () => wrongLines(status, copies, fresh, stale) : text;
+    const lines = fresh !== null && globals.quiet ? () => alertLines(issues, stale) : text;
     if (output.json || lines().length > 0) {
       await output.object({ ...status, copies, catalogBehind, fresh, stale, daemon }, () =>
         lines().join('\n'),
       );
     }
-    const isDamaged =
-      status.verification?.ok === false || copies.some(({ damage }) => damage !== null);
     return combinedExit([
       fresh === false ? EXIT.failures : EXIT.done,
-      isDamaged ? EXIT.damage : EXIT.done,
+      has(DAMAGED) ? EXIT.damage : EXIT.done,
     ]);
   });
 }

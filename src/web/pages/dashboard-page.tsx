@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { bytes, closingEquation, count, counted, span, two } from '../../core/text.ts';
+import { LATE_MS } from '../../verify/issues.ts';
 import type { DashboardData, Series } from '../dashboard.ts';
 import {
   type BrickState,
@@ -11,7 +12,6 @@ import {
   timeText,
   type Unit,
 } from '../dashboard-data.ts';
-import { LATE_MS } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
 import {
   AgeDots,

@@ -11,6 +11,7 @@ import {
   PRUNED_WHY,
   span,
 } from '../../core/text.ts';
+import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
   DAY_MS,
   type FolderPages,
@@ -31,7 +32,7 @@ import {
   type RunPages,
   type Verifications,
 } from '../health.ts';
-import { LATE_HOURS, LATE_MS, type Matter } from '../issues.ts';
+import type { ShownIssue } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
 import { Clock, Command, Fact, Icon, Link, Moment, PageNav, Strip } from './elements.tsx';
 import type { PageOf } from './page.ts';
@@ -236,17 +237,17 @@ function isOdd({ quarantined, held, forgotten, complete }: FolderRow): boolean {
 }
 
 function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> }) {
-  const { matters, facts, mailboxes, more } = shown;
+  const { issues, facts, mailboxes, more } = shown;
   const { verification, attachments } = facts;
   const { now, whole } = page;
   return (
     <>
-      {matters.length === 0 ? (
+      {issues.length === 0 ? (
         <Strip kind="ok" icon="shield">
           {isUnattended(page) ? 'Nothing else needs you.' : 'Nothing needs you.'}
         </Strip>
       ) : (
-        <Matters matters={matters} />
+        <IssueList issues={issues} />
       )}
       <dl class="facts panel">
         <Fact name="Messages">
@@ -288,10 +289,10 @@ function OverviewTab({ shown, page }: { shown: Overview; page: PageOf<'health'> 
   );
 }
 
-function Matters({ matters }: { matters: readonly Matter[] }) {
+function IssueList({ issues }: { issues: readonly ShownIssue[] }) {
   return (
     <ul class="matters">
-      {matters.map(({ level, title, text, command, link }) => (
+      {issues.map(({ level, title, text, command, link }) => (
         <li key={title} class={`panel ${level}`}>
           <h2>
             <Icon name="alert" />
@@ -1059,7 +1060,7 @@ export function HealthPage({ page }: { page: PageOf<'health'> }) {
 function Verdict({ page }: { page: PageOf<'health'> }) {
   const { frame, lastPassAt, now, shown } = page;
   const { level, provenAt } = frame.state;
-  const [worst] = shown.tab === 'overview' ? shown.matters : [];
+  const [worst] = shown.tab === 'overview' ? shown.issues : [];
   return (
     <p class="verdict">
       {level === 'fine' ? (
@@ -1068,11 +1069,11 @@ function Verdict({ page }: { page: PageOf<'health'> }) {
         <strong class="odd">
           {level === 'bad' ? 'Damaged' : 'Needs you'}:{' '}
           {worst === undefined ? (
-            <Link to="/health">{counted(frame.matters, 'thing')} to look at</Link>
+            <Link to="/health">{counted(frame.issues, 'thing')} to look at</Link>
           ) : (
             <bdi>{worst.title}</bdi>
           )}
-          {worst !== undefined && frame.matters > 1 && ` and ${count(frame.matters - 1)} more`}
+          {worst !== undefined && frame.issues > 1 && ` and ${count(frame.issues - 1)} more`}
         </strong>
       )}
       {lastPassAt !== null && (

@@ -24,7 +24,7 @@ export interface Frame {
   readonly closing: ClosingSum;
   /** Sums as of the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
-  readonly matters: number;
+  readonly issues: number;
   readonly state: ArchiveState;
 }
 

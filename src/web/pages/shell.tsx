@@ -14,12 +14,12 @@ const TARGETS: readonly (readonly [here: Here, path: string, label: string, icon
   ['health', '/health', 'Health', 'pulse'],
 ];
 
-type SideProps = Pick<Frame, 'tree' | 'query' | 'matters'> & { readonly here: Here };
+type SideProps = Pick<Frame, 'tree' | 'query' | 'issues'> & { readonly here: Here };
 
 /** If there are more mailboxes, only the first is unfolded by default. */
 const MAX_UNFOLDED = 3;
 
-function Side({ tree, query, here, matters }: SideProps) {
+function Side({ tree, query, here, issues }: SideProps) {
   const current = here === 'mail' ? query.trim() : null;
   return (
     <nav class="side" aria-label="Archive">
@@ -41,9 +41,9 @@ function Side({ tree, query, here, matters }: SideProps) {
               >
                 <Icon name={icon} />
                 <span>{label}</span>
-                {name === 'health' && matters > 0 && (
+                {name === 'health' && issues > 0 && (
                   <span class="n">
-                    <span class="tag warn">{matters}</span>
+                    <span class="tag warn">{issues}</span>
                   </span>
                 )}
               </a>
@@ -187,7 +187,7 @@ function Entry({ entry, icon, level, current, life }: EntryProps) {
 }
 
 /** The main links at the bottom of a narrow window, within reach of a thumb. */
-function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
+function BottomNav({ here, query, issues }: Omit<SideProps, 'tree'>) {
   const current = here === 'message' ? 'mail' : here;
   return (
     <nav class="bottom" aria-label="Main">
@@ -199,11 +199,11 @@ function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
         >
           <span class="icon">
             <Icon name={icon} />
-            {name === 'health' && matters > 0 && <span class="badge" aria-hidden="true" />}
+            {name === 'health' && issues > 0 && <span class="badge" aria-hidden="true" />}
           </span>
           {label}
-          {name === 'health' && matters > 0 && (
-            <span class="vh">{`${count(matters)} need attention`}</span>
+          {name === 'health' && issues > 0 && (
+            <span class="vh">{`${count(issues)} need attention`}</span>
           )}
         </a>
       ))}
@@ -211,7 +211,7 @@ function BottomNav({ here, query, matters }: Omit<SideProps, 'tree'>) {
   );
 }
 
-function StateLink({ state, matters }: Pick<Frame, 'state' | 'matters'>) {
+function StateLink({ state, issues }: Pick<Frame, 'state' | 'issues'>) {
   const { level, provenAt, now } = state;
   const title =
     provenAt === null
@@ -220,7 +220,7 @@ function StateLink({ state, matters }: Pick<Frame, 'state' | 'matters'>) {
   return (
     <a class="stat wide state" href="/health" title={title}>
       <span class={`dot ${level}`} />
-      {stateWords(state, matters, now)}
+      {stateWords(state, issues, now)}
     </a>
   );
 }
@@ -228,11 +228,11 @@ function StateLink({ state, matters }: Pick<Frame, 'state' | 'matters'>) {
 /** Returns the archive's state in a few words. @param now milliseconds since the epoch */
 export function stateWords(
   { level, provenAt, isMirror }: Pick<ArchiveState, 'level' | 'provenAt' | 'isMirror'>,
-  matters: number,
+  issues: number,
   now: number,
 ): string {
   if (level === 'bad') return 'Damage';
-  if (level === 'warn') return `Needs you: ${count(matters)}`;
+  if (level === 'warn') return `Needs you: ${count(issues)}`;
   if (provenAt !== null) return `Healthy, backed up ${ago(now - provenAt)}`;
   return isMirror ? 'Not backed up yet' : 'Healthy';
 }
@@ -253,12 +253,12 @@ interface ShellProps {
 }
 
 export function Shell({ frame, here, isList = false, children }: ShellProps) {
-  const { query, tree, past, closing, matters } = frame;
+  const { query, tree, past, closing, issues } = frame;
   const { QueryBox, AfterBar, TimeBand } = useParts();
   // Most elements are in the sidebar, and few keys change it.
   const side = useMemo(
-    () => <Side tree={tree} query={query} here={here} matters={matters} />,
-    [tree, query, here, matters],
+    () => <Side tree={tree} query={query} here={here} issues={issues} />,
+    [tree, query, here, issues],
   );
   return (
     <>
@@ -283,7 +283,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
             <Icon name="past" />
             {past === null ? 'History' : ['As of ', <Moment key="then" ms={past.asOf} />]}
           </a>
-          <StateLink state={frame.state} matters={matters} />
+          <StateLink state={frame.state} issues={issues} />
           <a class="stat wide" href="/you" title="Settings">
             <Icon name="person" />
             <span class="vh">Settings</span>
@@ -296,7 +296,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps) {
           {children}
         </main>
         <Foot closing={closing} past={past} deleted={tree.ended.count} />
-        <BottomNav here={here} query={query} matters={matters} />
+        <BottomNav here={here} query={query} issues={issues} />
         <label for="drawer" class="scrim" aria-hidden="true">
           <span class="vh">Close</span>
         </label>

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { addSums } from '../../src/sync/plan/folder-evidence.ts';
 import type { ArchiveStatus, FolderStatus } from '../../src/verify/archive-status.ts';
-import { mattersOf } from '../../src/web/issues.ts';
+import { listIssues } from '../../src/verify/issues.ts';
+import { showIssue } from '../../src/web/issues.ts';
 
 const NOW = Date.UTC(2026, 10, 28, 12);
 const AT = new Date(NOW - 60_000).toISOString();
@@ -36,15 +37,19 @@ function status(
   };
 }
 
+function shown(archive: ArchiveStatus, inputs: Parameters<typeof listIssues>[1]) {
+  return listIssues(archive, inputs).map((issue) => showIssue(issue, archive.dataDir, NOW));
+}
+
 const around = { behind: null, whole: true, copies: [], runs: [], now: NOW };
 
 test('pending deletions are no mail that the archive lacks', () => {
-  const pending = mattersOf(status([folder({ held: 8, complete: false })]), around);
+  const pending = shown(status([folder({ held: 8, complete: false })]), around);
   expect(pending).toMatchObject([
     { title: 'ada@example.org: 8 pending deletions', command: 'list --held' },
   ]);
   const other = folder({ folder: 'INBOX.Sent', complete: false });
-  const both = mattersOf(status([folder({ held: 8, complete: false }), other]), around);
+  const both = shown(status([folder({ held: 8, complete: false }), other]), around);
   expect(both).toMatchObject([
     { title: 'ada@example.org: 8 pending deletions' },
     { title: 'ada@example.org: 1 folder not complete', command: 'sync' },
@@ -62,11 +67,11 @@ function damaged(findings: readonly { what: string; text: string }[]) {
 
 test('damage is one sentence, without the folder of the archive; an index offers a rebuild', () => {
   const row = { what: 'catalog', text: 'the index has a row too many in records' };
-  const [index] = mattersOf(status([folder({})], damaged([row, row, row])), around);
+  const [index] = shown(status([folder({})], damaged([row, row, row])), around);
   expect(index).toMatchObject({ title: 'The index is damaged: 3 findings', command: 'rebuild' });
   expect(index?.text).toMatch(/^The index has a row too many in records\. No mail is lost/);
   const bytes = { what: 'log', text: '/srv/mail archive/log/1.log, bytes 0 to 9 (bytes)' };
-  const [archive] = mattersOf(status([folder({})], damaged([bytes, row])), around);
+  const [archive] = shown(status([folder({})], damaged([bytes, row])), around);
   expect(archive).toMatchObject({
     ...{ level: 'bad', title: 'The archive is damaged: 2 findings', command: 'verify --repair' },
     text: 'log/1.log, bytes 0 to 9 (bytes); the index has a row too many in records.',
@@ -80,6 +85,6 @@ test('a run that failed for an unknown reason shows no internal code', () => {
     ...{ startedAt: NOW - 1_000, endedAt: NOW, outcome: 'failed' as const, failures: 1 },
     troubles: [{ mailbox: null, folder: null, code: 'api.broken', text: null }],
   };
-  const [matter] = mattersOf(status([folder({})]), { ...around, runs: [run as never] });
-  expect(matter).toMatchObject({ text: 'The reason is in the log of the daemon.' });
+  const [issue] = shown(status([folder({})]), { ...around, runs: [run as never] });
+  expect(issue).toMatchObject({ text: 'The reason is in the log of the daemon.' });
 });

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { CopyStatus } from '../../src/verify/copy-facts.ts';
-import { mattersOfCopies } from '../../src/web/issues.ts';
+import { listIssues } from '../../src/verify/issues.ts';
+import { showIssue } from '../../src/web/issues.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 
@@ -13,14 +14,19 @@ function copy(more: Partial<CopyStatus> = {}): CopyStatus {
   };
 }
 
+function shown(copies: readonly CopyStatus[]) {
+  const status = { verification: null, mailboxes: [], messages: 0, pending: 0 };
+  return listIssues(status, { copies, now: NOW }).map((issue) => showIssue(issue, '/data', NOW));
+}
+
 const failure = {
   ...{ since: '2026-11-20T11:00:00.000Z', at: '2026-11-20T11:30:00.000Z', tries: 4 },
   ...{ code: 'offsite-in-use', message: 'Another process is copying.' },
 };
 
 test('a copy needs a person when it fails, is old, or is damaged', () => {
-  expect(mattersOfCopies([copy()], NOW)).toEqual([]);
-  expect(mattersOfCopies([copy({ failure })], NOW)).toMatchObject([
+  expect(shown([copy()])).toEqual([]);
+  expect(shown([copy({ failure })])).toMatchObject([
     {
       level: 'warn',
       title: 'The copy at s3://bucket/mail fails',
@@ -29,7 +35,7 @@ test('a copy needs a person when it fails, is old, or is damaged', () => {
   ]);
   const damage = { since: failure.at, findings: 2, message: 'Segment 1 is damaged.' };
   const never = { copiedAt: null, behind: null, stale: true };
-  expect(mattersOfCopies([copy({ damage }), copy({ ...never, to: '/disk' })], NOW)).toMatchObject([
+  expect(shown([copy({ damage }), copy({ ...never, to: '/disk' })])).toMatchObject([
     {
       level: 'bad',
       title: 'The copy at s3://bucket/mail is damaged: 2 findings',

@@ -1,0 +1,209 @@
+import type { CatalogLag } from '../catalog/open-reader.ts';
+import type { KeptRun } from '../core/state-runs.ts';
+import { isImported } from '../mail/identity.ts';
+import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-status.ts';
+import type { CopyStatus } from './copy-facts.ts';
+import type { VerificationStatus } from './verification.ts';
+
+/** A folder counts as late if its last comparison is older: a day, plus the time of a nightly run. */
+export const LATE_HOURS = 26;
+export const LATE_MS = LATE_HOURS * 3_600_000;
+
+/** Percentage of its quota from which a mailbox counts as full. */
+const FULL_PERCENT = 95;
+
+/** A condition of an archive that needs attention. `bad`: damage, or protection that no longer works. */
+export type Issue = { readonly level: 'bad' | 'warn' } & (
+  | { readonly kind: 'archive-damaged'; readonly verification: VerificationStatus }
+  | { readonly kind: 'copy-damaged' | 'copy-stale' | 'copy-failing'; readonly copy: CopyStatus }
+  | { readonly kind: 'index-behind'; readonly lag: CatalogLag }
+  | { readonly kind: 'run-failed'; readonly run: KeptRun }
+  | { readonly kind: 'daemon-silent'; readonly last: number; readonly usualMs: number }
+  | { readonly kind: 'never-compared' | 'never-verified' }
+  | { readonly kind: 'not-searchable'; readonly messages: number }
+  | {
+      readonly kind: 'mailbox-stale' | 'pending-deletions' | 'incomplete-messages' | 'suspended';
+      readonly mailbox: MailboxStatus;
+    }
+  | {
+      readonly kind: 'folders-late' | 'folders-incomplete';
+      readonly mailbox: MailboxStatus;
+      readonly folders: readonly FolderStatus[];
+    }
+  | { readonly kind: 'mailbox-full'; readonly mailbox: MailboxStatus; readonly percent: number }
+);
+
+/** The issues that make an archive damaged (exit code 3), and those that make it stale (exit code 1). */
+export const DAMAGED: readonly Issue['kind'][] = ['archive-damaged', 'copy-damaged'];
+export const STALE: readonly Issue['kind'][] = ['never-compared', 'mailbox-stale', 'copy-stale'];
+
+interface Inputs {
+  readonly copies: readonly CopyStatus[];
+  readonly behind?: CatalogLag | null;
+  /** Latest sync runs, newest first. */
+  readonly runs?: readonly KeptRun[];
+  /** False if the status covers only some mailboxes. */
+  readonly whole?: boolean;
+  /** Reports mailboxes that were not compared within this time. Milliseconds; null reports none. */
+  readonly maxAgeMs?: number | null;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Lists all issues of an archive, worst first, without connecting to the service. */
+export function listIssues(
+  status: Pick<ArchiveStatus, 'verification' | 'mailboxes' | 'messages' | 'pending'>,
+  { copies, behind = null, runs = [], whole = true, maxAgeMs = null, now }: Inputs,
+): Issue[] {
+  const { verification, mailboxes, messages, pending } = status;
+  const issues: Issue[] = [];
+  if (verification?.ok === false) {
+    issues.push({ level: 'bad', kind: 'archive-damaged', verification });
+  }
+  issues.push(...copies.flatMap(listCopyIssues));
+  if (behind !== null) issues.push({ level: 'warn', kind: 'index-behind', lag: behind });
+  issues.push(...failedRuns(runs));
+  const silent = silentSince(runs, now);
+  if (silent !== null) issues.push({ level: 'warn', kind: 'daemon-silent', ...silent });
+  if (maxAgeMs !== null) {
+    if (mailboxes.length === 0) issues.push({ level: 'warn', kind: 'never-compared' });
+    for (const mailbox of staleMailboxes(mailboxes, now - maxAgeMs)) {
+      issues.push({ level: 'warn', kind: 'mailbox-stale', mailbox });
+    }
+  }
+  for (const mailbox of mailboxes) issues.push(...mailboxIssues(mailbox, now));
+  if (whole && verification === null && messages > 0) {
+    issues.push({ level: 'warn', kind: 'never-verified' });
+  }
+  if (pending > 0) issues.push({ level: 'warn', kind: 'not-searchable', messages: pending });
+  return issues.toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
+}
+
+/** Lists the issues of one copy: damage, then age or failures. */
+export function listCopyIssues(copy: CopyStatus): Issue[] {
+  const { damage, stale, failure } = copy;
+  const issues: Issue[] = [];
+  if (damage !== null) issues.push({ level: 'bad', kind: 'copy-damaged', copy });
+  if (stale) issues.push({ level: 'bad', kind: 'copy-stale', copy });
+  else if (failure !== null) issues.push({ level: 'warn', kind: 'copy-failing', copy });
+  return issues;
+}
+
+function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
+  const { quarantined, held, suspendedSince, quota } = mailbox;
+  const watched = mailbox.unwatched ? [] : mailbox.folders.filter(({ unwatched }) => !unwatched);
+  const late = watched.filter(
+    ({ provenAt }) => provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
+  );
+  // A folder with pending deletions has more than the service, and has its own issue.
+  const incomplete = watched.filter(
+    ({ complete, held: pending }) => complete === false && pending === 0,
+  );
+  const full = fullnessOf(quota?.resources ?? []);
+  const percent = full === null ? 0 : percentOf(full.share);
+  const issues: (Issue | false)[] = [
+    held > 0 && { level: 'warn', kind: 'pending-deletions', mailbox },
+    late.length > 0 && { level: 'warn', kind: 'folders-late', mailbox, folders: late },
+    quarantined > 0 && { level: 'warn', kind: 'incomplete-messages', mailbox },
+    suspendedSince !== null && { level: 'warn', kind: 'suspended', mailbox },
+    percent >= FULL_PERCENT && { level: 'warn', kind: 'mailbox-full', mailbox, percent },
+    incomplete.length > 0 &&
+      !isImported(mailbox) && {
+        ...{ level: 'warn', kind: 'folders-incomplete', mailbox, folders: incomplete },
+      },
+  ];
+  return issues.filter((issue) => issue !== false);
+}
+
+/** Lists the accounts whose last sync run failed: a rejected token, an unreachable service, a full disk. */
+function failedRuns(runs: readonly KeptRun[]): Issue[] {
+  const last = new Map<string | null, KeptRun>();
+  for (const run of runs) {
+    if (run.sum === null && run.outcome !== 'failed') continue;
+    // A run over several accounts is outdated once one of them has had a later run.
+    const isLater = run.account === null ? last.size > 0 : last.has(run.account);
+    if (!isLater) last.set(run.account, run);
+  }
+  // Findings of a verification are a separate issue.
+  return [...last.values()]
+    .filter(({ outcome, kind, troubles }) => {
+      return outcome === 'failed' && kind !== 'verify' && troubles.length > 0;
+    })
+    .map((run) => ({ level: 'warn', kind: 'run-failed', run }));
+}
+
+/** The daemon counts as silent after this many times its usual interval, but not before this time in milliseconds. */
+const MISSED_RUNS = 3;
+const SILENT_MS = 900_000;
+
+/**
+ * Returns when a silent daemon last made a sync run, and its usual interval. The interval comes from its past
+ * runs, without contacting it. Returns null if no run is overdue, or there were none.
+ *
+ * @param runs latest runs, newest first
+ */
+function silentSince(runs: readonly KeptRun[], now: number) {
+  const starts = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
+  const [last] = starts;
+  const waits = starts.slice(1).map((startedAt, at) => (starts[at] ?? startedAt) - startedAt);
+  const usualMs = waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)];
+  if (last === undefined || usualMs === undefined) return null;
+  return now - last < Math.max(SILENT_MS, MISSED_RUNS * usualMs) ? null : { last, usualMs };
+}
+
+/**
+ * Returns the mailboxes without a complete comparison since `since` (milliseconds since the epoch). Leaves out imported
+ * mailboxes, which have no service, and excluded ones, which are not synced.
+ *
+ * @param mailboxes `provenAt` in milliseconds or ISO 8601
+ */
+function staleMailboxes<M extends Watching & { readonly provenAt: number | string | null }>(
+  mailboxes: readonly M[],
+  since: number,
+): M[] {
+  return mailboxes.filter(
+    (mailbox) =>
+      isWatched(mailbox) &&
+      (mailbox.provenAt === null || new Date(mailbox.provenAt).getTime() < since),
+  );
+}
+
+interface Watching {
+  readonly host: string;
+  /** Excluded by the configuration after it was synced. */
+  readonly unwatched: boolean;
+}
+
+/** Returns whether sync runs compare a mailbox with a service. */
+export function isWatched(mailbox: Watching): boolean {
+  return !isImported(mailbox) && !mailbox.unwatched;
+}
+
+/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` as a count; a null limit means none. */
+export interface QuotaUse {
+  readonly name: string;
+  readonly usage: number;
+  readonly limit: number | null;
+}
+
+interface Fullness {
+  readonly name: string;
+  /** Used share of the limit: 1 is full. */
+  readonly share: number;
+}
+
+/** Returns the quota nearest to its limit; null if none has a limit. */
+export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
+  let fullest: Fullness | null = null;
+  for (const { name, usage, limit } of quotas) {
+    if (limit === null || limit <= 0) continue;
+    const share = usage / limit;
+    if (fullest === null || share > fullest.share) fullest = { name, share };
+  }
+  return fullest;
+}
+
+/** Returns a share in whole percent, rounded down: nearly full must not show as full. */
+export function percentOf(share: number): number {
+  return Math.floor(share * 100);
+}
