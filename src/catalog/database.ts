@@ -557,6 +557,11 @@ export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');
 }
 
+/** Returns the path of a catalog that is being rebuilt, until it replaces the old one. */
+export function rebuildFile(dataDir: string): string {
+  return `${catalogFile(dataDir)}.rebuild`;
+}
+
 /** Wait for another process's short write (a checkpoint), milliseconds. */
 const BUSY_TIMEOUT = 5_000;
 

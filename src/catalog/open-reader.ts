@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { archiveError } from '../archive/errors.ts';
 import { fileSystemOf, realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder } from '../archive/format.ts';
-import { acquireLock, tryLock } from '../archive/lock.ts';
+import { acquireLock, noteOfHolder, tryLock } from '../archive/lock.ts';
 import {
   type LogReader,
   type LogReaderOptions,
@@ -12,15 +12,16 @@ import {
 import type { SegmentStore } from '../archive/segment-files.ts';
 import type { ConfigWarning } from '../core/config.ts';
 import { locateDataDir, type Surroundings } from '../core/config-locate.ts';
-import { usageError } from '../core/error-tables.ts';
+import { catalogError, usageError } from '../core/error-tables.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { nearestAddress, nearestFolder } from '../core/names.ts';
 import type { Place } from '../core/types.ts';
 import { type Catalog, openCatalogReader } from './catalog.ts';
-import { type CatalogOptions, catalogFile } from './database.ts';
+import { type CatalogOptions, catalogFile, openForReading, rebuildFile } from './database.ts';
 import type { Finding } from './findings.ts';
 import { type FolderFilter, isMailbox, matchingFolders, namesIn } from './folders.ts';
 import type { UnknownName } from './resolve-query.ts';
+import { reachedCommit } from './sql.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -223,7 +224,7 @@ export interface Reader {
   close(): void;
 }
 
-/** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-damaged */
+/** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-rebuilding, catalog-damaged */
 export function openReader({ globals, surroundings, report, only }: LocatingContext): Reader {
   const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
   report({ event: 'archive-located', dataDir });
@@ -244,7 +245,7 @@ export function openReaderOf(
   segments?: SegmentStore,
 ): Reader {
   requireArchive(dataDir);
-  const catalog = openCatalogReader(dataDir, catalogFile(dataDir), options);
+  const catalog = openCurrentCatalog(dataDir, options);
   let sources: LogReader | undefined;
   return {
     dataDir,
@@ -262,6 +263,36 @@ export function openReaderOf(
       catalog.close();
     },
   };
+}
+
+/** @throws catalog-rebuilding if a writer is replacing a catalog of an earlier version */
+function openCurrentCatalog(dataDir: string, options: CatalogOptions): Catalog {
+  const file = catalogFile(dataDir);
+  try {
+    return openCatalogReader(dataDir, file, options);
+  } catch (error) {
+    const isOlder = hasCode(error, 'catalog-version') && error.facts.remedy === 'write';
+    if (!isOlder || noteOfHolder(dataDir) === null) throw error;
+    const reached = rebuiltCommit(dataDir);
+    const last = lastCommitNumber(dataDir, realFiles);
+    if (reached === undefined || last === undefined) throw error;
+    throw catalogError('catalog-rebuilding', { file, reached, last }, error);
+  }
+}
+
+/** Returns the last commit in the catalog being rebuilt. Undefined if there is none, or it is not readable yet. */
+function rebuiltCommit(dataDir: string): number | undefined {
+  try {
+    const connection = openForReading(rebuildFile(dataDir));
+    try {
+      return reachedCommit(connection);
+    } finally {
+      connection.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
 }
 
 function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined): LogReader {

@@ -22,7 +22,7 @@ import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import { type Catalog, openCatalog, type WritableCatalog } from './catalog.ts';
-import { catalogFile } from './database.ts';
+import { catalogFile, rebuildFile } from './database.ts';
 import { rebuildError } from './errors.ts';
 import {
   BULK,
@@ -240,7 +240,7 @@ export interface RebuildResult extends FoldProgress {
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
   const file = catalogFile(dir);
-  const fresh = `${file}.rebuild`;
+  const fresh = rebuildFile(dir);
   removeDatabase(fresh);
   let catalog: WritableCatalog | undefined;
   let result: Omit<RebuildResult, 'unread'>;

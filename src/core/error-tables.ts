@@ -7,6 +7,7 @@ import {
   some,
   type Texts,
 } from './errors.ts';
+import { count } from './text.ts';
 
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
@@ -140,6 +141,11 @@ const RENEW_STATE =
 export const catalogError = defineErrors({
   usage: {
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
+    /** A running writer is rebuilding a catalog of an earlier version, and has reached commit `reached` of `last`. */
+    'catalog-rebuilding': (f: { file: string; reached: number; last: number }) => [
+      `${capital(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
+      'Try again when the rebuild has finished. Mail is not affected.',
+    ],
     /**
      * Another version of the program created the catalog. `remedy` is `write` if any writing command rebuilds it,
      * `rebuild` if the file has no version, and `upgrade` if a newer program created it.

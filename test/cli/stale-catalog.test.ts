@@ -1,17 +1,21 @@
 import { readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { acquireLock } from '../../src/archive/lock.ts';
+import { CATALOG_VERSION } from '../../src/catalog/database.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive } from '../verify/grown-archive.ts';
 import { ran } from './surface.ts';
 
 /** A log with two commits, a catalog that has reached the first, and file times that an `rsync -a` has set back. */
 const archive = new GrownArchive();
+let old: Buffer;
 let current: Buffer;
 beforeAll(async () => {
   const catalog = join(archive.dir, 'catalog.sqlite');
   await archive.grow([sampleMail(1)], false);
-  const old = readFileSync(catalog);
+  old = readFileSync(catalog);
   await archive.grow([sampleMail(6), sampleMail(7)], false);
   current = readFileSync(catalog);
   writeFileSync(catalog, old);
@@ -61,4 +65,19 @@ test('a catalog that has all of the log is no warning', async () => {
   expect(await on('list', '--json')).toMatchObject({ code: 0, stderr: '' });
   const { stdout, stderr } = await on('status', '--json');
   expect([JSON.parse(stdout).catalogBehind, stderr]).toEqual([null, '']);
+});
+
+test('a reader of an earlier catalog says how far a running rebuild is', async () => {
+  const file = join(archive.dir, 'catalog.sqlite');
+  const db = new Database(file);
+  db.pragma(`user_version = ${CATALOG_VERSION - 1}`);
+  db.close();
+  writeFileSync(`${file}.rebuild`, old);
+  const idle = await on('list');
+  expect(idle).toMatchObject({ code: 2, stderr: expect.stringContaining('"mailkeep rebuild"') });
+  const lock = acquireLock(archive.dir);
+  const busy = await on('list');
+  lock.release();
+  expect(busy.code).toBe(2);
+  expect(busy.stderr).toContain('is being rebuilt for this version of mailkeep: commit 1 of 2.');
 });
