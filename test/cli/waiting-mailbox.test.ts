@@ -41,7 +41,8 @@ test('a mailbox that no pass has got to yet is shown as not compared, and is sta
   catalog.close();
   const counts = { verification: null, messages: 0, pending: 0 };
   const issues = listIssues({ mailboxes, ...counts }, { copies: [], maxAgeMs: 1e15, now: 1e15 });
-  expect(issues).toMatchObject([{ kind: 'mailbox-stale', mailbox: { address: second } }]);
+  const stale = issues.flatMap((issue) => (issue.kind === 'mailbox-stale' ? [issue.mailbox] : []));
+  expect(stale.map(({ address }) => address)).toEqual([second]);
 
   // One that the configuration leaves out waits for nothing.
   const config = z
