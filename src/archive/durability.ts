@@ -1,5 +1,5 @@
-import { hasCode } from '../core/errors.ts';
-import { archiveError, logCopyFailed } from './errors.ts';
+import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
+import { archiveError } from './errors.ts';
 import { type LogFile, writeAll } from './file-system.ts';
 import type { Commit } from './format.ts';
 import type { HotFile } from './hot-segment.ts';
@@ -20,30 +20,30 @@ export interface AppendPlace {
   readonly nextOrdinal: number;
 }
 
-/** A new segment, and the commit before its first. */
 export interface NextSegment {
   readonly segment: number;
+  /** The last commit before it. */
   readonly previous: ChainState;
 }
 
 /**
- * Makes batches durable, which is when a commit happens. The writer calls one method at a time, in log order. It calls
- * nothing after any failure other than `log-write-failed` or `disk-full`.
+ * Makes batches durable. The writer calls one method at a time, in log order. After any failure except
+ * `log-write-failed` and `disk-full`, it calls nothing more.
  */
 export interface Durability {
   /**
    * Resolves once the batch is durable at its position.
    *
-   * @param bytes as in generation 1 of the segment; their memory is reused once the promise has settled
-   * @throws `log-write-failed`, `disk-full`: the batch is not in the log and never will be; it may be retried
-   * @throws `log-fenced` and any other error: it is unknown whether the batch is in the log
+   * @param bytes as in generation 1 of the segment; their memory is reused once the promise settles
+   * @throws `log-write-failed`, `disk-full` if the batch is not in the log; the caller may retry
+   * @throws `log-fenced` and any other error if it is unknown whether the batch is in the log
    */
   append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void>;
-  /** Closes the current segment and starts the next one, without a batch. Throws like `append`. */
+  /** Closes the current segment and starts the next one. Throws like `append`. */
   roll(next: NextSegment): Promise<void>;
 }
 
-/** A single local disk: a batch is durable once written and synced. */
+/** On a single local disk, a batch is durable once it is written and synced. */
 export class LocalDurability implements Durability {
   constructor(private readonly hot: HotFile) {}
 
@@ -71,7 +71,7 @@ export async function writeDurably(
   await syncing(path, () => file().datasync());
 }
 
-/** Durability elsewhere, with the local log as an unsynced copy. If the copy cannot be written, the writer ends. */
+/** Batches are durable elsewhere, and the local log is an unsynced copy. If it cannot be written, the writer ends. */
 export class DurabilityElsewhere implements Durability {
   constructor(
     private readonly hot: HotFile,
@@ -84,7 +84,7 @@ export class DurabilityElsewhere implements Durability {
   }
 
   async roll(next: NextSegment): Promise<void> {
-    // Opening the log does not compare a closed segment with the head, so its bytes must be on the disk.
+    // Opening the log does not check the bytes of a closed segment, so they must be on the disk.
     await this.hot.sync();
     await acknowledged(null, () => this.elsewhere.roll(next));
     await this.#copying(() => this.hot.begin(next.segment, next.previous));
@@ -94,12 +94,14 @@ export class DurabilityElsewhere implements Durability {
     try {
       await act();
     } catch (error) {
-      throw logCopyFailed(this.hot.path, error);
+      const errno = error instanceof MailkeepError ? error.facts.errno : undefined;
+      const facts = { file: this.hot.path, errno: String(errno ?? errnoName(error)) };
+      throw archiveError('log-copy-failed', facts, error);
     }
   }
 }
 
-/** Treats every failure as an unknown outcome, except those that guarantee that nothing happened. */
+/** Treats every failure as an unknown outcome, unless it guarantees that nothing happened. */
 async function acknowledged(commit: number | null, act: () => Promise<void>): Promise<void> {
   try {
     await act();

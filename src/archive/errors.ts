@@ -1,12 +1,8 @@
-import { defineErrors, errnoName, MailkeepError, reasonText } from '../core/errors.ts';
+import { defineErrors, errnoName, reasonText } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
-/**
- * Describes the process that holds an archive's lock. For another machine, nothing can check that it still does.
- *
- * @param host null for this machine
- */
+/** Describes the process that holds, or on another machine last held, an archive's lock. @param host null for this machine */
 export function holderText(pid: number, command: string, since: string, host: string | null) {
   const program = terminalLine(`mailkeep ${command}`);
   const time = localTime(Date.parse(since));
@@ -15,7 +11,7 @@ export function holderText(pid: number, command: string, since: string, host: st
     : `last locked by process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
 }
 
-/** Errors that mean this process has no write access. */
+/** Errors which mean that this process has no write access. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
 const KEEP =
@@ -34,12 +30,12 @@ const NOT_TAKEN: Readonly<Record<string, string>> = {
   'log-fenced': 'the lease was renewed meanwhile',
 };
 
-/** The damage of a byte range of the log; see docs/archive-format.md. */
+/** See docs/archive-format.md. */
 export type DamageReason =
   | 'segment-header'
   | 'segment-missing'
   | 'bytes'
-  /** The disk cannot read the bytes. */
+  /** The disk cannot read them. */
   | 'unreadable'
   | 'payload'
   | 'commit'
@@ -53,6 +49,7 @@ export type DamageReason =
 
 export const archiveError = defineErrors({
   'in-use': {
+    /** Another process, or another part of this one, writes to the archive. The fields are null if it is unknown. */
     'archive-in-use': (f: {
       dir: string;
       pid: number | null;
@@ -68,10 +65,8 @@ export const archiveError = defineErrors({
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
     ],
     /**
-     * The durability backend refused a commit because this process is no longer the archive's writer, or left the
-     * outcome unknown. Nothing is certain about the batch. This writer accepts no further commits.
-     *
-     * @param commit the current commit; null for closing a segment
+     * The durability backend refused a commit, or nobody knows whether it accepted it. This writer accepts no further
+     * commits. `commit` is null if a segment was being closed.
      */
     'log-fenced': ({
       commit,
@@ -93,10 +88,12 @@ export const archiveError = defineErrors({
         ? 'Check who owns the folder, and whether its file system is mounted read-only.'
         : 'Network file systems often cannot lock: put the archive on a local disk.',
     ],
+    /** Nothing of the write remains. The writer continues once there is space. */
     'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) => [
       `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
       'Free some space and run the command again; it continues where it stopped.',
     ],
+    /** The log was cut back to the last commit. */
     'log-write-failed': ({ file, errno }: { file: string; errno: string }) => {
       const reason = NOT_TAKEN[errno];
       return reason === undefined
@@ -109,14 +106,17 @@ export const archiveError = defineErrors({
             'The next pass tries again. If it keeps failing, check the registry.',
           ];
     },
+    /** The page cache of the file is no longer reliable, so the process must exit and reopen the archive. */
     'log-sync-failed': ({ file, errno }: { file: string; errno: string }) => [
       `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
       'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
     ],
+    /** It is unknown whether the batch was written, so the process must exit and reopen the archive. */
     'log-thread-ended': (f: { file: string; reason: string; detail: string }) => [
       `The thread that writes ${f.file} ended (${f.reason}: ${f.detail}). What was committed before is safe.`,
       'Run the command again: it checks the end of the log and continues where it stopped.',
     ],
+    /** The commit is durable elsewhere. Reopening the archive completes the local copy. */
     'log-copy-failed': ({ file, errno }: { file: string; errno: string }) => [
       `The local copy of the log cannot be written: ${file}: ${reasonText(errno)}. What was committed is safe.`,
       'Check the disk and its free space, then open the archive again: it completes the copy.',
@@ -199,59 +199,14 @@ export const archiveError = defineErrors({
   retryable: ['archive-in-use', 'segment-elsewhere'],
 });
 
-/** The process that holds a lock; `host` is null for this machine, where the process is known to run. */
-interface Holder {
-  readonly pid: number;
-  readonly command: string;
-  readonly since: string;
-  readonly host: string | null;
-}
-
-/** Another process, or another part of this one, writes to the archive; `holder` is null if unknown. */
-export function archiveInUse(dir: string, holder: Holder | null, cause: unknown) {
-  const { pid = null, command = null, since = null, host = null } = holder ?? {};
-  const facts = { dir, pid, command, since, host };
-  return archiveError('archive-in-use', facts, cause);
-}
-
-/** The lock file cannot be opened or locked, for a reason other than another holder. */
-export function archiveLockFailed(dir: string, cause: unknown) {
-  const facts = { dir, errno: errnoName(cause) };
-  return archiveError('archive-lock-failed', facts, cause);
-}
-
-/** No space (ENOSPC) or quota (EDQUOT) left. Nothing of the write remains; the writer continues once there is space. */
 export function diskFull(file: string, bytes: number, cause: unknown) {
-  const facts = { file, bytes, errno: errnoName(cause) };
-  return archiveError('disk-full', facts, cause);
+  return archiveError('disk-full', { file, bytes, errno: errnoName(cause) }, cause);
 }
 
-/** Writing failed for a reason other than space. The log was cut back to the last commit. */
 export function logWriteFailed(file: string, cause: unknown) {
-  const facts = { file, errno: errnoName(cause) };
-  return archiveError('log-write-failed', facts, cause);
+  return archiveError('log-write-failed', { file, errno: errnoName(cause) }, cause);
 }
 
-/**
- * The system could not guarantee that written bytes are on the disk. The file's page cache is no longer reliable, so
- * the writer never retries: the process must exit and reopen the archive.
- */
 export function logSyncFailed(file: string, cause: unknown) {
   return archiveError('log-sync-failed', { file, errno: errnoName(cause) }, cause);
-}
-
-/** The log thread ended during a write. The batch's fate is unknown, so the process must exit and reopen the log. */
-export function logThreadEnded(file: string, cause: unknown) {
-  const { reason, detail } = cause instanceof MailkeepError ? cause.facts : {};
-  const facts = { file, reason: String(reason), detail: String(detail) };
-  return archiveError('log-thread-ended', facts, cause);
-}
-
-/**
- * A commit is durable elsewhere, but not in the local copy. Writing stops; reopening the archive completes the copy.
- */
-export function logCopyFailed(file: string, cause: unknown) {
-  const errno = cause instanceof MailkeepError ? cause.facts.errno : undefined;
-  const facts = { file, errno: typeof errno === 'string' ? errno : errnoName(cause) };
-  return archiveError('log-copy-failed', facts, cause);
 }

@@ -1,15 +1,7 @@
 import { createHash, hash as digest, hash } from 'node:crypto';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import type {
-  BlobHash,
-  FlagSet,
-  FolderKey,
-  Listing,
-  MailboxKey,
-  MessageId,
-  Place,
-} from '../core/types.ts';
+import type { Address, BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 
 /** Parses JSON. Returns undefined for invalid text; JSON itself has no undefined. */
 export function parseJson(text: string): unknown {
@@ -38,133 +30,6 @@ export function isHash(value: unknown): value is string {
   return typeof value === 'string' && HASH.test(value);
 }
 
-/**
- * Everything the archive records apart from bytes is a fact. A fact is one canonical JSON object per record, about one
- * place, so that forgetting a place means forgetting its facts. Facts hold no times: the batch's commit does.
- */
-export type Fact =
-  /** A mailbox was first seen, or its address changed. */
-  | ({ readonly fact: 'mailbox'; readonly address: string } & MailboxKey)
-  /** A folder was created or restored, or its special use changed; `generation` is its current UID generation. */
-  | ({
-      readonly fact: 'folder';
-      readonly name: string;
-      readonly delimiter: string;
-      readonly specialUse: string | null;
-      readonly generation: number;
-    } & FolderKey)
-  /** A folder was renamed: its places and generations continue under the new path. */
-  | ({ readonly fact: 'folder-renamed'; readonly to: string } & FolderKey)
-  /** A folder was removed. Separate facts end its open places. */
-  | ({ readonly fact: 'folder-gone' } & FolderKey)
-  /** The service reassigned the folder's UIDs: they now belong to `generation`. */
-  | ({
-      readonly fact: 'generation';
-      readonly generation: number;
-      readonly reason: string;
-    } & FolderKey)
-  /** A message appeared at a place: its listing record, docid and raw source's hash. */
-  | ({
-      readonly fact: 'appeared';
-      readonly listing: Listing;
-      readonly docid: number;
-      readonly message: MessageId;
-      /** Bytes of the raw source as stored. */
-      readonly size: number;
-      /** Why a source was accepted whose size differs from the listing; absent if it agrees. */
-      readonly accepted?: 'shorter-twice' | 'longer-twice' | 'host-rule';
-      /** Present if the bytes were matched from another place without download. */
-      readonly assumedFrom?: Place;
-    } & Place)
-  /** The flags of an open place changed to this set. */
-  | ({ readonly fact: 'flags'; readonly flags: FlagSet } & Place)
-  /** A place ended: the message was deleted at the service. */
-  | ({ readonly fact: 'ended'; readonly reason: string } & Place)
-  /** A place was reopened: it was ended wrongly, or its UID returned with the same fingerprint. */
-  | ({ readonly fact: 'reopened'; readonly flags: FlagSet; readonly reason: string } & Place)
-  /** The deletion guard holds a missing place open, or releases it. */
-  | ({ readonly fact: 'held'; readonly held: boolean } & Place)
-  /** A place matched without download was verified. `message` is its real content, possibly a correction. */
-  | ({
-      readonly fact: 'verified';
-      readonly message: MessageId;
-      readonly docid: number;
-      readonly size: number;
-      readonly corrected: boolean;
-    } & Place)
-  /** A message could not be fetched whole. Received bytes, if any, are in the blob `kept`. */
-  | ({
-      readonly fact: 'quarantined';
-      readonly listing: Listing;
-      readonly reason: QuarantineReason;
-      readonly detail: string;
-      readonly kept?: string;
-    } & Place)
-  /** An incomplete place was stored (an `appeared` follows), deleted at the service, or acknowledged by the user. */
-  | ({ readonly fact: 'released'; readonly reason: 'stored' | 'ended' | 'forgotten' } & Place)
-  | ({ readonly fact: 'acknowledged' } & Place)
-  /** The reconciliation of a folder, at most one per folder and day. */
-  | ({
-      readonly fact: 'certificate';
-      readonly generation: number;
-      readonly originTotal: number;
-      readonly stored: number;
-      readonly assumed: number;
-      readonly quarantined: number;
-      readonly held: number;
-      readonly forgotten: number;
-      readonly complete: boolean;
-      /** Time since which every UID is accounted for, ISO 8601. */
-      readonly since: string;
-    } & FolderKey)
-  /** Bytes that a repair found nowhere. If they reappear, they are stored again in a record after this fact. */
-  | {
-      readonly fact: 'missing';
-      readonly kind: 'message' | 'blob';
-      /** SHA-256 of the message's source, or of the blob. */
-      readonly hash: string;
-      /** Size in bytes; 0 if unknown. */
-      readonly size: number;
-    }
-  /**
-   * The bytes of a message were removed on purpose, with its facts. So this fact lists the places where the service
-   * still has the message. They count as forgotten, not as missing, and are not fetched again. An incomplete message
-   * that is forgotten never got a message ID; `message` is then a placeholder.
-   */
-  | {
-      readonly fact: 'purged';
-      readonly message: MessageId;
-      readonly reason: 'forgotten' | 'pruned';
-      readonly places?: readonly Place[];
-      /** Earlier places of the message, ended before. */
-      readonly ended?: readonly Place[];
-      /** Blobs removed with it: no other message uses them. */
-      readonly blobs?: readonly BlobHash[];
-      /** Removed parts of mailboxes. `message` is then a number that identifies no message. */
-      readonly removed?: readonly RemovedPart[];
-      /** Nothing was removed: forgotten bytes came again from `places` and were not stored. */
-      readonly again?: true;
-    };
-
-/** The removed part of a mailbox: all of it if no commits are given. */
-export interface RemovedPart extends MailboxKey {
-  /** The places that appeared from the first of these commits to the last. */
-  readonly commits?: readonly [first: number, last: number];
-  /** Paths of folders that are removed because they are now empty. */
-  readonly folders?: readonly string[];
-}
-
-export type QuarantineReason =
-  | 'short'
-  | 'size-disagrees'
-  | 'not-mail'
-  | 'refused'
-  | 'too-large'
-  | 'missing';
-
-/** The names of facts, for exhaustive switches and documentation. */
-export type FactName = Fact['fact'];
-
 /** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
@@ -183,51 +48,64 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`;
 }
 
-type Check = (value: unknown) => boolean;
+type Check<T> = (value: unknown) => value is T;
+type Checked<C> = C extends Check<infer T> ? T : never;
+type Checks = Readonly<Record<string, Check<unknown>>>;
+type OptionalNames<C> = {
+  [Name in keyof C]: undefined extends Checked<C[Name]> ? Name : never;
+}[keyof C];
+/** The object whose fields pass these checks. */
+type Shape<C> = {
+  readonly [Name in Exclude<keyof C, OptionalNames<C>>]: Checked<C[Name]>;
+} & {
+  readonly [Name in OptionalNames<C>]?: Exclude<Checked<C[Name]>, undefined>;
+};
 
-const text: Check = (value) => typeof value === 'string';
-const textOrNull: Check = (value) => value === null || typeof value === 'string';
-const truth: Check = (value) => typeof value === 'boolean';
-const texts: Check = (value) => Array.isArray(value) && value.every(text);
-const number: Check = (value) => typeof value === 'number' && Number.isFinite(value);
-const wholeNumber: Check = (value) => typeof value === 'number' && Number.isSafeInteger(value);
+const text: Check<string> = (value) => typeof value === 'string';
+const textOrNull: Check<string | null> = (value) => value === null || typeof value === 'string';
+const truth: Check<boolean> = (value) => typeof value === 'boolean';
+const number: Check<number> = (value): value is number =>
+  typeof value === 'number' && Number.isFinite(value);
+const wholeNumber: Check<number> = (value): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value);
 const optional =
-  (check: Check): Check =>
-  (value) =>
+  <T>(check: Check<T>): Check<T | undefined> =>
+  (value): value is T | undefined =>
     value === undefined || check(value);
 const oneOf =
-  (...values: readonly string[]): Check =>
-  (value) =>
-    typeof value === 'string' && values.includes(value);
-const fields = (checks: Readonly<Record<string, Check>>): Check => {
+  <T extends string>(...values: readonly T[]): Check<T> =>
+  (value): value is T =>
+    values.some((one) => one === value);
+const listOf =
+  <T>(check: Check<T>): Check<readonly T[]> =>
+  (value): value is readonly T[] =>
+    Array.isArray(value) && value.every(check);
+const fields = <C extends Checks>(checks: C): Check<Shape<C>> => {
   const names = Object.keys(checks);
   const own = Object.values(checks);
-  return (value) => {
+  return (value): value is Shape<C> => {
     if (!isObject(value)) return false;
-    // A plain loop: a fact has about forty fields, and each message adds one fact.
+    // A plain loop, because a message adds a fact with about forty fields.
     for (let i = 0; i < names.length; i += 1) {
       if (own[i]?.(value[names[i] ?? '']) !== true) return false;
     }
     return true;
   };
 };
-const listOf =
-  (check: Check): Check =>
-  (value) =>
-    Array.isArray(value) && value.every(check);
 
+const texts = listOf(text);
 const mailbox = { host: text, mailbox: text };
 const folder = { ...mailbox, folder: text };
-const place = { ...folder, generation: wholeNumber, uid: isCount };
-
-const address = fields({ name: text, address: text });
-const listing = fields({
+const placeFields = { ...folder, generation: wholeNumber, uid: isCount };
+const place: Check<Place> = fields(placeFields);
+const address: Check<Address> = fields({ name: text, address: text });
+const listing: Check<Listing> = fields({
   uid: number,
   date: text,
   flags: texts,
   size: number,
   subject: textOrNull,
-  from: (value) => value === null || address(value),
+  from: (value): value is Address | null => value === null || address(value),
   to: listOf(address),
   cc: listOf(address),
   bcc: listOf(address),
@@ -246,9 +124,37 @@ const listing = fields({
   extra: isObject,
 });
 
-/** The fields of each fact. `satisfies` keeps the list complete; a test compares it with the type. */
+/** A newer version may have other reasons. */
+const quarantineReason = (value: unknown): value is QuarantineReason => text(value);
+export type QuarantineReason =
+  | 'short'
+  | 'size-disagrees'
+  | 'not-mail'
+  | 'refused'
+  | 'too-large'
+  | 'missing';
+
+const commitRange = (value: unknown): value is readonly [first: number, last: number] =>
+  Array.isArray(value) && value.length === 2 && value.every(isCount);
+const removedPart = fields({
+  ...mailbox,
+  /** The places that appeared from the first of these commits to the last. All places if no commits are given. */
+  commits: optional(commitRange),
+  /** Paths of folders that are removed because they are now empty. */
+  folders: optional(texts),
+});
+/** A part of a mailbox that was removed. */
+export type RemovedPart = Checked<typeof removedPart>;
+
+/**
+ * The fields of each fact. A fact holds everything that the archive records apart from bytes. It is one canonical JSON
+ * object per record, about one place, so that forgetting a place means forgetting its facts. Facts have no times,
+ * because the commit of a batch has one.
+ */
 const FACTS = {
+  /** A mailbox was first seen, or its address changed. */
   mailbox: { ...mailbox, address: text },
+  /** A folder was created or restored, or its special use changed. `generation` is its current UID epoch. */
   folder: {
     ...folder,
     name: text,
@@ -256,26 +162,53 @@ const FACTS = {
     specialUse: textOrNull,
     generation: wholeNumber,
   },
+  /** A folder was renamed. Its places and UID epochs continue under the new path. */
   'folder-renamed': { ...folder, to: text },
+  /** A folder was removed. Separate facts end its open places. */
   'folder-gone': folder,
+  /** The service reassigned the folder's UIDs, which now belong to `generation`. */
   generation: { ...folder, generation: wholeNumber, reason: text },
+  /** A message appeared at a place. `size` is that of the raw source as stored, in bytes. */
   appeared: {
-    ...place,
+    ...placeFields,
     listing,
     docid: wholeNumber,
     message: isHash,
     size: isCount,
+    /** Why a source was accepted whose size differs from the listing. Absent if the sizes agree. */
     accepted: optional(oneOf('shorter-twice', 'longer-twice', 'host-rule')),
-    assumedFrom: optional(fields(place)),
+    /** Present if the bytes were matched from another place without download. */
+    assumedFrom: optional(place),
   },
-  flags: { ...place, flags: texts },
-  ended: { ...place, reason: text },
-  reopened: { ...place, flags: texts, reason: text },
-  held: { ...place, held: truth },
-  verified: { ...place, message: isHash, docid: wholeNumber, size: isCount, corrected: truth },
-  quarantined: { ...place, listing, reason: text, detail: text, kept: optional(isHash) },
-  released: { ...place, reason: oneOf('stored', 'ended', 'forgotten') },
-  acknowledged: place,
+  /** The flags of an open place changed to this set. */
+  flags: { ...placeFields, flags: texts },
+  /** The message was deleted at the service. */
+  ended: { ...placeFields, reason: text },
+  /** A place was reopened because it was ended wrongly, or because its UID returned with the same fingerprint. */
+  reopened: { ...placeFields, flags: texts, reason: text },
+  /** The deletion guard holds a missing place open, or releases it. */
+  held: { ...placeFields, held: truth },
+  /** A place that was matched without download has been verified. `message` is its real content. */
+  verified: {
+    ...placeFields,
+    message: isHash,
+    docid: wholeNumber,
+    size: isCount,
+    corrected: truth,
+  },
+  /** A message could not be fetched whole. Received bytes, if any, are in the blob `kept`. */
+  quarantined: {
+    ...placeFields,
+    listing,
+    reason: quarantineReason,
+    detail: text,
+    kept: optional(isHash),
+  },
+  /** An incomplete message was stored (an `appeared` follows), deleted at the service or forgotten by the user. */
+  released: { ...placeFields, reason: oneOf('stored', 'ended', 'forgotten') },
+  /** The user acknowledged an incomplete message. */
+  acknowledged: placeFields,
+  /** The reconciliation of a folder, at most one per folder and day. */
   certificate: {
     ...folder,
     generation: wholeNumber,
@@ -286,32 +219,41 @@ const FACTS = {
     held: number,
     forgotten: number,
     complete: truth,
+    /** Since when every UID has been accounted for, ISO 8601. */
     since: text,
   },
+  /**
+   * Bytes that a repair found nowhere, with their hash and their size (0 if unknown). If they reappear, they are stored
+   * again in a record after this fact.
+   */
   missing: { kind: oneOf('message', 'blob'), hash: isHash, size: isCount },
+  /**
+   * The bytes of a message were removed on purpose, together with its facts. So this fact lists the places where the
+   * service still has the message. They count as forgotten, not as missing, and are not fetched again. An incomplete
+   * message that is forgotten never got a message ID; `message` is then a placeholder.
+   */
   purged: {
     message: isHash,
     reason: oneOf('forgotten', 'pruned'),
-    places: optional(listOf(fields(place))),
-    ended: optional(listOf(fields(place))),
+    places: optional(listOf(place)),
+    /** Earlier places of the message, which had ended before. */
+    ended: optional(listOf(place)),
+    /** Blobs that were removed with it because no other message uses them. */
     blobs: optional(listOf(isHash)),
-    removed: optional(
-      listOf(
-        fields({
-          ...mailbox,
-          commits: optional(
-            (value) => Array.isArray(value) && value.length === 2 && value.every(isCount),
-          ),
-          folders: optional(texts),
-        }),
-      ),
-    ),
-    again: optional(truth),
+    /** `message` is then a number that identifies no message. */
+    removed: optional(listOf(removedPart)),
+    /** Nothing was removed. Forgotten bytes came again from `places` and were not stored. */
+    again: optional((value): value is true => truth(value)),
   },
-} satisfies Record<FactName, Readonly<Record<string, Check>>>;
+};
 
-const CHECKS: ReadonlyMap<string, Check> = new Map(
-  Object.entries(FACTS).map(([name, checks]) => [name, fields(checks)]),
+export type FactName = keyof typeof FACTS;
+export type Fact = {
+  [Name in FactName]: { readonly fact: Name } & Shape<(typeof FACTS)[Name]>;
+}[FactName];
+
+const CHECKS: ReadonlyMap<string, Check<unknown>> = new Map(
+  Object.entries<Checks>(FACTS).map(([name, checks]) => [name, fields(checks)]),
 );
 
 /** Checks the fields of a fact. Accepts names and fields of newer versions, so switches must handle unknown ones. */

@@ -10,29 +10,29 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { errnoOf } from '../core/errors.ts';
+import { errnoName, errnoOf } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
-import { archiveInUse, archiveLockFailed } from './errors.ts';
+import { archiveError } from './errors.ts';
 import { FILE_MODE, FOLDER_MODE, isCount, isObject, parseJson } from './format.ts';
 
 /** The process that holds an archive's lock. */
 interface LockHolder {
   readonly pid: number;
-  /** The mailkeep command, such as `daemon`; empty for a program that uses the library. */
+  /** The mailkeep command, such as `daemon`. Empty for a program that uses the library. */
   readonly command: string;
-  /** Start of the lock, ISO 8601 in UTC. */
+  /** ISO 8601 in UTC. */
   readonly since: string;
-  /** Another machine or container, where the process cannot be checked; null for this one. */
+  /** Another machine or container, whose processes cannot be checked. Null for this one. */
   readonly host: string | null;
 }
 
 interface Note extends LockHolder {
   readonly host: string;
-  /** The process's start as the system reports it, since process IDs are reused. Null if unknown. */
+  /** When the process started, as the system reports it, because process IDs are reused. Null if unknown. */
   readonly started: string | null;
 }
 
-/** The lock's holder writes this file and removes it on release; a killed process leaves it. */
+/** The holder of the lock writes this file and removes it on release. A killed process leaves it. */
 export function holderPath(dir: string): string {
   return join(dir, 'lock.json');
 }
@@ -44,7 +44,7 @@ export function nameProcess(command: string): void {
   ownCommand = command;
 }
 
-/** Records this process as the holder. The note is only for people, so a failed write is ignored. */
+/** Records this process as the holder. A failed write is ignored, because the note is only for people. */
 function noteHolder(dir: string): void {
   const { pid } = process;
   const note: Note = {
@@ -63,7 +63,6 @@ function noteHolder(dir: string): void {
   }
 }
 
-/** Removes the note if possible. */
 function dropHolder(dir: string): void {
   try {
     rmSync(holderPath(dir), { force: true });
@@ -72,7 +71,7 @@ function dropHolder(dir: string): void {
   }
 }
 
-/** Returns the process in the note. Null if there is no note, or its process was killed. */
+/** Null if there is no note or its process was killed. */
 export function noteOfHolder(dir: string): LockHolder | null {
   const note = readNote(holderPath(dir));
   if (note === null) return null;
@@ -109,18 +108,18 @@ function isNote(value: unknown): value is Note {
   );
 }
 
-/** Also true for a process of another user. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
     if (errnoOf(error) === undefined) throw error;
+    // The process belongs to another user.
     return errnoOf(error) === 'EPERM';
   }
 }
 
-/** Returns the boot and clock tick of a process's start on Linux (proc_pid_stat(5), field 22); otherwise null. */
+/** Returns the boot and the clock tick at which a process started (proc_pid_stat(5), field 22). Null unless on Linux. */
 export function startOf(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -135,10 +134,10 @@ export function startOf(pid: number): string | null {
 }
 
 /**
- * Locks an archive for its only writer, until release or the end of the process: an exclusive transaction on the SQLite
- * file `lock`, which the system frees even after `kill -9`. Never waits. Creates the directory (0700) if missing.
+ * Locks an archive for its only writer, without waiting. The lock is an exclusive transaction on the SQLite file `lock`,
+ * which the system frees even after `kill -9`. Creates the directory (0700) if it is missing.
  *
- * Nothing else in this process may open the file `lock`: POSIX drops a process's locks on a file when any of its
+ * Nothing else in this process may open that file, because POSIX drops a process's locks on a file when any of its
  * descriptors is closed.
  *
  * @throws `archive-in-use` if another process holds the lock; `archive-lock-failed` if the file cannot be locked
@@ -149,20 +148,16 @@ export function acquireLock(dir: string) {
   let released = false;
   return {
     release: () => {
-      // After the first release, the note may belong to the next holder.
+      // After a second call, the note may belong to the next holder.
       if (!released) dropHolder(dir);
       released = true;
-      // Closing rolls back the empty transaction and frees the lock; a second release is harmless.
+      // This rolls back the empty transaction and frees the lock.
       held.close();
     },
   };
 }
 
-/**
- * Takes the lock and frees it at once. Returns if it was free.
- *
- * @throws like `acquireLock`
- */
+/** Takes the lock and frees it at once. @throws like `acquireLock` */
 export function tryLock(dir: string): void {
   lockFile(dir).close();
 }
@@ -175,18 +170,22 @@ function lockFile(dir: string): Database.Database {
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });
     if (isNew) chmodSync(path, FILE_MODE);
-    // SQLite also starts a transaction on a read-only file, where its lock excludes no one.
+    // SQLite starts a transaction on a read-only file too, but such a lock excludes nobody.
     accessSync(path, constants.R_OK | constants.W_OK);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    if (isBusy(error)) throw archiveInUse(dir, noteOfHolder(dir), error);
-    throw archiveLockFailed(dir, whyNot(dir, error));
+    if (isBusy(error)) {
+      const { pid = null, command = null, since = null, host = null } = noteOfHolder(dir) ?? {};
+      throw archiveError('archive-in-use', { dir, pid, command, since, host }, error);
+    }
+    const reason = whyNot(dir, error);
+    throw archiveError('archive-lock-failed', { dir, errno: errnoName(reason) }, reason);
   }
   return database;
 }
 
-/** Returns the system's reason if there is one: SQLite reports only that it cannot open a file. */
+/** SQLite reports only that it cannot open a file, so this asks the system for the reason. */
 function whyNot(dir: string, error: unknown): unknown {
   if (!(error instanceof Database.SqliteError)) return error;
   try {

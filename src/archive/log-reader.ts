@@ -55,10 +55,10 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Returns the positions of the facts of a segment's n-th commit, from 0. Undefined if there is none. */
+/** Returns the positions of the facts in a segment's n-th commit, counted from 0. Undefined if there is none. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
-/** Finds the facts of a commit: the records right before it. Walks each part of an unsealed file once. */
+/** Finds the facts of a commit, which are the records right before it. Walks each part of an unsealed file once. */
 class CommitFacts {
   readonly #known = new WeakMap<OpenSegment, CommitsOf>();
 
@@ -87,7 +87,7 @@ class CommitFacts {
     });
   }
 
-  /** Returns the last segment that starts before a commit. Requests remote segments only if one may hold the commit. */
+  /** Returns the last segment that starts before a commit. Asks for a remote segment only if it may hold the commit. */
   #segmentOf(commit: number): number {
     const numbers = this.segments.numbers();
     let [low, high] = [0, numbers.length];
@@ -112,7 +112,7 @@ class CommitFacts {
     return found;
   }
 
-  /** Returns the index of the present segment nearest the middle of a range. Undefined if none is present. */
+  /** Returns the index of the local segment nearest the middle of a range. Undefined if none is local. */
   #nearMiddle(numbers: readonly number[], low: number, high: number): number | undefined {
     const middle = (low + high) >>> 1;
     for (let distance = 0; distance < high - low; distance += 1) {
@@ -150,14 +150,14 @@ function sealedCommits(segment: number, index: SealedIndex): CommitsOf {
     if (commit === undefined) return undefined;
     let first = commit;
     while (first > 0 && index.kindOf(first - 1) === STORED_KIND.fact) first -= 1;
-    // Sealed files are read by ordinal alone; the offset is unused.
+    // Sealed files are read by ordinal, so the offset does not matter.
     return Array.from({ length: commit - first }, (_, i) => {
       return { segment, ordinal: first + i, offset: 0 };
     });
   };
 }
 
-/** Indexes the commits of an unsealed segment. Walks newly added records when an unknown commit is requested. */
+/** Indexes the commits of an unsealed segment, and walks new records when a later commit is requested. */
 function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
   const commits: (readonly Position[])[] = [];
   /** End of the last commit found. */
@@ -166,7 +166,7 @@ function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
     let { ordinal } = end;
     let facts: Position[] = [];
     for (const walked of walkRecords(new FileWindow(file), space, end.offset)) {
-      // Unfinished work or damage: commits after it cannot be counted.
+      // Commits after damage or unfinished work cannot be counted.
       if (walked.kind === 'gap') return;
       const { header, offset } = walked;
       if (header.kind === STORED_KIND.fact) facts.push({ segment: space.segment, ordinal, offset });
@@ -187,7 +187,7 @@ export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
-  /** Source of segments that are not on the local disk; without it, all segments are local. */
+  /** Fetches segments that are not on the local disk. By default, all are. */
   readonly segments?: SegmentStore;
 }
 
@@ -197,48 +197,24 @@ interface ReadSource {
   readonly cut: boolean;
 }
 
-/**
- * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Complete bytes that it returns
- * have the requested hash. Returned buffers may be views of shared memory: do not write to them.
- *
- * Every method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on
- * purpose, `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a
- * segment must be fetched first: see `fetching`.
- */
-export interface LogReader {
-  readMessage(id: MessageId): Buffer;
-  /** Streams a raw source of any size. The source is verified only if the stream ends without an error. */
-  streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
-  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if these are all of it. */
-  readSource(id: MessageId, maxBytes: number): ReadSource;
-  readBlob(hash: BlobHash): Buffer;
-  /** Returns the size of the raw source in bytes, from its recipe. */
-  sizeOf(id: MessageId): number;
-  /**
-   * Returns the facts of a commit in log order, without purged ones.
-   *
-   * @throws `log-damaged` if the log has no such commit
-   */
-  factsOf(commit: number): readonly Fact[];
-  /** Closes files and drops cached directory listings, for example after a purge. */
-  refresh(): void;
-  close(): void;
-}
-
-/** A reader for callers that also scan the log. */
-interface OwnLogReader extends LogReader {
-  /** Caches one of the last inflated blocks of a scan: most messages of a block are read soon after their batch. */
-  keepBlock(path: string, offset: number, block: Buffer): void;
-}
+export type LogReader = Omit<CachedReader, 'keepBlock'>;
 
 /** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
-export function openLogReader(options: LogReaderOptions): OwnLogReader {
+export function openLogReader(options: LogReaderOptions): CachedReader {
   const { dir, locator, files = realFiles, segments } = options;
   checkFormat(files, dir);
   return new CachedReader(dir, new SegmentCache(files, dir, undefined, segments), locator);
 }
 
-class CachedReader implements OwnLogReader {
+/**
+ * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Whole sources and blobs have the
+ * requested hash. Buffers may be views of shared memory, so they must not be written to.
+ *
+ * Every method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on
+ * purpose, `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a
+ * segment must be fetched first (see `fetching`).
+ */
+class CachedReader {
   readonly #facts: CommitFacts;
 
   constructor(
@@ -253,6 +229,7 @@ class CachedReader implements OwnLogReader {
     return this.#twice(() => this.#whole(id, this.#message(id)));
   }
 
+  /** Streams a raw source of any size. The source is verified only if the stream ends without an error. */
   async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
     const whole = createHash('sha256');
     const pieces = rebuildPieces(
@@ -269,6 +246,7 @@ class CachedReader implements OwnLogReader {
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
+  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if these are all of it. */
   readSource(id: MessageId, maxBytes: number): ReadSource {
     return this.#twice(() => {
       const payload = this.#message(id);
@@ -309,18 +287,26 @@ class CachedReader implements OwnLogReader {
     });
   }
 
+  /** Returns the size of the raw source in bytes. */
   sizeOf(id: MessageId): number {
     return this.#twice(() => this.#message(id)).recipe.size;
   }
 
+  /**
+   * Returns the facts of a commit in log order, without purged ones.
+   *
+   * @throws `log-damaged` if the log has no such commit
+   */
   factsOf(commit: number): readonly Fact[] {
     return this.#twice(() => this.#facts.read(commit));
   }
 
+  /** Caches an inflated block of a scan, because most of its messages are read soon after their batch. */
   keepBlock(path: string, offset: number, block: Buffer): void {
     this.segments.keep(path, offset, block);
   }
 
+  /** Closes files and forgets directory listings, for example after a purge. */
   refresh(): void {
     this.segments.forget();
   }
@@ -329,7 +315,7 @@ class CachedReader implements OwnLogReader {
     this.segments.forget();
   }
 
-  /** Reads a blob that a recipe needs. A missing locator entry is damage: the log holds the blob. */
+  /** Reads a blob that a recipe needs. The log has the blob, so a missing position is damage. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
     if (this.locator.blob(hash) === undefined)
       throw archiveError('blob-damaged', { blob: hash, reason: 'absent' });
@@ -364,7 +350,7 @@ class CachedReader implements OwnLogReader {
     }
   }
 
-  /** Retries once after a failure: sealing or a purge may have replaced a file since it was looked up. */
+  /** Retries once after a failure, because sealing or a purge may have replaced a file since it was looked up. */
   #twice<T>(act: () => T): T {
     try {
       return act();
@@ -380,22 +366,16 @@ class CachedReader implements OwnLogReader {
 }
 
 /** A part of the log that differs from what was written. */
-export interface LogDamage {
+export interface LogDamage extends Problem {
   readonly file: string;
   readonly segment: number;
-  /** Affected bytes of the file; `end` is excluded. */
-  readonly offset: number;
-  readonly end: number;
-  readonly reason: DamageReason;
-  /** SHA-256 of the record's payload, if the record can still be identified; for a blob, its name. */
-  readonly hash?: string;
 }
 
 export type ScanEvent =
-  /** `sound`: every hash and the chain were verified. Otherwise, damage events precede it. */
+  /** `sound` if every hash and the chain were verified. Otherwise, damage events precede the batch. */
   | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
   | { readonly what: 'damage'; readonly damage: LogDamage }
-  /** Bytes after the last commit: a writer is running or was interrupted. They never belonged to the archive. */
+  /** Bytes after the last commit, because a writer is running or was interrupted. They do not belong to the archive. */
   | {
       readonly what: 'tail';
       readonly segment: number;
@@ -406,23 +386,20 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
-  /** Source of remote segments, each fetched when the scan reaches it; without it, all segments are local. */
+  /** Fetches remote segments when the scan reaches them. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
-  /** The commit after which to start; older segments are not read. */
+  /** Starts after this commit, and does not read older segments. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest commit number that a catalog or checkpoint has seen. Errors up to it are damage, not a torn tail. */
+  /** The highest commit that a catalog or a checkpoint has seen. Up to it, errors are damage and not a torn tail. */
   readonly seen?: number | undefined;
-  /** Receives each inflated block before its records' batch. The receiver then owns the memory. */
+  /** Receives each inflated block, and its memory, before the batch of its records. */
   readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
 }
 
 /**
- * Reads the log in order and verifies it: CRCs, the SHA-256 of every record, the chain of commits. Needs no lock and
- * changes nothing. Reports damage and continues after it with all readable records whose position is certain. The
- * caller decides whether to continue.
- *
- * With `after`, the first batch is the one after that commit. A log that ends before it, or has another commit with its
- * number, is damaged (`ends-early`, `diverged`).
+ * Reads the log in order and verifies CRCs, the SHA-256 of every record and the chain of commits. Needs no lock. After
+ * damage, it continues with all readable records whose position is certain. If the log ends before `after` or has
+ * another commit with that number, it is damaged (`ends-early`, `diverged`).
  *
  * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; read errors of the system; errors of
  * fetching a segment
@@ -473,7 +450,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
 }
 
-/** Returns whether a segment can hold a commit or starts right after it. False if its header is unreadable. */
+/** Returns whether a segment may hold a commit or starts right after it. False if its header is unreadable. */
 function beginsBy(
   files: FileLayer,
   dir: string,
@@ -487,7 +464,7 @@ function beginsBy(
   return opened.header.previousNumber <= commit;
 }
 
-/** Opens a segment, again if sealing has replaced its file since the listing. Undefined if no header is intact. */
+/** Opens a segment even if sealing has replaced its file since the listing. Undefined if no header is intact. */
 export function openAgain(
   files: FileLayer,
   dir: string,
@@ -507,9 +484,9 @@ export function openAgain(
   }
 }
 
-/** Carries the chain from segment to segment and records whether the start commit was reached. */
+/** Follows the chain from segment to segment, and records whether the first commit was reached. */
 class LogScan {
-  /** Undefined at the start and after a lost segment: the next header is then trusted. */
+  /** Undefined at the start and after a lost segment. The next header is then trusted. */
   #chain: ChainState | undefined;
   reached: boolean;
 
@@ -532,7 +509,7 @@ class LogScan {
     const { inflated } = this;
     const reading: RecordReading = {
       digest: true,
-      // `foldRecord` returns no views of a payload.
+      // `foldRecord` returns no view of a payload.
       releases: true,
       ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
     };
@@ -602,22 +579,16 @@ function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
   return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
 }
 
-/** The last commit of a log, with the archive's ID. */
-export interface LogHead {
-  /** Hexadecimal. */
-  readonly archiveId: string;
-  /** 0 before the first commit. */
-  readonly number: number;
-  readonly hash: string;
-}
+/** The last commit of a log (number 0 before the first), with the archive's ID. */
+export type LogHead = ReturnType<typeof logHead>;
 
 /**
  * Reads the last segment and returns the log's last commit. Needs no lock.
  *
- * @param expected the commit that the catalog has reached; the log must contain it
+ * @param expected the commit that the catalog has reached, which the log must contain
  * @throws `archive-missing` and other format errors; `log-damaged` if the last segment is damaged; `log-ends-early`
  */
-export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
+export function logHead(dir: string, expected?: ExpectedCommit) {
   const files = realFiles;
   checkFormat(files, dir);
   const last = [...listSegments(files, dir)].at(-1);
@@ -638,12 +609,12 @@ export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
   });
 }
 
-/** Bytes at the end of an unsealed segment that surely contain its last commit record, of about 400 bytes. */
+/** Enough for the last commit record of an unsealed segment, which has about 400 bytes. */
 const LAST_BYTES = 4_096;
 
 /**
- * Returns the number of the log's last commit, for read-only commands. Reads only the last record of the last segment:
- * hashes nothing and ignores file times. Walks the segment only if it ends in unfinished work. Undefined if unreadable.
+ * Returns the number of the log's last commit, for read-only commands. Undefined if it is unreadable. Reads only the
+ * last record without hashing it, unless the last segment ends in unfinished work.
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {
@@ -663,7 +634,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/** Returns the commit that ends with the file. A header is valid at one offset only, so the match is certain. */
+/** Returns the commit that ends with the file. A header is valid at only one offset, so the match is certain. */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { errnoName, hasCode } from '../core/errors.ts';
 import { type Batch, type BatchPlace, LocalBatch, MEMORY_BYTES, serializeBatch } from './batch.ts';
 import { type Durability, DurabilityElsewhere, LocalDurability } from './durability.ts';
-import { logSyncFailed, logThreadEnded } from './errors.ts';
+import { archiveError, logSyncFailed } from './errors.ts';
 import { type FileLayer, openIfFile, readWhole, realFiles, writeAll } from './file-system.ts';
 import {
   ARCHIVE_ID_BYTES,
@@ -297,7 +297,10 @@ async function onThread(
     thread.takeBack(batch);
     return { committed, bytes: appended.bytes, nextOrdinal: appended.nextOrdinal };
   } catch (error) {
-    throw hasCode(error, 'thread-ended') ? logThreadEnded(path, error) : error;
+    if (!hasCode(error, 'thread-ended')) throw error;
+    const { reason, detail } = error.facts;
+    const facts = { file: path, reason: String(reason), detail: String(detail) };
+    throw archiveError('log-thread-ended', facts, error);
   }
 }
 
