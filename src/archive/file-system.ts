@@ -19,45 +19,43 @@ import { errnoName, NOT_REGULAR } from '../core/errors.ts';
 import { makeFolders, openRegularFile } from '../core/files.ts';
 import { FILE_MODE, FOLDER_MODE, temporaryPath } from './format.ts';
 
-/** Returns the bytes available to an ordinary user on the disk that holds `dir`, which must exist. */
+/** Returns the number of bytes that an ordinary user can still write to the disk of an existing directory. */
 export async function freeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;
 }
 
 /**
- * The only access to the disk. The archive's guarantees about power cuts and full disks rest on these calls, so that
- * tests can simulate a disk. Paths are as the caller gave them.
+ * The archive's only access to the disk, so that tests can simulate power cuts and full disks. Failures are Node's
+ * system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
  *
- * Reading is synchronous: a record comes from the page cache in microseconds, a tenth of the cost of the thread pool.
- * Calls that wait for the disk (writing, syncing) are asynchronous, so that fetching continues.
- *
- * Failures are Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
+ * Reading is synchronous, because a record comes from the page cache in microseconds, a tenth of the cost of the thread
+ * pool. Writing and syncing wait for the disk, so they are asynchronous.
  */
 export interface FileLayer {
-  /** `read`, `write`: must exist. `create`: must not exist (`EEXIST`), mode 0600. `write` and `create` also read. */
+  /** `read` and `write` need an existing file. `create` creates one with mode 0600 and throws `EEXIST` if it exists. */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
-  /** Lists the names in a directory, in no particular order. */
+  /** Returns the names in a directory, unsorted. */
   list(folder: string): string[];
-  /** Creates a directory (0700) and its missing parents; does nothing if it exists. */
+  /** Creates a directory (0700) and its parents unless they exist. */
   makeFolder(folder: string): void;
   /** Replaces an existing file at `to`. Durable only after `syncFolder`. */
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Makes creations, renames and removals in this directory durable. */
+  /** Makes creations, renames and removals in a directory durable. */
   syncFolder(folder: string): Promise<void>;
-  /** Returns a file's modification time, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   modifiedAt(path: string): number;
 }
 
 export interface ReadFile {
-  /** May read less than requested. Returns 0 only at the end of the file, or for an empty target. */
+  /** May read less than requested. Returns 0 only at the end of the file or for an empty target. */
   read(target: Uint8Array, position: number): number;
   size(): number;
 }
 
 export interface LogFile extends ReadFile {
-  /** Writes up to all of `bytes` at `position` and returns the number of bytes written. */
+  /** May write only a part of `bytes`. Returns the number of bytes written. */
   write(bytes: Uint8Array, position: number): Promise<number>;
   /** Makes the written bytes and the length durable. */
   datasync(): Promise<void>;
@@ -65,7 +63,7 @@ export interface LogFile extends ReadFile {
   close(): void;
 }
 
-/** Opens a file for reading. Undefined for a directory, pipe or device, which cannot be a segment. */
+/** Undefined for a directory, a pipe or a device, which cannot be a segment. */
 export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
   try {
     return files.open(path, 'read');
@@ -76,7 +74,7 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
   }
 }
 
-/** Creates a file, replacing any left by unfinished work. */
+/** Creates a file. Replaces one that unfinished work left. */
 export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
@@ -87,7 +85,7 @@ export async function createOrReplace(files: FileLayer, path: string): Promise<L
   }
 }
 
-/** Writes all bytes. Throws `EIO` if two writes in a row write nothing. */
+/** Throws `EIO` if two writes in a row write nothing. */
 export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   let idle = 0;
@@ -99,7 +97,7 @@ export async function writeAll(file: LogFile, bytes: Uint8Array, position: numbe
   }
 }
 
-/** Reads until the target is full or the file ends. Returns the number of bytes read. */
+/** Reads until the target is full or the file ends, and returns the number of bytes. */
 export function readFully(file: ReadFile, target: Uint8Array, position: number): number {
   let done = 0;
   while (done < target.length) {
@@ -110,7 +108,7 @@ export function readFully(file: ReadFile, target: Uint8Array, position: number):
   return done;
 }
 
-/** Reads a whole file; for small files only. */
+/** Reads a small file. */
 export function readWhole(files: FileLayer, path: string): Buffer {
   const file = files.open(path, 'read');
   try {
@@ -121,7 +119,7 @@ export function readWhole(files: FileLayer, path: string): Buffer {
   }
 }
 
-/** Replaces a small file durably and atomically. Mode 0600. */
+/** Replaces a small file (0600) durably and atomically. */
 export async function replaceFile(
   files: FileLayer,
   path: string,
@@ -145,33 +143,35 @@ export async function replaceFile(
   await files.syncFolder(dirname(path));
 }
 
-/**
- * Returns a file layer that omits certain paths from listings. Readers then treat a segment that must not be opened as
- * missing.
- *
- * @param hidden paths as made by `join`
- */
-export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
+/** Returns a file layer with some calls replaced. */
+export function overlayFiles(files: FileLayer, changes: Partial<FileLayer>): FileLayer {
   return {
     open: (path, access) => files.open(path, access),
-    list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
+    list: (folder) => files.list(folder),
     makeFolder: (folder) => files.makeFolder(folder),
     rename: (from, to) => files.rename(from, to),
     remove: (path) => files.remove(path),
     syncFolder: (folder) => files.syncFolder(folder),
     modifiedAt: (path) => files.modifiedAt(path),
+    ...changes,
   };
 }
 
+/** Returns a file layer whose listings omit paths, so that readers treat those segments as missing. */
+export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
+  return overlayFiles(files, {
+    list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
+  });
+}
+
 interface FileSystem {
-  /** The kernel's name: `ext4`, `nfs4`, `fuse.sshfs`. */
+  /** The kernel's name for it, such as `ext4`, `nfs4` or `fuse.sshfs`. */
   readonly type: string;
   readonly mountPoint: string;
-  /** True for network file systems, whose locks and durability guarantees are often unreliable. */
+  /** On network file systems, locks and syncing are often unreliable. */
   readonly network: boolean;
 }
 
-/** Names of network file systems in Linux's tables; user-space ones start with `fuse.`. */
 const NETWORK = new Set(
   '9p afs beegfs ceph cifs coda gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs smb3 smbfs'.split(
     ' ',
@@ -180,21 +180,21 @@ const NETWORK = new Set(
 const NETWORK_FUSE =
   /^fuse\.(.*ssh|.*s3|davfs|webdav|glusterfs|ceph|rclone|gvfs|smb|nfs|juicefs|gcsfuse|blobfuse)/;
 
-/** Returns the file system of a directory, even one that does not exist yet. Null on systems other than Linux. */
+/** Returns the file system of a directory, which need not exist yet. Null unless on Linux. */
 export function fileSystemOf(folder: string): FileSystem | null {
   const table = '/proc/self/mountinfo';
   if (!existsSync(table)) return null;
   return fileSystemIn(readFileSync(table, 'utf8'), realpathSync(nearestExisting(folder)));
 }
 
-/** Finds the mount of an absolute path in the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). */
+/** Finds the mount of an absolute path in /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 export function fileSystemIn(mountinfo: string, folder: string): FileSystem | null {
   let found: FileSystem | null = null;
   for (const line of mountinfo.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');
     const mountPoint = unescaped(before.split(' ')[4] ?? '');
     const type = after.split(' ')[0] ?? '';
-    // The last of several mounts at one point is visible.
+    // If several mounts have one mount point, the last one is visible.
     if (mountPoint === '' || !contains(mountPoint, folder)) continue;
     if (found !== null && mountPoint.length < found.mountPoint.length) continue;
     found = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
@@ -206,7 +206,7 @@ function contains(mountPoint: string, folder: string): boolean {
   return mountPoint === '/' || folder === mountPoint || folder.startsWith(`${mountPoint}/`);
 }
 
-/** Spaces and backslashes are octal escapes. */
+/** Decodes octal escapes, which stand for spaces and backslashes. */
 function unescaped(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, octal: string) =>
     String.fromCharCode(Number.parseInt(octal, 8)),
@@ -223,7 +223,7 @@ const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
 export const realFiles: FileLayer = {
-  // A foreign archive or export may contain a pipe instead of a file: opening it must not block.
+  // Opening must not block if a foreign archive or export contains a pipe instead of a file.
   open: (path, access) =>
     realFile(
       access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),
@@ -240,7 +240,7 @@ function realFile(fd: number): LogFile {
   return {
     read: (target, position) => readSync(fd, target, 0, target.length, position),
     size: () => fstatSync(fd).size,
-    // Raw descriptors and callbacks: a FileHandle costs several promises per call.
+    // A FileHandle would cost several promises per call.
     write: (bytes, position) =>
       new Promise((resolve, reject) => {
         write(fd, bytes, 0, bytes.length, position, (error, taken) =>
@@ -253,7 +253,7 @@ function realFile(fd: number): LogFile {
   };
 }
 
-/** Some file systems cannot sync a directory (network shares; Windows always). The rename must then suffice. */
+/** Network shares and Windows cannot sync a directory. The rename must then suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 async function syncFolder(folder: string): Promise<void> {

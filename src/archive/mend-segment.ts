@@ -3,7 +3,14 @@ import { basename } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { errnoName } from '../core/errors.ts';
 import { archiveError } from './errors.ts';
-import { type FileLayer, type LogFile, openIfFile, readFully, writeAll } from './file-system.ts';
+import {
+  type FileLayer,
+  type LogFile,
+  openIfFile,
+  overlayFiles,
+  readFully,
+  writeAll,
+} from './file-system.ts';
 import {
   type CommitRecord,
   commitHash,
@@ -37,17 +44,17 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Returns a payload by SHA-256, from any source. */
+/** Finds a payload by its SHA-256. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/** Returns whether a record of a batch was forgotten on purpose: its payload is not rewritten. */
+/** Returns whether a record of a commit was forgotten on purpose, so that its payload must not be written again. */
 export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
 
-/** Trust level of a file from another directory. */
+/** How far a file from another directory is trusted. */
 export interface Believed {
-  /** Returns whether a commit there leads to one known here. */
+  /** Returns whether a commit leads to one that is known here. */
   readonly isProven: (commit: ChainState) => boolean;
-  /** The last commit known here; later ones must be proven. */
+  /** The last commit that is known here. Later ones must be proven. */
   readonly last: number;
 }
 
@@ -55,28 +62,28 @@ interface MendOptions {
   readonly dir: string;
   readonly segment: number;
   readonly files: FileLayer;
-  /** Files of the same segment of the same archive: other generations or copies. */
+  /** Files of the same segment, in other generations or copies of the archive. */
   readonly sources: readonly OpenSegment[];
-  /** Sources from other directories. Their purge marks are not trusted. */
+  /** Sources from other directories, whose purge marks are not trusted. */
   readonly foreign?: ReadonlyMap<OpenSegment, Believed>;
   readonly find: FindPayload;
   readonly isForgotten?: IsForgotten;
-  /** Ordinals marked as purged by files that are not sources because their headers are damaged. */
+  /** Ordinals that were marked as purged in files whose headers are damaged. */
   readonly purged?: ReadonlySet<number>;
-  /** The segment's exact end, from the header of the next segment. */
+  /** The end of the segment, from the header of the next one. */
   readonly end?: ChainState | undefined;
-  /** A commit that a catalog or checkpoint has seen: the segment holds it or starts after it. Number 0 for none. */
+  /** A commit that a catalog or checkpoint has seen, or number 0. The segment contains it or starts after it. */
   readonly reach: ChainState | undefined;
 }
 
 /**
- * Writes the next generation of a damaged segment from everything left of it: each batch from any file that has it
- * intact, with payloads found elsewhere by hash. Payloads that a local file marks as purged stay purged. The new file
- * is renamed only after it is read back and its chain proves every record. Nothing else changes: zstd is used only if
- * FORMAT already allows it.
+ * Writes the next generation of a damaged segment from everything that is left of it. Takes each batch from any file
+ * that has it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged stay purged.
+ * The new file is renamed once it has been read back and its chain proves every record. Uses zstd only if FORMAT already
+ * allows it.
  *
- * @returns the generation. Undefined, with nothing written, if a batch is intact nowhere, or the chain does not lead to
- * `end` and `reach`, or ends with an unproven batch.
+ * @returns the generation. Undefined, with nothing written, if a batch is intact nowhere, or if the chain does not lead
+ * to `end` and `reach` or ends with an unproven batch.
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -84,7 +91,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const [first] = sources;
   if (first === undefined) return undefined;
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
-  // Durably: FORMAT from another process may not be on the disk yet.
+  // If another process wrote FORMAT, it may not be on the disk yet.
   if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
@@ -112,7 +119,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   return whole ? generation : undefined;
 }
 
-/** Yields the batches in order, each with its commit; undefined for one that no source has intact. */
+/** Yields the batches in order, each with its commit. Yields undefined and ends if no source has the next one intact. */
 function* mendedBatches({
   sources,
   foreign = new Map(),
@@ -128,15 +135,15 @@ function* mendedBatches({
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
-  /** True if the last batch taken is local or leads to a local one. */
+  /** True if the last batch is local or leads to a local one. */
   let isProven = true;
   const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
-  /** A diverged log: its chain is as valid as ours. */
+  /** A diverged log has a valid chain, too. */
   const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
   for (;;) {
-    // All earlier batches were taken; skips duplicates and batches out of order.
+    // Skips batches that were taken from another source.
     heads = heads.map((head, i) => {
       let at = head;
       while (at !== undefined && at.commit.number <= number) at = walks[i]?.next().value;
@@ -171,15 +178,11 @@ function* mendedBatches({
   if (elsewhere || more || isOther() || !isProven || isEmpty) yield undefined;
 }
 
-interface PurgedRecords {
-  has(ordinal: number, record: SealedRecord): boolean;
-}
-
 /**
- * Returns the records that a local file marks as purged: its footer by ordinals, its records by hashes. Facts are
- * identified only by ordinals and batches: two facts with equal bytes may concern two messages.
+ * Finds the records that a local file marks as purged, by ordinals from its footer and by hashes of its records. Two
+ * facts with equal bytes may concern two messages, so facts are identified only by ordinals.
  */
-function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
+function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
   const ordinals = new Set(known);
   const hashes = new Set<string>();
   const nameOf = (kind: number, hash: Buffer): string => `${kind} ${hash.toString('hex')}`;
@@ -191,7 +194,8 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): 
     }
   }
   return {
-    has: (ordinal, { kind, hash }) => ordinals.has(ordinal) || hashes.has(nameOf(kind, hash)),
+    has: (ordinal: number, { kind, hash }: SealedRecord): boolean =>
+      ordinals.has(ordinal) || hashes.has(nameOf(kind, hash)),
   };
 }
 
@@ -201,7 +205,6 @@ interface BelievedBatch extends RawBatch {
   readonly isProven: boolean;
 }
 
-/** Yields the batches of a file, as far as it is trusted. */
 function* believedBatches(
   source: OpenSegment,
   find: FindPayload,
@@ -218,7 +221,7 @@ function* believedBatches(
 interface RawBatch {
   readonly commit: CommitRecord;
   readonly records: readonly SealedRecord[];
-  /** Returns whether the records match the commit, in the chain after `previous`. */
+  /** Returns whether the records match the commit and it follows `previous` in the chain. */
   whole(previous: string): boolean;
 }
 
@@ -267,10 +270,10 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
   );
 }
 
-/** Size in bytes of the smallest unit that a disk reads or fails to read. */
+/** Bytes of the smallest unit that a disk can fail to read. */
 const SECTOR = 4_096;
 
-/** The permanently unreadable sectors of the most recently opened file. */
+/** The unreadable sectors of the file that was opened last. */
 export class BadSectors {
   readonly #sectors = new Set<number>();
 
@@ -282,7 +285,7 @@ export class BadSectors {
     this.#sectors.clear();
   }
 
-  /** Unreadable bytes in order of offset, `end` excluded; adjacent sectors form one stretch. */
+  /** Returns the unreadable ranges in order, with adjacent sectors joined. */
   stretches() {
     const found: { offset: number; end: number }[] = [];
     for (const sector of [...this.#sectors].sort((a, b) => a - b)) {
@@ -296,9 +299,8 @@ export class BadSectors {
 }
 
 /**
- * Returns a file layer over a disk with bad sectors. Unreadable sectors (EIO) read as zeros, so that the checks find
- * them, and are recorded in `bad`. Use it only if bad sectors are reported: zeros after the last commit look like
- * unfinished work.
+ * Returns a file layer that reads unreadable sectors (EIO) as zeros, so that checks find them, and records them in
+ * `bad`. The caller must report them, because zeros after the last commit look like unfinished work.
  */
 export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
   return readBy(files, (file) => {
@@ -307,7 +309,7 @@ export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): F
   });
 }
 
-/** Returns a file layer that reports unreadable bytes of a segment (EIO) as `log-damaged`, with their position. */
+/** Returns a file layer that reports unreadable bytes of a segment (EIO) as `log-damaged`. */
 export function filesWithDamage(files: FileLayer): FileLayer {
   return readBy(files, (file, path) => (target, position) => {
     try {
@@ -330,7 +332,7 @@ function readBy(
   files: FileLayer,
   readOf: (file: LogFile, path: string) => LogFile['read'],
 ): FileLayer {
-  return {
+  return overlayFiles(files, {
     open(path, access) {
       const file = files.open(path, access);
       if (access !== 'read') return file;
@@ -343,13 +345,7 @@ function readBy(
         close: () => file.close(),
       };
     },
-    list: (folder) => files.list(folder),
-    makeFolder: (folder) => files.makeFolder(folder),
-    rename: (from, to) => files.rename(from, to),
-    remove: (path) => files.remove(path),
-    syncFolder: (folder) => files.syncFolder(folder),
-    modifiedAt: (path) => files.modifiedAt(path),
-  };
+  });
 }
 
 function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
@@ -361,7 +357,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
     }
     const toNext = SECTOR - (position % SECTOR);
     const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));
-    // One sector at a time, to read those before the bad one.
+    // Sectors before the bad one can be read one at a time.
     if (length < target.length)
       return length === 0 ? 0 : read(target.subarray(0, length), position);
     target.fill(0);
@@ -371,7 +367,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
   return read;
 }
 
-/** Entry b of the CRC-32 table (polynomial 0xEDB88320, reflected): the contribution of a final byte b. */
+/** The CRC-32 table (polynomial 0xEDB88320, reflected). Entry b is the contribution of a final byte b. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let value = byte;
   for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
@@ -379,8 +375,8 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Finds the single flipped bit that explains a wrong CRC-32; undefined if there is none. CRCs are linear: a bit changes
- * the CRC by a value that depends only on its distance from the end. One walk covers all distances.
+ * Finds the one flipped bit that explains a wrong CRC-32. CRCs are linear, so a bit changes the CRC by a value that
+ * depends only on its distance from the end.
  */
 function flippedBit(
   bytes: Buffer,
@@ -398,7 +394,7 @@ function flippedBit(
   return undefined;
 }
 
-/** Flips each bit of a small buffer in turn until `accepts` succeeds. The buffer keeps that flip, or is unchanged. */
+/** Flips one bit of a small buffer after another until `accepts` returns true. The buffer keeps that flip. */
 function flipUntil(
   bytes: Buffer,
   accepts: () => boolean,
@@ -414,9 +410,8 @@ function flipUntil(
 }
 
 /**
- * Opens a segment's file and corrects flipped bits as far as its CRCs and hashes prove them. Corrects only what is
- * read, not the file. Ignores the footer. Undefined if the segment's header is not recoverable. The caller closes the
- * file.
+ * Opens a segment's file for reading and corrects flipped bits as far as its CRCs and hashes prove them. Does not change
+ * the file, and ignores its footer. Undefined if the header cannot be recovered. The caller closes the file.
  */
 export function openStraightened(
   files: FileLayer,
@@ -438,7 +433,6 @@ export function openStraightened(
 
 const refuseToWrite = () => Promise.reject(new Error('read only'));
 
-/** A file that is read with corrected bytes. */
 class PatchedFile implements LogFile {
   readonly write = refuseToWrite;
   readonly datasync = refuseToWrite;
@@ -447,7 +441,6 @@ class PatchedFile implements LogFile {
 
   constructor(private readonly file: LogFile) {}
 
-  /** Flips bits of the byte at `at`. */
   turn(at: number, mask: number): void {
     this.#patches.set(at, (this.#patches.get(at) ?? 0) ^ mask);
   }
@@ -489,7 +482,7 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
-  // Restarts the walk after a header correction, since its window holds the old bytes.
+  // After a header is corrected, the walk must restart, because its window has the old bytes.
   for (let again = true; again; ) {
     again = false;
     for (const walked of walkRecords(new FileWindow(file), space, from)) {
@@ -525,7 +518,7 @@ function straightenPayload(file: PatchedFile, header: RecordHeader, offset: numb
   if (flipped === undefined) return;
   stored[flipped.at] = (stored[flipped.at] ?? 0) ^ flipped.mask;
   const payload = inflatePayload(header, stored);
-  // A CRC can match by accident; the hash cannot.
+  // A CRC can match by accident, but a hash cannot.
   if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) return;
   file.turn(start + flipped.at, flipped.mask);
 }

@@ -17,9 +17,9 @@ const CR = 13;
 const PAD = 61;
 
 /**
- * Minimum decoded bytes of a base64 run that becomes a blob. A smaller blob, with its row in the catalog, would cost
- * more than it saves. Measured sealed over 5,708 messages (103 MB raw), as a share of raw: nothing split 0.424, from 8
- * KiB 0.347, 4 KiB 0.342, 2 KiB 0.3399, 1 KiB 0.3394, 512 bytes 0.3390 with half as many blobs again.
+ * Minimum decoded bytes of a base64 run that becomes a blob. With its row in the catalog, a smaller blob would cost more
+ * than it saves. Size of 5,708 sealed messages as a fraction of their 103 MB: 0.424 if nothing is split, 0.347 from 8
+ * KiB, 0.342 from 4 KiB, 0.3399 from 2 KiB, 0.3394 from 1 KiB, 0.3390 from 512 bytes with half as many blobs again.
  */
 const MIN_DECODED_BYTES = 1024;
 
@@ -28,22 +28,22 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
   IS_BASE64[character.charCodeAt(0)] = 1;
 }
 
-/** Distance between probes. A run is longer than a step and a probe: 1,024 bytes are 1,368 characters. */
+/** Distance between probes. Every run is longer than a step and a probe, since 1,024 bytes are 1,368 characters. */
 const STEP_BYTES = 1024;
 const PROBE_BYTES = 64;
-/** Bytes at the end of a window in which a run may start that no probe has reached. */
+/** A run may start within this distance from the end of a window without being probed. */
 const UNPROBED_BYTES = 2048;
 
 /**
- * Finds possible starts of runs: after an empty line, if a later probe has only base64 and line ends. Ordinary text is
- * cheap: nearly every probe stops at a space. No byte is searched twice for empty lines, so a source crafted to look
- * like base64 costs only its length.
+ * Finds possible starts of runs, which follow an empty line and precede a probe of only base64 and line ends. In
+ * ordinary text, nearly every probe stops at a space. No byte is searched twice for empty lines, so a source that was
+ * crafted to look like base64 costs only its length.
  */
 class RunFinder {
   #probe = 0;
-  /** Empty lines before this are known. */
+  /** Empty lines before this offset are known. */
   #searched = 0;
-  /** After the last known empty line; -1 if there is none or it was returned. */
+  /** End of the last known empty line, or -1 if there is none or it was returned. */
   #start: number;
 
   /** @param startsHere whether the window starts after an empty line or at the start of the source */
@@ -54,7 +54,7 @@ class RunFinder {
     this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
-  /** Returns the next possible start at or after `from` and after earlier results; -1 if there is none. */
+  /** Returns the next possible start from `from` on, or -1. Never returns one twice. */
   next(from: number): number {
     const window = this.window;
     for (
@@ -105,7 +105,7 @@ interface FirstLine extends LineShape {
   readonly end: number;
 }
 
-/** Reads a run's first line. Undefined if it is not one; `'more'` if a non-final window ends before the line. */
+/** Undefined if no run starts here, `'more'` if the window is not the final one and ends before the line. */
 function firstLine(window: Buffer, start: number, final: boolean): FirstLine | 'more' | undefined {
   // Nearly every line of text fails within its first bytes: at a space, dash or colon.
   const probe = Math.min(start + 24, window.length);
@@ -124,42 +124,18 @@ function firstLine(window: Buffer, start: number, final: boolean): FirstLine | '
   return { lineLength, eol: crlf ? 'crlf' : 'lf', end };
 }
 
-/** The part of a run read so far. */
-interface ReadRun {
-  readonly pieces: readonly Buffer[];
-  /** Total decoded bytes. */
-  readonly length: number;
-  /** End of the last line's content. */
-  readonly end: number;
-  /** False if the window ended first: the run may continue. */
-  readonly closed: boolean;
-}
-
-/** Decodes a run in growing pieces, so that a short run costs little. */
+/** Runs are decoded in growing pieces, so that a short run costs little. */
 const FIRST_PIECE_BYTES = 8 * 1024;
 const MAX_PIECE_BYTES = 1024 * 1024;
 
-/** Reads the run whose first line is at `start`. */
-function readRun(window: Buffer, start: number, first: FirstLine, final: boolean): ReadRun {
-  return decodeRun(window, first, start, first.end, final);
-}
-
-/** Continues a run from the previous window. The window starts at the line end after the run's last line. */
-function continueRun(window: Buffer, shape: LineShape, final: boolean): ReadRun {
-  return decodeRun(window, shape, shape.eol === 'crlf' ? 2 : 1, 0, final);
-}
-
 /**
+ * Decodes a run up to its end or the end of the window.
+ *
  * @param start first content byte of the first line to decode
- * @param known end of the last line's content that matches the run's shape
+ * @param known end of the content of the last line that is known to match the run's shape
+ * @returns also the end of the last line's content, and whether the run is closed or may continue in the next window
  */
-function decodeRun(
-  window: Buffer,
-  shape: LineShape,
-  start: number,
-  known: number,
-  final: boolean,
-): ReadRun {
+function decodeRun(window: Buffer, shape: LineShape, start: number, known: number, final: boolean) {
   const eol = shape.eol === 'crlf' ? 2 : 1;
   const pieces: Buffer[] = [];
   let length = 0;
@@ -188,12 +164,7 @@ function decodeRun(
 }
 
 /** Returns the end of the full-length lines before `limit`. Checks only line ends, in one step per line. */
-function fullLines(
-  window: Buffer,
-  from: number,
-  shape: LineShape,
-  limit: number,
-): { readonly full: number; readonly stopped: boolean } {
+function fullLines(window: Buffer, from: number, shape: LineShape, limit: number) {
   const crlf = shape.eol === 'crlf';
   const eol = crlf ? 2 : 1;
   const step = shape.lineLength + eol;
@@ -215,7 +186,7 @@ function fullLines(
   return { full, stopped: full <= last };
 }
 
-/** Returns the end of the last line, which may be shorter, may have padding, and may have any line end. */
+/** Returns the end of the last line, which may be shorter and may have padding and any line end. */
 function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   const crlf = shape.eol === 'crlf';
   if (crlf ? window[full] !== CR || window[full + 1] !== LF : window[full] !== LF) return full;
@@ -231,14 +202,13 @@ function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
 
 interface Decoded {
   readonly bytes: Buffer;
-  /** End of the valid part (of its last line's content); `start` if nothing is valid. */
+  /** End of the content of the last valid line, or `start` if no line is valid. */
   readonly end: number;
 }
 
 /**
- * Decodes the lines from `start` (the first content byte of a line) to `end` (the last of another). Everything up to
- * the returned end encodes back to the same characters: base64 alphabet only, padding only at the end, unused bits
- * zero. Stops at the first line that does not.
+ * Decodes the lines from `start` to `end`, up to the first line that would not encode back to the same characters. A
+ * valid line has only base64, padding only at the end, and no unused bits that are 1.
  */
 function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
@@ -247,8 +217,7 @@ function decodeLines(window: Buffer, start: number, end: number, shape: LineShap
   const eol = shape.eol === 'crlf' ? 2 : 1;
   const breaks = Math.floor((end - start - 1) / (shape.lineLength + eol));
   const characters = end - start - breaks * eol;
-  // Node's decoder skips invalid characters and accepts the URL-safe alphabet. So the length reveals every stray byte
-  // except `-` and `_`.
+  // Node's decoder skips invalid characters, which the length reveals, and accepts the URL-safe `-` and `_`.
   const whole =
     bytes.length === (characters / 4) * 3 - pads &&
     !hasUrlSafe(window, start, end) &&
@@ -261,13 +230,13 @@ function hasUrlSafe(window: Buffer, start: number, end: number): boolean {
   return lines.includes(0x2d) || lines.includes(0x5f);
 }
 
-/** Returns whether the unused bits before padding are zero: `ZWh=` decodes like `ZWg=` but would not encode back. */
+/** Returns whether the unused bits before padding are 0. `ZWh=` decodes like `ZWg=` but would not encode back. */
 function isCanonicalTail(bytes: Buffer, pads: number, window: Buffer, end: number): boolean {
   const tail = bytes.toString('base64', bytes.length - (3 - pads), bytes.length);
   return tail === window.toString('latin1', end - 4, end);
 }
 
-/** Slow path for runs that stop in the middle: takes whole lines while each is valid on its own. */
+/** The slow path for runs that stop in the middle. Takes whole lines while each is valid on its own. */
 function decodeValidLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   const step = shape.lineLength + (shape.eol === 'crlf' ? 2 : 1);
   let valid = start;
@@ -283,17 +252,17 @@ function decodeValidLines(window: Buffer, start: number, end: number, shape: Lin
   return { bytes: Buffer.from(window.toString('latin1', start, valid), 'base64'), end: valid };
 }
 
-/** Maximum literal bytes in a message's own record; further literals become blobs. */
+/** Maximum literal bytes in a message's own record. Further literals become blobs. */
 const INLINE_LITERAL_BYTES = 1024 * 1024;
 
 interface RecipeSink {
-  /** Receives a blob to store if it is not stored already. The bytes must not change afterwards. */
+  /** Receives a blob, which may be stored already. Its bytes must not change afterwards. */
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Receives every byte of the source in order, as rebuilt from the stored parts. */
+  /** Receives every byte of the source in order, rebuilt from the stored parts. */
   rebuilt?(bytes: Buffer): void;
 }
 
-/** Builds the parts of a recipe from a source added piece by piece. Keeps pieces by reference until their part ends. */
+/** Builds the parts of a recipe from the pieces of a source. Keeps pieces by reference until their part ends. */
 class RecipeBuilder {
   readonly #parts: RecipePart[] = [];
   readonly #inline: Buffer[] = [];
@@ -327,7 +296,6 @@ class RecipeBuilder {
     this.#run = { shape, chunks: new Chunker(DECODED_CHUNK_BYTES, this.sink, encode) };
   }
 
-  /** Adds decoded bytes to the current run. */
   run(decoded: Buffer): void {
     this.#run?.chunks.push(decoded);
   }
@@ -344,7 +312,6 @@ class RecipeBuilder {
     this.#run = undefined;
   }
 
-  /** Returns the recipe's parts and the literal bytes of the message's record. */
   finish(): { readonly parts: readonly RecipePart[]; readonly literal: readonly Buffer[] } {
     this.#endLiteral();
     return { parts: this.#parts, literal: this.#inline };
@@ -414,7 +381,7 @@ class Chunker {
     this.#length += chunk.length;
     const name = digest('sha256', chunk, 'hex');
     this.#names.push(name);
-    // The whole's hash is needed only for several chunks; most have one.
+    // Most streams have one chunk, whose hash is that of the whole.
     if (this.#first === undefined) {
       this.#first = chunk;
     } else {
@@ -427,24 +394,22 @@ class Chunker {
   }
 }
 
-/** A message as stored: its record's payload and the blobs it refers to. */
-interface SplitSource {
-  readonly payload: Buffer;
-  readonly blobs: ReadonlyMap<BlobHash, Buffer>;
+/**
+ * Splits a raw source in memory into the payload of its record and the blobs to which the payload refers. Runs of base64
+ * lines become decoded blobs, and the rest stays literal. MIME is ignored, so nested, truncated or mislabelled messages
+ * make no difference. Rebuilds the source to verify the result.
+ */
+export function splitSource(raw: Buffer, id: MessageId) {
+  const decoded = splitWhole(raw, id, true);
+  // The fallback should never run. It makes a bug in the splitter cost space and not a message.
+  return givesBack(decoded.payload, decoded.blobs, raw) ? decoded : splitWhole(raw, id, false);
 }
 
-/**
- * Splits a raw source in memory: runs of base64 lines become decoded blobs, the rest stays literal. Ignores MIME, so
- * nested, truncated or mislabelled messages make no difference. Verifies the result by rebuilding the source byte for
- * byte.
- */
-export function splitSource(raw: Buffer, id: MessageId): SplitSource {
+function splitWhole(raw: Buffer, id: MessageId, decode: boolean) {
   const blobs = new Map<BlobHash, Buffer>();
   const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
-  const runs = addRuns(raw, builder);
-  const payload = messagePayload(builder, id, raw.length);
-  if (runs === 0 && blobs.size === 0) return { payload, blobs };
-  return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
+  new WindowSplitter(builder, decode ? raw.length : undefined, false).take(raw, true);
+  return { payload: messagePayload(builder, id, raw.length), blobs };
 }
 
 function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Buffer {
@@ -453,45 +418,18 @@ function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Bu
   return Buffer.concat([line, ...literal]);
 }
 
-function addRuns(raw: Buffer, builder: RecipeBuilder): number {
-  const finder = new RunFinder(raw, true);
-  let runs = 0;
-  let added = 0;
-  for (let start = finder.next(0); start !== -1; start = finder.next(added)) {
-    const first = firstLine(raw, start, true);
-    if (first === undefined || first === 'more') continue;
-    const run = readRun(raw, start, first, true);
-    if (run.length < MIN_DECODED_BYTES) continue;
-    builder.literal(raw.subarray(added, start));
-    builder.beginRun(first);
-    for (const piece of run.pieces) builder.run(piece);
-    builder.endRun();
-    added = run.end;
-    runs += 1;
-  }
-  builder.literal(raw.subarray(added));
-  return runs;
-}
-
 function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: Buffer): boolean {
+  if (blobs.size === 0) return true;
   const message = readMessagePayload(payload);
   if (message === undefined) return false;
   const source = rebuild(message, (hash) => blobs.get(hash) ?? Buffer.alloc(0));
   return source.equals(raw);
 }
 
-/** A fallback that should never run: a bug in the splitter then costs space, not a message. */
-function keepLiteral(raw: Buffer, id: MessageId): SplitSource {
-  const blobs = new Map<BlobHash, Buffer>();
-  const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
-  builder.literal(raw);
-  return { payload: messagePayload(builder, id, raw.length), blobs };
-}
-
-/** Bytes of the source in memory at a time. */
 export interface WindowSize {
+  /** Bytes of the source in memory at a time. */
   readonly bytes: number;
-  /** Bytes of a run required in the window before it is judged. Longer lines stay literal. */
+  /** Bytes of a run that the window must have before the run is judged. Longer lines stay literal. */
   readonly judged: number;
 }
 
@@ -499,14 +437,13 @@ const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Called between windows: waits until earlier blobs need no longer be kept. */
+  /** Waits until earlier blobs need no longer be kept. Called between windows. */
   drain(): Promise<void>;
 }
 
 /**
- * Splits a raw source from a file, window by window: memory use does not depend on its size. The result equals that of
- * `splitSource`, except for lines over 256 KiB. Compares the rebuilt source's hash with the original; on a mismatch,
- * the source is stored undecoded.
+ * Splits a raw source from a file window by window, so that memory does not depend on its size. The result equals that
+ * of `splitSource`, except for lines over 256 KiB. If the rebuilt source has another hash, it is stored undecoded.
  */
 export async function splitSourceFile(
   files: FileLayer,
@@ -558,24 +495,25 @@ async function split(
 
 /** Passes windows of a source to a builder. Undecided bytes return with the next window. */
 class WindowSplitter {
-  /** The shape of a run that continues into the next window, which then starts at a line end. */
+  /** The shape of a run that continues into the next window, which then starts with the line end. */
   #open: LineShape | undefined;
-  /** True if a run may start at the window's first byte. */
+  /** True if a run may start at the first byte of the window. */
   #startsHere = true;
 
+  /** @param judged undefined to decode nothing */
   constructor(
     private readonly builder: RecipeBuilder,
-    /** Undefined: decode nothing. */
     private readonly judged: number | undefined,
+    private readonly reusesWindow = true,
   ) {}
 
-  /** Returns the number of bytes processed: all of them in the final window. */
+  /** Returns the number of processed bytes, which is all of them in the final window. */
   take(window: Buffer, final: boolean): number {
     let added = 0;
     if (this.#open !== undefined) {
-      const run = continueRun(window, this.#open, final);
+      const run = decodeRun(window, this.#open, this.#open.eol === 'crlf' ? 2 : 1, 0, final);
       this.#addRun(this.#open, run);
-      // Without another line, the window's leading line end belongs to the literal that follows.
+      // If no line follows, the leading line end belongs to the next literal.
       added = run.end;
       if (!run.closed) return added;
     }
@@ -597,11 +535,11 @@ class WindowSplitter {
     return settled;
   }
 
-  /** Adds the literal bytes before `start` and the run there, if any. Returns the new added offset. */
+  /** Adds the run at `start` and the literal bytes before it. Returns their end, or `added` if there is no run. */
   #tryRun(window: Buffer, added: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
     if (first === undefined || first === 'more' || first.lineLength > longest) return added;
-    const run = readRun(window, start, first, final);
+    const run = decodeRun(window, first, start, first.end, final);
     if (run.length < MIN_DECODED_BYTES) return added;
     this.#literal(window, added, start);
     this.builder.beginRun(first);
@@ -609,14 +547,15 @@ class WindowSplitter {
     return run.end;
   }
 
-  #addRun(shape: LineShape, { pieces, closed }: ReadRun): void {
+  #addRun(shape: LineShape, { pieces, closed }: ReturnType<typeof decodeRun>): void {
     for (const piece of pieces) this.builder.run(piece);
     this.#open = closed ? undefined : shape;
     if (closed) this.builder.endRun();
   }
 
   #literal(window: Buffer, from: number, to: number): void {
-    // A copy: the window's memory is reused.
-    if (to > from) this.builder.literal(Buffer.from(window.subarray(from, to)));
+    if (to <= from) return;
+    const literal = window.subarray(from, to);
+    this.builder.literal(this.reusesWindow ? Buffer.from(literal) : literal);
   }
 }
