@@ -30,26 +30,24 @@ interface PendingRecord {
 
 export interface AddedSource {
   readonly id: MessageId;
-  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** Returns true if bytes with this hash are durable in the archive and not purged. */
+/** Returns whether bytes are durable in the archive and not purged. */
 export type IsStored = (hash: string) => boolean;
 
-/** Size from which sealing may store a blob separately. */
+/** From this size on, sealing may store a blob alone. */
 const LARGE_BYTES = 64 * 1024;
 
 const NOT_STORED: IsStored = () => false;
 
 /**
- * Records that belong together, collected until the writer commits them. The caller keeps to a batch's limits (128
- * messages, 4 MiB, 1 s) with `messages`, `records` and `bytes`. These count the added raw bytes, whatever their size in
- * the log, so batches are the same on any thread.
+ * Records that the writer commits together. The caller limits a batch (to 128 messages, 4 MiB, 1 s) by `messages`,
+ * `records` and `bytes`, which count raw bytes, so that batches are the same on any thread.
  */
 export abstract class Batch {
   messages = 0;
-  /** Messages, facts, and separately added blobs. */
+  /** Number of messages, facts and separately added blobs. */
   records = 0;
   bytes = 0;
   #state: 'open' | 'committing' | 'committed' = 'open';
@@ -57,27 +55,25 @@ export abstract class Batch {
   constructor(protected readonly files: FileLayer) {}
 
   /**
-   * Adds a raw source from memory (up to about 8 MiB), unless this batch has it. Writes a blob once, and only if
-   * `isBlobStored` returns false at commit. Does not keep the buffer.
+   * Adds a raw source of up to about 8 MiB, unless this batch has it. A blob in it is written once, unless
+   * `isBlobStored` returns true at commit. The buffer is not kept.
    *
-   * @param id the SHA-256 of `raw`, already computed by the caller. It is not recomputed: a wrong one would make the
-   * message unreadable.
+   * @param id the SHA-256 of `raw`. It is not checked, and a wrong one would make the message unreadable.
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: IsStored): AddedSource;
 
-  /** Adds bytes that belong to no message (at most 4 MiB), and returns their hash. */
+  /** Adds up to 4 MiB that belong to no message, and returns their hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
 
-  /** Adds a fact. Throws unless a rebuild could read it. */
+  /** @throws TypeError if a rebuild could not read the fact */
   abstract addFact(fact: Fact): void;
 
-  /** Adds a message whose record was built elsewhere, unless this batch has it. */
+  /** Adds a message whose record was built before, unless this batch has it. */
   protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
 
   /**
-   * Adds a raw source of any size from a file without loading it whole. Its blobs go into separate batches, which
-   * `commitBlobs` must commit (and fold) before it resolves. The message's record joins this batch at the end. Do not
-   * commit this batch before the promise has resolved.
+   * Adds a raw source of any size from a file. Its blobs go into separate batches, which `commitBlobs` must commit and
+   * fold. Finally, the message's record joins this batch, which must not be committed before.
    */
   async addSourceFile(
     path: string,
@@ -105,7 +101,7 @@ export abstract class Batch {
     return { id, size };
   }
 
-  /** For the writer: nothing can be added during or after a commit. */
+  /** Nothing can be added during or after a commit. Only the writer calls this. */
   beginCommit(): void {
     this.requireOpen();
     this.#state = 'committing';
@@ -127,11 +123,11 @@ export abstract class Batch {
 
 interface PendingBlob {
   readonly bytes: Buffer;
-  /** The message that contains it. Absent for separately added bytes, which are always written. */
+  /** The message that contains it. Undefined for separately added bytes, which are always written. */
   readonly of?: { readonly id: MessageId; readonly isBlobStored: IsStored };
 }
 
-/** A batch in this thread's memory, with each source split into records when it is added. */
+/** A batch in this thread's memory, which splits each source into records when it is added. */
 export class LocalBatch extends Batch {
   readonly #held = new Set<MessageId>();
   readonly #blobs = new Map<BlobHash, PendingBlob>();
@@ -157,7 +153,7 @@ export class LocalBatch extends Batch {
     return hash;
   }
 
-  /** Adds a blob whose SHA-256 is known, even if it is stored already. */
+  /** Adds a blob with its SHA-256. It is written even if it is stored already. */
   addNamedBlob(hash: BlobHash, bytes: Buffer): void {
     this.requireOpen();
     this.count(bytes.length);
@@ -186,15 +182,14 @@ export class LocalBatch extends Batch {
     if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
   }
 
-  /** Yields blobs that are written only if the archive lacks them, each with a message that contains it. */
+  /** Yields the blobs that are written only if the archive lacks them, each with a message that contains it. */
   *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
     for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
   }
 
   /**
-   * Returns the records in log order: blobs before the messages that need them, messages before the facts about them.
-   * Large blobs come first, largest first, so that records that share blocks are adjacent after sealing. Omits blobs
-   * that are now stored.
+   * Returns the records in log order, which is blobs, messages, facts. Large blobs come first, the largest before the
+   * others, so that sealing can put the small records next to each other into blocks. Omits blobs that are now stored.
    */
   ordered(): PendingRecord[] {
     const large: PendingRecord[] = [];
@@ -223,7 +218,7 @@ export class LocalBatch extends Batch {
   }
 }
 
-/** A batch's future position and chain. */
+/** Where a batch will be in the log. */
 export interface BatchPlace {
   readonly space: RecordSpace;
   readonly chain: ChainState;
@@ -233,7 +228,7 @@ export interface BatchPlace {
   readonly ordinal: number;
 }
 
-/** Memory for serialising a batch; a larger batch gets temporary memory. */
+/** Memory for serialising a batch. A larger batch gets temporary memory. */
 export const MEMORY_BYTES = 9 * 1024 * 1024;
 
 export function serializeBatch(batch: LocalBatch, place: BatchPlace, memory: Buffer) {
@@ -273,11 +268,10 @@ export function serializeBatch(batch: LocalBatch, place: BatchPlace, memory: Buf
   const closing = { payload: commitPayload, hash: digest('sha256', commitPayload, 'buffer') };
   at = put(target, at, RECORD_KIND.commit, closing, place.space, place.offset + at);
   return {
-    /** A view of the given memory, or of larger memory to use from now on. */
+    /** A view of `memory`. */
     bytes: target.subarray(0, at),
     memory: target,
     committed: { commit, previousHash: place.chain.hash, records },
-    /** Ordinal of the record after the commit. */
     nextOrdinal: place.ordinal + records.length + 1,
   };
 }

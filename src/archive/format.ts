@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Address, BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 
-/** Parses JSON. Returns undefined for invalid text; JSON itself has no undefined. */
+/** Returns undefined for invalid text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -13,7 +13,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns true for a JSON object. Its fields are not checked. */
+/** Returns true for a JSON object, whose fields are not checked. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -33,7 +33,7 @@ export function isHash(value: unknown): value is string {
 /** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  // Plain loops: every message adds a fact, and this is most of a fact's cost.
+  // Plain loops, because every message adds a fact, and this is most of a fact's cost.
   let text = '';
   if (Array.isArray(value)) {
     for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
@@ -256,18 +256,18 @@ const CHECKS: ReadonlyMap<string, Check<unknown>> = new Map(
   Object.entries<Checks>(FACTS).map(([name, checks]) => [name, fields(checks)]),
 );
 
-/** Checks the fields of a fact. Accepts names and fields of newer versions, so switches must handle unknown ones. */
+/** Checks the fields of a fact. Accepts unknown names and fields of newer versions, which switches must handle. */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
   return CHECKS.get(value.fact)?.(value) ?? true;
 }
 
-/** The kinds of records with content; the numbers are the bytes on disk. */
+/** Kinds of records with content. The numbers are bytes on the disk. */
 export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
+
 /**
- * The position of a record. The segment and ordinal (index in the segment, from 0) are permanent: sealing and purging
- * keep them. `offset` is the byte offset in generation 1. It is valid only while that unsealed file is in force; a
- * sealed file's footer maps ordinals itself.
+ * The position of a record. Sealing and purging keep its segment and its ordinal, which counts from 0. `offset` is valid
+ * only in generation 1, because the footer of a sealed file maps ordinals.
  */
 export interface Position {
   readonly segment: number;
@@ -275,38 +275,37 @@ export interface Position {
   readonly offset: number;
 }
 
-/** The end of a batch: everything before it is durable. */
+/** The end of a batch. Everything before it is durable. */
 export interface Commit {
   readonly number: number;
   /** Milliseconds since the epoch, never earlier than the previous commit. */
   readonly time: number;
-  /** Lower-case hex SHA-256 over the previous commit's hash, number, time and the identities of the batch's records. */
+  /** Lower-case hexadecimal. See `commitHash`. */
   readonly hash: string;
 }
 
-/** A record's content for the catalog: bytes stay in the log, facts are parsed. */
+/** What the catalog needs of a record, whose bytes stay in the log. */
 export type RecordMeaning =
   | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
   | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
   | { readonly kind: 'fact'; readonly fact: Fact };
 
-/** One record as input to the catalog's fold. */
 export type FoldedRecord = RecordMeaning & { readonly position: Position };
 
-/** A committed batch: from the writer for a live fold, or from a scan of the log for a rebuild. */
+/** A committed batch, from the writer or from a scan of the log. */
 export interface CommittedBatch {
   readonly commit: Commit;
   readonly previousHash: string;
   readonly records: readonly FoldedRecord[];
 }
 
-/** Finds the position of bytes; the catalog implements it. */
+/** Finds the positions of bytes. The catalog implements it. */
 export interface Locator {
   blob(hash: BlobHash): Position | undefined;
   message(id: MessageId): Position | undefined;
 }
 
-/** Bytes per record in the input of a commit's hash: kind u8, raw length u32, SHA-256. */
+/** Kind u8, raw length u32, SHA-256. */
 const IDENTITY_BYTES = 37;
 
 const DOMAIN = Buffer.from('mailkeep commit 1\n', 'latin1');
@@ -315,7 +314,7 @@ export interface CommitRecord extends Commit {
   readonly previous: string;
   /** Number of records in the batch, without the commit. */
   readonly records: number;
-  /** The commit's ordinal in its segment and offset in generation 1, for a reader that has lost count. */
+  /** The commit's position, for a reader that has lost count. */
   readonly ordinal: number;
   readonly offset: number;
 }
@@ -348,9 +347,9 @@ export class Identities {
 }
 
 /**
- * Returns the hash of a commit: SHA-256 over `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number
- * (u64), time (u64, milliseconds) and the identities of the batch's records in order; little-endian. Excludes codec and
- * position: recompressing or purging a record keeps the chain valid.
+ * Returns the SHA-256 of `mailkeep commit 1\n`, the previous commit's hash (32 bytes), number (u64), time (u64,
+ * milliseconds) and the identities of the batch's records in order, little-endian. Codecs and positions are left out, so
+ * that recompressing or purging a record keeps the chain valid.
  */
 export function commitHash(
   previous: string,
@@ -370,7 +369,7 @@ export function encodeCommit(commit: CommitRecord): Buffer {
   return Buffer.from(canonicalJson(commit), 'utf8');
 }
 
-/** Decodes a commit record. Undefined if the payload is not one. */
+/** Undefined if the payload is not a commit. */
 export function decodeCommit(payload: Buffer): CommitRecord | undefined {
   const value = parseJson(payload.toString('utf8'));
   if (!isObject(value)) return undefined;
@@ -386,7 +385,7 @@ export function decodeCommit(payload: Buffer): CommitRecord | undefined {
     : undefined;
 }
 
-/** Layout version of this header, independent of the archive's format in FORMAT. */
+/** Version of this header, independent of FORMAT. */
 const HEADER_VERSION = 1;
 
 export const SEGMENT_HEADER_BYTES = 64;
@@ -399,19 +398,19 @@ export interface SegmentHeader {
   readonly archiveId: Buffer;
   readonly segment: number;
   readonly generation: number;
-  /** The commit before the segment's first batch; number 0 and the genesis hash if there is none. */
+  /** The commit before the segment's first batch, or number 0 and the genesis hash. */
   readonly previousNumber: number;
   readonly previousHash: string;
 }
 
-/** Returns the predecessor hash of the first commit, which binds the chain to this archive. */
+/** Returns the hash before the first commit, which binds the chain to this archive. */
 export function genesisHash(archiveId: Buffer): string {
   return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
 }
 
 /**
- * Little-endian: magic 4, version u16, generation u16, archive ID 8, segment u32, previous commit's number u64 and hash
- * 32, CRC-32 of the 60 bytes before it.
+ * Little-endian: magic 4, version u16, generation u16, archive ID 8, segment u32, number u64 and hash 32 of the previous
+ * commit, CRC-32 of the 60 bytes before it.
  */
 export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
@@ -426,7 +425,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   return bytes;
 }
 
-/** Decodes a segment header. Undefined if the bytes are not an intact header of this version. */
+/** Undefined unless this is an intact header of this version. */
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(SEGMENT_MAGIC))
     return undefined;
@@ -443,19 +442,19 @@ export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
 
 export const RECORD_HEADER_BYTES = 64;
 
-/** All kinds of records in a file; blocks and footers occur only in sealed files. */
+/** All kinds of records in a file. Only sealed files have blocks and footers. */
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
-/** How a payload is stored. 2 is reserved for encryption and unreadable; 3 occurs only with FORMAT 2. */
+/** How a payload is stored. Only FORMAT 2 allows zstd. */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
-/** Marks a record whose payload was removed on purpose: its identity stays, so the chain remains valid. */
+/** Marks a record whose payload was removed on purpose. Its identity stays, so the chain remains valid. */
 export const FLAG_PURGED = 1;
 
 const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
 const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
 
-/** Byte offset of the archive ID in a record header. A search for lost records looks for this ID. */
+/** Offset of the archive ID in a record header. A search for lost records looks for this ID. */
 export const RECORD_ID_OFFSET = 52;
 
 export interface RecordHeader {
@@ -470,17 +469,17 @@ export interface RecordHeader {
   readonly crc: number;
 }
 
-/** The archive and segment of a header; with its offset, they are part of the header's CRC. */
+/** The archive and the segment of a header, which its CRC covers together with its offset. */
 export interface RecordSpace {
   readonly archiveId: Buffer;
   readonly segment: number;
 }
 
-// 60 bytes of header, then the offset (u64) and segment (u32), which only the CRC covers. A header is valid at one
-// position of one archive, so no bytes within a mail can pass for a record. That includes a mailed copy of a segment.
+// 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at one
+// position of one archive, so no bytes in a mail can pass for a record, not even those of a mailed segment.
 const sealed = Buffer.alloc(72);
 
-/** Writes a header at `at` of `target`; `offset` is its position in the file. */
+/** @param offset position of the header in the file */
 export function writeRecordHeader(
   target: Buffer,
   at: number,
@@ -502,10 +501,7 @@ export function writeRecordHeader(
   target.writeUInt32LE(crc32(sealed), at + 60);
 }
 
-/**
- * Reads the header at `at` of `source`, whose position in the file is `offset`. Undefined unless it is an intact header
- * of this archive, segment and offset. The hash is a copy.
- */
+/** Undefined unless there is an intact header of this archive, segment and offset. The hash is a copy. */
 export function readRecordHeader(
   source: Buffer,
   at: number,
@@ -536,14 +532,14 @@ function sealPlace(segment: number, offset: number): void {
   sealed.writeUInt32LE(segment, 68);
 }
 
-/** Size in bytes of the hot segment from which the next batch starts a new segment. */
+/** Once a segment has this many bytes, the next batch starts a new one. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/** Archives hold private mail: only the owner has access. */
+/** Only the owner has access to an archive. */
 export const FOLDER_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
-/** A segment's file: `log/<number>.<generation>.seg`. Generation 1 is unsealed; higher ones are sealed. */
+/** The file `log/<number>.<generation>.seg`. Generation 1 is unsealed, and higher ones are sealed. */
 export interface SegmentFile {
   readonly segment: number;
   readonly generation: number;
@@ -565,7 +561,7 @@ export function segmentPath(dir: string, file: SegmentFile): string {
   return join(logFolder(dir), segmentName(file));
 }
 
-/** Returns the name for unfinished work. Readers ignore such files, and the writer removes them when it opens. */
+/** Returns the name of unfinished work, which readers ignore and the next writer removes. */
 export function temporaryPath(path: string): string {
   return `${path}.tmp`;
 }
@@ -574,7 +570,6 @@ export function isTemporary(name: string): boolean {
   return name.endsWith('.seg.tmp');
 }
 
-/** Returns the path of a file for torn tails. */
 export function tailPath(dir: string, number: number): string {
   return join(logFolder(dir), `tail-${number}.bin`);
 }
@@ -587,13 +582,13 @@ export function parseSegmentName(name: string): SegmentFile | undefined {
   return match === null ? undefined : { segment: Number(match[1]), generation: Number(match[2]) };
 }
 
-/** Returns the number of a torn tail's file. Undefined for other names. */
+/** Undefined unless this is the name of a torn tail. */
 export function parseTailName(name: string): number | undefined {
   const match = TAIL_NAME.exec(name);
   return match === null ? undefined : Number(match[1]);
 }
 
-/** Returns a SHA-256 as 32 pooled bytes: twice as fast for small records as `hash` with the encoding `buffer`. */
+/** Returns 32 pooled bytes. For small records, this is twice as fast as `hash` with the encoding `buffer`. */
 export function sha256(bytes: Buffer): Buffer {
   return Buffer.from(hash('sha256', bytes, 'binary'), 'binary');
 }

@@ -11,17 +11,17 @@ import {
 } from './format.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** The segment being written, and its durable length. */
+/** The segment being written. */
 export interface HotSegment {
   readonly file: LogFile;
   readonly path: string;
   readonly segment: number;
-  /** Offset of the next batch. Later bytes, if any, are left from a failed write. */
+  /** Offset of the next batch. A failed write may have left bytes after it. */
   readonly offset: number;
   readonly ordinal: number;
 }
 
-/** Creates a segment durably. It is renamed only when complete, so a segment cannot have a torn header. */
+/** Creates a segment durably. It is renamed once complete, so no segment has a torn header. */
 export async function createSegment(
   files: FileLayer,
   dir: string,
@@ -45,7 +45,6 @@ export async function createSegment(
       return created;
     } catch (error) {
       created.close();
-      // The next attempt replaces a file that cannot be removed now.
       await files.remove(temporary).catch(() => undefined);
       throw error;
     }
@@ -62,10 +61,10 @@ export async function createSegment(
 }
 
 /**
- * Writes a log file under a temporary name, makes it durable, checks it, and renames it. A kill at any moment leaves
- * the previous state. A failure, or a check that returns false, removes the temporary file.
+ * Writes a log file under a temporary name, makes it durable, checks it and renames it. A kill at any moment leaves the
+ * previous state. A failure removes the temporary file, and so does a check that returns false.
  *
- * @param bytes required on the disk, for the error
+ * @param bytes needed on the disk, for the error
  * @returns the result of `write`
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; errors of `write` and `check`
  */
@@ -99,13 +98,13 @@ export async function publish<T>(
     await syncing(path, () => files.syncFolder(dirname(path)));
     return written;
   } catch (error) {
-    // The next attempt replaces a file that cannot be removed now; the next opening for writing removes it.
+    // If the file cannot be removed now, the next attempt replaces it, or the next opening for writing removes it.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }
 }
 
-/** Runs a write and converts its errors. @throws `disk-full`, `log-write-failed` */
+/** Converts system errors of a write. @throws `disk-full`, `log-write-failed` */
 export async function writing<T>(path: string, bytes: number, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -116,7 +115,7 @@ export async function writing<T>(path: string, bytes: number, act: () => Promise
   }
 }
 
-/** Runs a sync and converts its errors. @throws `log-sync-failed` */
+/** Converts errors of a sync. @throws `log-sync-failed` */
 export async function syncing(path: string, act: () => Promise<void>): Promise<void> {
   try {
     await act();
@@ -163,11 +162,7 @@ export class HotFile {
     await writing(this.#path, 0, () => this.#file.truncate(offset));
   }
 
-  /**
-   * Creates the next segment's file durably, and closes this one.
-   *
-   * @param previous the last commit before it
-   */
+  /** Creates the next segment's file durably, and closes this one. */
   async begin(segment: number, previous: ChainState): Promise<void> {
     const { files, dir, archiveId } = this.log;
     const fresh = await createSegment(files, dir, archiveId, segment, previous);

@@ -29,13 +29,10 @@ import {
 import { BLOB_BYTES } from './payload.ts';
 
 const FIRST_BYTES = 1024 * 1024;
-/** A batch closes at 4 MiB. The source that closes it is seldom over half of that, but may have 8 MiB. */
+/** A batch closes at 4 MiB. The source that closes it seldom has more than 2 MiB, but may have 8 MiB. */
 const USUAL_BYTES = 6 * 1024 * 1024;
 
-/**
- * Memory shared with the log thread, for the bytes of one batch at a time. It grows with its largest batch; memory
- * beyond the usual size, for large sources, is dropped after that batch.
- */
+/** Memory that is shared with the log thread, for the bytes of one batch at a time. It grows with the largest batch. */
 class Tray {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
   #used = 0;
@@ -44,7 +41,7 @@ class Tray {
     return this.#memory;
   }
 
-  /** Copies bytes in and returns their offset. */
+  /** Copies bytes into the tray, and returns their offset. */
   put(bytes: Buffer): number {
     const at = this.#used;
     const end = at + bytes.length;
@@ -54,7 +51,7 @@ class Tray {
     return at;
   }
 
-  /** Empties the tray for the next batch. Returns false if its memory is too large to keep. */
+  /** Empties the tray. Returns false if its memory is too large to keep. */
   clear(): boolean {
     this.#used = 0;
     return this.#memory.byteLength <= USUAL_BYTES;
@@ -72,30 +69,31 @@ class Tray {
   }
 }
 
-/** Bytes in a tray. The thread splits a `source`; a `payload` is already a message's record. */
+/** Bytes in a tray. A `payload` is the record of a message that was split before. */
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
   readonly hash: string;
-  /** Size of the message's source or of the blob, in bytes. */
+  /** Size of the message's source or of the blob. */
   readonly size: number;
   readonly at: number;
   readonly length: number;
 }
 
-/** The log thread's input for a batch. */
+/** A batch for the log thread. */
 interface AppendJob {
   readonly path: string;
   readonly place: BatchPlace;
   readonly memory: SharedArrayBuffer;
   readonly entries: readonly TrayEntry[];
-  /** Facts as JSON, one per line. */
+  /** JSON, one fact per line. */
   readonly facts: string;
 }
 
-/** The result of a write: the commit, the new blobs, and the offset of each record of the batch. */
 interface Appended {
   readonly commit: CommittedBatch['commit'];
+  /** The blobs that were written. */
   readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
+  /** Of each record. */
   readonly offsets: Float64Array;
   readonly bytes: number;
   readonly nextOrdinal: number;
@@ -107,7 +105,7 @@ interface TrayMessage {
   readonly isBlobStored: IsStored;
 }
 
-/** A batch in a tray: the log thread splits, hashes and writes it. */
+/** A batch that the log thread splits, hashes and writes. */
 export class TrayBatch extends Batch {
   readonly #messages = new Map<MessageId, TrayMessage>();
   readonly #entries: TrayEntry[] = [];
@@ -151,28 +149,27 @@ export class TrayBatch extends Batch {
     this.requireOpen();
     if (this.#messages.has(id)) return;
     this.#put('payload', id, size, payload);
-    // Its blobs were committed earlier, in separate batches.
+    // Its blobs were committed in separate batches.
     this.#message(id, size, () => true);
   }
 
-  /** Returns the thread's input for this batch. */
   job(path: string, place: BatchPlace): AppendJob {
     return { path, place, memory: this.tray.memory, entries: this.#entries, facts: this.#lines };
   }
 
-  /** Returns the same batch for writing without the thread, which may have ended since. */
+  /** Returns the same batch for this thread, because the log thread may have ended. */
   local(): LocalBatch {
     const { memory } = this.tray;
     const job = { memory, entries: this.#entries, facts: this.#lines };
     return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
   }
 
-  /** Returns which of these blobs, each listed with a message that contains it, are now stored. */
+  /** Returns the blobs that are now stored. */
   stored(blobs: readonly (readonly [hash: BlobHash, message: MessageId])[]): BlobHash[] {
     return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
   }
 
-  /** Combines the thread's result with the records' content, in log order. */
+  /** Combines the thread's result with the content of the records, in log order. */
   committed({ commit, blobs, offsets }: Appended, place: BatchPlace): CommittedBatch {
     const records: FoldedRecord[] = [];
     const add = (meaning: RecordMeaning): void => {
@@ -204,7 +201,7 @@ export class TrayBatch extends Batch {
   }
 }
 
-/** Builds a batch on this thread from a tray. Blobs are copied; literals stay in the tray. */
+/** Builds a batch from a tray. Literals stay in the tray. */
 function localBatch(
   files: FileLayer,
   { memory, entries, facts }: Pick<AppendJob, 'memory' | 'entries' | 'facts'>,
@@ -221,22 +218,21 @@ function localBatch(
   return batch;
 }
 
-/** To the log thread: a batch to write, stored blobs, or a request to close its open segment. */
 export type ToLogThread =
   | { readonly append: AppendJob }
   | { readonly stored: readonly BlobHash[] }
+  /** Closes the open segment. */
   | { readonly letGo: true };
 
-/** From the log thread: a query for stored blobs, a result, or an error. */
 export type FromLogThread =
+  /** Asks which blobs are stored. */
   | { readonly ask: readonly (readonly [hash: BlobHash, message: MessageId])[] }
   | { readonly appended: Appended }
   | { readonly thrown: Thrown };
 
-/** A batch's payloads, blobs and log bytes are outside V8's heap. */
+/** The bytes of a batch are outside V8's heap. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
-/** The parts of the thread that the main side uses. */
 export type LogLink = Pick<
   WorkerThread<ToLogThread, FromLogThread>,
   'started' | 'ending' | 'post' | 'ref' | 'unref' | 'end'
@@ -254,8 +250,8 @@ interface Running {
 }
 
 /**
- * The thread that writes batches to the log: splits sources, hashes, checks and serialises facts, writes, and syncs. It
- * keeps one segment open and does not track the chain; the caller supplies each batch's position. One batch at a time.
+ * The thread that splits sources, serialises batches and writes them to the log, one at a time. It keeps one segment
+ * open, and does not know the chain, so the caller supplies the position of each batch.
  */
 export class LogThread {
   readonly #thread: LogLink;
@@ -275,7 +271,7 @@ export class LogThread {
     this.#thread.unref();
   }
 
-  /** True while it accepts batches. Until it has loaded, writing without it is faster. */
+  /** Until the thread has loaded, writing without it is faster. */
   get ready(): boolean {
     return this.#thread.started && !this.#thread.ending;
   }
@@ -285,10 +281,10 @@ export class LogThread {
   }
 
   /**
-   * Writes a batch at its position in a segment and makes it durable.
+   * Makes a batch durable at its position in a segment.
    *
-   * @throws `disk-full`, `log-write-failed`, `log-sync-failed` as without a thread; `thread-ended`: the log may then
-   * contain all, part or none of the batch
+   * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; `thread-ended` if the log may have all, part or none of
+   * the batch
    */
   append(batch: TrayBatch, path: string, place: BatchPlace): Promise<Appended> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
@@ -318,7 +314,7 @@ export class LogThread {
       try {
         this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
       } catch (error) {
-        // The thread writes nothing of the batch without a reply, so only this batch fails.
+        // Without a reply, the thread writes nothing of the batch, so only this batch fails.
         this.#settle(({ reject }) => reject(error));
       }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
@@ -333,11 +329,7 @@ export class LogThread {
   }
 }
 
-/**
- * Returns a handler for the messages of a `LogThread`, which writes its batches to the log.
- *
- * @param send sends replies
- */
+/** Returns a handler for the messages of a `LogThread`, which writes the batches to the log. */
 export function logServer(
   files: FileLayer,
   send: (message: FromLogThread) => void,
@@ -346,7 +338,7 @@ export function logServer(
   let answered: (stored: readonly BlobHash[]) => void = () => {};
   let memory: Buffer = Buffer.alloc(0);
 
-  /** Requests which of the batch's blobs the archive has, each listed with a message that contains it. */
+  /** Asks which of a batch's blobs the archive has. */
   const ask = (blobs: readonly (readonly [BlobHash, MessageId])[]): Promise<ReadonlySet<string>> =>
     new Promise((resolve) => {
       answered = (stored) => resolve(new Set(stored));

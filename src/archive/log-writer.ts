@@ -54,27 +54,20 @@ interface WriterStart {
   readonly archiveId: Buffer;
   readonly hot: HotSegment;
   readonly chain: ChainState;
-  /** Time of the last commit; the next is not earlier. */
+  /** Time of the last commit. The next one is not earlier. */
   readonly time: number;
 }
 
-interface WriterSettings {
-  readonly dir: string;
+interface WriterSettings
+  extends Pick<LogWriterOptions, 'dir' | 'now' | 'segmentBytes' | 'startThread' | 'threadFrom'> {
   readonly files: FileLayer;
-  readonly now: () => number;
-  /** Size in bytes of the current segment from which the next batch starts a new one. */
-  readonly segmentBytes?: number | undefined;
-  /** Makes batches durable elsewhere; this disk then holds a copy. Batches are then written on this thread. */
-  readonly durability?: Durability | undefined;
-  /** Starts a thread for writing; without it, the current thread writes. */
-  readonly startThread?: (() => LogThread) | undefined;
-  /** Start the thread after two batches in a row of this many messages; default 64. With 0, start at once. */
-  readonly threadFrom?: number | undefined;
+  /** Makes batches durable elsewhere. This disk then has a copy, which the current thread writes. */
+  readonly durability?: Durability;
 }
 
 const MANY_MESSAGES = 64;
 
-/** The only writer of an archive's log; created by `openLogWriter`. */
+/** The only writer of an archive's log, created by `openLogWriter`. */
 export class LogWriter {
   readonly archiveId: Buffer;
   readonly #file: HotFile;
@@ -83,16 +76,15 @@ export class LogWriter {
   #chain: ChainState;
   #time: number;
   #memory: Buffer = Buffer.alloc(0);
-  /** True if bytes of a failed write remain after the last commit. */
+  /** True if bytes of a failed write may follow the last commit. */
   #uncut = false;
   #poison: unknown;
   #closed = false;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Counts failures: operations that wait during a failure fail with it. */
+  /** Number of failures. Operations that wait during a failure fail with it. */
   #failures = 0;
   #failure: unknown;
   #thread: LogThread | undefined;
-  /** Number of messages in the previous batch. */
   #messagesBefore = 0;
 
   constructor(
@@ -113,12 +105,12 @@ export class LogWriter {
     this.#considerThread(0);
   }
 
-  /** The last durable commit; number 0 and the genesis hash before the first. */
+  /** The last durable commit, or number 0 and the genesis hash. */
   get last(): ChainState {
     return this.#chain;
   }
 
-  /** The segment being written. Earlier ones are closed and can be sealed. */
+  /** The segment being written. Earlier segments can be sealed. */
   get segment(): number {
     return this.#hot.segment;
   }
@@ -129,14 +121,14 @@ export class LogWriter {
   }
 
   /**
-   * Makes a batch durable: with one write and one fdatasync, or through `WriterSettings.durability`. Commits run one at
-   * a time in call order. The batch must not be empty, and must not change until the promise settles.
+   * Makes a batch durable. Commits run one at a time in call order. The batch must not be empty, and must not change
+   * until the promise settles.
    *
-   * @throws `disk-full`, `log-write-failed`: the log contains nothing of the batch, and a retry is possible. Waiting
-   * commits fail with the same error, since they may refer to its bytes.
-   * @throws `log-sync-failed`, `log-thread-ended`: now and on every later call. The process has to exit.
-   * @throws `log-fenced`, `log-copy-failed`: now and on every later call. The batch's fate is unknown, so data derived
-   * from it must be discarded. The archive has to be closed, and reopened if permitted.
+   * @throws `disk-full`, `log-write-failed` if nothing of the batch is in the log, so that a retry is possible. Waiting
+   * commits fail with the same error, because they may refer to the batch.
+   * @throws `log-sync-failed`, `log-thread-ended` now and on every later call. The process has to exit.
+   * @throws `log-fenced`, `log-copy-failed` now and on every later call. It is unknown whether the batch is in the log,
+   * so data derived from it must be discarded. The archive has to be closed, and reopened if permitted.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -151,7 +143,7 @@ export class LogWriter {
     }
   }
 
-  /** Starts a new segment if the current one has this many bytes; returns whether it did. Throws like `commit`. */
+  /** Starts a new segment if the current one has this many bytes. Returns whether it did. Throws like `commit`. */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -160,7 +152,7 @@ export class LogWriter {
     });
   }
 
-  /** Stops the thread, if any, after pending writes. A later burst of messages starts another. */
+  /** Stops the thread after pending writes. A later burst of messages starts another. */
   async endThread(): Promise<void> {
     const turn = this.#queue.then(async () => {
       const thread = this.#thread;
@@ -172,11 +164,11 @@ export class LogWriter {
     await turn;
   }
 
-  /** Waits for pending work and closes the file. No commit is possible afterwards. */
+  /** Waits for pending work and closes the file. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    // Each commit's caller receives its failure; here, only completion matters.
+    // The callers of commits receive their failures.
     await this.#queue.catch(() => undefined);
     await this.endThread();
     this.#file.close();
@@ -217,7 +209,7 @@ export class LogWriter {
     try {
       const thread = this.#thread;
       const written =
-        // A thread that ended between two batches left the log intact.
+        // A thread that has ended between two batches left the log intact.
         batch instanceof TrayBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
@@ -229,7 +221,7 @@ export class LogWriter {
       this.#considerThread(batch.messages);
       return committed;
     } catch (error) {
-      // If the cut also fails, the next commit retries it before it writes. The caller needs the original error.
+      // If the cut fails as well, the next commit repeats it. The caller needs the original error.
       if (!isFinal(error)) await this.#cut().catch(() => undefined);
       throw error;
     }
@@ -250,7 +242,7 @@ export class LogWriter {
     return { committed, bytes: bytes.length, nextOrdinal };
   }
 
-  /** Starts the thread when many messages arrive; batches are written here until it has loaded. */
+  /** Starts the thread when many messages arrive. This thread writes batches until the other one has loaded. */
   #considerThread(messages: number): void {
     const { threadFrom = MANY_MESSAGES, durability } = this.settings;
     const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
@@ -259,7 +251,7 @@ export class LogWriter {
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
-      // The system refuses another thread: writing continues on this one.
+      // If the system refuses another thread, this one continues to write.
     }
   }
 
@@ -284,7 +276,7 @@ interface Written {
   readonly nextOrdinal: number;
 }
 
-/** Writes a batch on the thread. @throws `log-thread-ended`, and the thread's errors */
+/** @throws `log-thread-ended`; the thread's errors */
 async function onThread(
   thread: LogThread,
   batch: TrayBatch,
@@ -306,7 +298,7 @@ async function onThread(
 
 const FINAL = ['log-sync-failed', 'log-thread-ended', 'log-fenced', 'log-copy-failed'] as const;
 
-/** Returns whether this process must not write to the log again, not even to cut off a failed write. */
+/** After a final error, this process must not write to the log again, not even to cut off a failed write. */
 function isFinal(error: unknown): boolean {
   return FINAL.some((code) => hasCode(error, code));
 }
@@ -314,10 +306,8 @@ function isFinal(error: unknown): boolean {
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
 
 /**
- * Searches torn tails for payloads. A tail does not record its original offset, so header CRCs cannot be checked; the
- * payload's SHA-256 is.
- *
- * @param wanted hexadecimal SHA-256 values
+ * Searches torn tails for payloads by their hexadecimal SHA-256. The CRC of a header cannot be checked, because a tail
+ * does not have its original offset.
  */
 export function payloadsInTails(
   files: FileLayer,
@@ -346,20 +336,20 @@ export function payloadsInTails(
 }
 
 export interface LogWriterOptions {
-  /** The archive's directory; the caller holds its lock (see `acquireLock`). */
+  /** The archive's directory. The caller holds its lock (see `acquireLock`). */
   readonly dir: string;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly files?: FileLayer;
-  /** The commit that the catalog has reached, if there is a catalog. A log that ends before it is damaged. */
+  /** The commit that the catalog has reached, if any. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Called after the bytes of a torn write were put aside. */
+  /** Called after the bytes of a torn write have been put aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** Size in bytes of the current segment from which the next batch starts a new one; default about 64 MiB. */
-  readonly segmentBytes?: number;
-  /** Starts a writing thread when many messages arrive; without it, the caller's thread writes. */
+  /** Once a segment has this many bytes, the next batch starts a new one. Defaults to 64 MiB. */
+  readonly segmentBytes?: number | undefined;
+  /** Starts a thread that writes when many messages arrive. By default, the current thread writes. */
   readonly startThread?: () => LogThread;
-  /** See `WriterSettings`. */
+  /** Number of messages in each of two batches that starts the thread. Defaults to 64; with 0, it starts at once. */
   readonly threadFrom?: number;
 }
 
@@ -367,20 +357,13 @@ export interface LogWriterOptions {
  * Opens the log for writing, and creates an archive if there is none. Removes unfinished files, makes the last segment
  * durable before it trusts its commits, and puts a torn tail aside.
  *
- * @throws errors of family `damage` if the log differs from what was written or is unreadable: nothing was changed
+ * @throws errors of family `damage` if the log is unreadable or differs from what was written; nothing was changed then
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
-  const { dir, now, segmentBytes, startThread, threadFrom } = options;
+  const { dir } = options;
   const files = filesWithDamage(options.files ?? realFiles);
-  const settings: WriterSettings = {
-    dir,
-    now,
-    files,
-    segmentBytes,
-    startThread,
-    threadFrom,
-  };
+  const settings: WriterSettings = { ...options, files };
   await layOut(files, dir);
   await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);
@@ -408,11 +391,7 @@ export async function layOut(files: FileLayer, dir: string): Promise<void> {
   checkFormat(files, dir);
 }
 
-/**
- * Removes temporary files of interrupted work.
- *
- * @throws `log-write-failed`
- */
+/** Removes temporary files of interrupted work. @throws `log-write-failed` */
 export async function removeUnfinished(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
   for (const name of files.list(folder).filter(isTemporary)) {
@@ -433,10 +412,10 @@ async function beginLog(
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
-  // The directories must survive a power cut, too.
+  // The directories must survive a power cut as well.
   await syncing(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
-    // The parent folder may belong to another user and be unreadable.
+    // The parent directory may belong to another user.
     if (errnoName(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
   });
   return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
@@ -462,14 +441,14 @@ async function continueLog(
     time: end.time > 0 ? end.time : timeBefore(end),
   });
   if (name.generation > 1) {
-    // The last segment is sealed: its successor has been removed.
+    // The last segment is sealed if its successor was removed.
     const end = findEnd(opened, expected);
     const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
     return new LogWriter(settings, { ...startAt(end), hot });
   }
   const file = files.open(path, 'write');
   try {
-    // The page cache may show bytes of an earlier run that are not on the disk yet.
+    // The page cache may have bytes of an earlier run that are not on the disk yet.
     await syncing(path, () => file.datasync());
     const end = findEnd(opened, expected);
     const tail = await writing(path, 0, () => putTailAside(files, dir, file, segment, end));
@@ -510,19 +489,18 @@ type OpenedAtEnd =
 export interface AtEndOptions
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'files' | 'expected' | 'onTail' | 'segmentBytes'> {
   readonly end: LogEnd;
-  /** Holds that end, and makes further commits durable. */
   readonly durability: Durability;
 }
 
 /**
- * Opens the local copy of a log whose end is known, and creates an empty one if there is none. Puts local bytes and
- * segments beyond that end aside. Sealed segments need not be present.
+ * Opens the local copy of a log whose end is known, or creates an empty one. Puts local bytes and segments beyond that
+ * end aside. Sealed segments need not be present.
  *
- * If the copy lacks bytes, nothing is opened: call `supplyBytes`, then this again. Supplied bytes are verified; bytes
- * of another chain make it request the segment.
+ * If the copy lacks bytes, it is not opened. The caller then supplies them with `supplyBytes` and calls this again, which
+ * verifies them. If they belong to another chain, it asks for the whole segment.
  *
- * @throws `log-damaged` (`diverged`) if the directory holds another archive, `log-ends-early` and `log-diverged` if the
- * catalog belongs to another log: nothing was changed
+ * @throws `log-damaged` (`diverged`) if the directory has another archive, `log-ends-early` and `log-diverged` if the
+ * catalog belongs to another log; nothing was changed then
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> {
@@ -537,7 +515,7 @@ export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> 
 
   await removeUnfinished(files, dir);
   await writing(dir, 0, () => announceZstd(files, dir, listing));
-  // Starts from the last, so that an interruption leaves no gap.
+  // The last segment comes first, so that an interruption leaves no gap.
   for (const [segment, generations] of [...listing].reverse()) {
     if (segment <= end.hot.segment) break;
     await putAside(files, options, segment, generations);
@@ -581,9 +559,8 @@ async function putAside(
 }
 
 /**
- * Writes missing bytes durably; the next opening verifies them. Puts an unusable file aside.
+ * Writes missing bytes of generation 1 durably, and puts an unusable file aside. The next opening verifies the bytes.
  *
- * @param pieces the bytes of generation 1 of the segment from `missing.from` to `missing.until`
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors of `pieces`
  */
 export async function supplyBytes(

@@ -16,21 +16,22 @@ import {
 } from './format.ts';
 import type { LogicalRecord, Visited } from './segment-reader.ts';
 
-/** The layout of base64 text: characters per line, and line ends. */
+/** The layout of base64 text. */
 export interface LineShape {
+  /** Characters per line. */
   readonly lineLength: number;
   readonly eol: 'crlf' | 'lf';
 }
 
-/** Bytes encoded at a time: keeps strings short, and is a multiple of 3, which avoids padding in between. */
+/** Bytes to encode at a time, which must be a multiple of 3 to avoid padding. */
 const STEP = 48 * 1024;
 
 const CR = 13;
 const LF = 10;
 
 /**
- * Encodes bytes as lines of base64, with line ends between lines but none after the last. Chunks of one run use one
- * instance in order; all but the last must be a multiple of 3 bytes long.
+ * Encodes the chunks of a run as lines of base64, without a line end after the last. The length of every chunk except
+ * the last must be a multiple of 3.
  */
 export class LineEncoder {
   readonly #lineLength: number;
@@ -45,7 +46,7 @@ export class LineEncoder {
     this.#eolBytes = shape.eol === 'crlf' ? 2 : 1;
   }
 
-  /** Returns the number of bytes that `write` outputs for a chunk of this length. */
+  /** Returns the length of what `write` writes for a chunk of this length. */
   lengthOf(bytes: number): number {
     return this.#lengthOf(Math.ceil(bytes / 3) * 4);
   }
@@ -99,13 +100,13 @@ export class LineEncoder {
   }
 }
 
-/** Maximum size of a blob; longer content is chunked. */
+/** Maximum size of a blob. Longer content is cut into several. */
 export const BLOB_BYTES = 4 * 1024 * 1024;
-/** Chunk size of a decoded attachment: a multiple of 3, so that each chunk encodes without padding. */
+/** Size of the blobs of a decoded attachment, which must be a multiple of 3 to encode without padding. */
 export const DECODED_CHUNK_BYTES = 3 * 1024 * 1024;
 
 /**
- * A part of a message's raw source. Arrays omit field names because every message has a recipe:
+ * A part of a message's raw source. It is an array to save field names, because every message has a recipe:
  * - `["raw", length]`: the next `length` literal bytes after the recipe in its record
  * - `["blob", length, sha256, chunks?]`: the bytes of a blob
  * - `["b64", lineLength, eol, length, sha256, chunks?]`: the bytes of a blob as base64 in lines of `lineLength`
@@ -121,16 +122,15 @@ export type RecipePart =
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash]
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash, readonly BlobHash[]];
 
-/** Rebuilds a message: the first line of a message record, in canonical JSON. */
+/** Describes how to rebuild a message. It is the first line of a message record, in canonical JSON. */
 interface Recipe {
   readonly parts: readonly RecipePart[];
-  /** SHA-256 of the raw source: the message's ID. */
+  /** SHA-256 and size of the raw source. */
   readonly sha256: MessageId;
-  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** Returns the recipe's line with its LF. */
+/** Returns the line with its LF. */
 export function recipeLine({ parts, sha256, size }: Recipe): string {
   // The field names are already in canonical order.
   return `${JSON.stringify({ parts, sha256, size })}\n`;
@@ -138,11 +138,11 @@ export function recipeLine({ parts, sha256, size }: Recipe): string {
 
 export interface MessagePayload {
   readonly recipe: Recipe;
-  /** The literal bytes after the recipe's line: a view of the payload. */
+  /** A view of the literal bytes after the recipe. */
   readonly literal: Buffer;
 }
 
-/** Reads a message record's payload. Undefined if it is not one. */
+/** Undefined unless these are the bytes of a message record. */
 export function readMessagePayload(payload: Buffer): MessagePayload | undefined {
   const end = payload.indexOf(10);
   if (end === -1) return undefined;
@@ -185,20 +185,20 @@ function isChunks(value: unknown): boolean {
 /** Returns the bytes of a blob, verified by hash, or throws. */
 type BlobSource = (hash: BlobHash) => Buffer;
 
-/** The recipe requires other bytes than its record and blobs hold. */
+/** The recipe does not fit its record and blobs. */
 export class RecipeMismatch extends Error {}
 
-/** Part of a source: literal bytes, or bytes to encode. */
+/** A part of a source. */
 interface Stretch {
   readonly bytes: Buffer;
+  /** Undefined for literal bytes. */
   readonly encoder: LineEncoder | undefined;
 }
 
 /**
- * Yields the pieces of a message's raw source in order, each at most 4 MiB. The caller compares the SHA-256 of the
- * whole with the recipe's.
+ * Yields the raw source of a message in pieces of at most 4 MiB. The caller compares its SHA-256 with the recipe's.
  *
- * @throws RecipeMismatch if literal bytes or blobs are longer or shorter than the recipe states
+ * @throws RecipeMismatch
  */
 export function* rebuildPieces(
   payload: MessagePayload,
@@ -210,7 +210,7 @@ export function* rebuildPieces(
   }
 }
 
-/** Returns the whole raw source in one buffer of its recipe's size. @throws RecipeMismatch */
+/** Returns the whole raw source. @throws RecipeMismatch */
 export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
   const { recipe, literal } = payload;
   const [only] = recipe.parts;
@@ -224,12 +224,7 @@ export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
   return source;
 }
 
-/**
- * Writes the raw source to the start of `target` and returns its length. Writes only part of a source that is longer
- * than `target`.
- *
- * @throws RecipeMismatch if literal bytes or blobs are longer or shorter than the recipe states
- */
+/** Writes the raw source, or as much as fits, to `target`, and returns its length. @throws RecipeMismatch */
 export function rebuildInto(target: Buffer, payload: MessagePayload, blob: BlobSource): number {
   let at = 0;
   for (const { bytes, encoder } of stretches(payload, blob)) {
@@ -280,22 +275,21 @@ function* blobs(
   if (left !== 0) throw new RecipeMismatch('blobs have another length');
 }
 
-/** The compression of sealed records. */
 export type ArchiveCodec = 'zstd' | 'zlib';
 
 export const DEFAULT_CODEC: ArchiveCodec = 'zstd';
 
-/** Minimum share that compression must save to justify inflating. */
+/** If compression saves less than this fraction, a payload is stored as it is. */
 const MIN_SAVING = 0.03;
 
 /**
- * Measured on 5,708 messages (103 MB) in blocks of 64 KiB: level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353
- * at 51, 6: 0.340 at 41, 9: 0.339 at 35.
+ * Fraction of the raw size and speed on one core, for 5,708 messages (103 MB) in blocks of 64 KiB: level 1 0.360 at 48
+ * MB/s, level 3 0.353 at 51, level 6 0.340 at 41, level 9 0.339 at 35.
  */
 const ZLIB_LEVEL = 6;
 /**
- * Processor time and size of 190 MB of records: level 6 1.8 s and 81.4 MB, 5 1.5 s and 81.9 MB, 5 with a hash table of
- * 2^17 entries, which fits into the cache of a core, 1.3 s and 82.2 MB, 4 0.8 s and 83.4 MB, 3 0.8 s and 83.5 MB.
+ * Processor time and size of 190 MB of records: level 6 1.8 s and 81.4 MB, level 5 1.5 s and 81.9 MB, level 5 with a
+ * hash table of 2^17 entries, which fits into the cache of a core, 1.3 s and 82.2 MB, level 4 0.8 s and 83.4 MB.
  */
 const ZSTD_LEVEL = 5;
 const ZSTD_HASH_LOG = 17;
@@ -303,7 +297,7 @@ const ZSTD_HASH_LOG = 17;
 const deflateAsync = promisify(deflate);
 const zstdAsync = promisify(zstdCompress);
 
-/** Compresses a payload on a pool thread, or returns it with codec 0. `raw` must not change meanwhile. */
+/** Compresses a payload on a pool thread. `raw` must not change until then. */
 export async function compressPayload(
   codec: ArchiveCodec,
   raw: Buffer,
@@ -315,7 +309,7 @@ export async function compressPayload(
   return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
-/** Creates one frame with its content size but without a checksum: the record's header has a CRC and a SHA-256. */
+/** Creates a frame with its content size. It needs no checksum, because the record's header has a CRC and a SHA-256. */
 function zstdFrame(raw: Buffer): Promise<Buffer> {
   return zstdAsync(raw, {
     params: {
@@ -326,7 +320,7 @@ function zstdFrame(raw: Buffer): Promise<Buffer> {
       [constants.ZSTD_c_checksumFlag]: 0,
     },
     pledgedSrcSize: raw.length,
-    // One output piece: it never exceeds zstd's bound.
+    // The bound of zstd, so that the output is one piece.
     chunkSize: raw.length + (raw.length >> 8) + 1024,
   });
 }
@@ -334,7 +328,7 @@ function zstdFrame(raw: Buffer): Promise<Buffer> {
 const MAGIC = 0xfd2fb528;
 /** Maximum content of one block of a frame. */
 const BLOCK_BYTES = 128 * 1024;
-/** Maximum window of a frame: RFC 8878 recommends that every decoder supports it. */
+/** The largest window that every decoder should support (RFC 8878). */
 const WINDOW_BYTES = 8 * 1024 * 1024;
 const CHECKSUM_BYTES = 4;
 const BLOCK_HEADER_BYTES = 3;
@@ -342,12 +336,11 @@ const RLE = 1;
 const RESERVED = 3;
 
 /**
- * Returns whether `stored` is exactly one zstd frame as archives hold it. The frame states `rawLength` as its content
- * size and needs no dictionary. Its window is at most 8 MiB (for a single segment, its content), and its blocks end
- * where the bytes end. Decompresses and allocates nothing.
+ * Returns whether `stored` is exactly one zstd frame of the kind that archives have. It has `rawLength` as its content
+ * size, no dictionary and a window of at most 8 MiB, and its blocks end with the bytes. Decompresses nothing.
  *
- * Decoders treat other input differently: depending on its version, Node ignores bytes after the frame, reads a second
- * frame, skips skippable ones, or returns the content of a truncated frame.
+ * Other input is read in different ways. Depending on its version, Node ignores bytes after the frame, reads a second
+ * frame, skips skippable ones or returns the content of a truncated frame.
  */
 export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   const header = readHeader(stored);
@@ -356,7 +349,7 @@ export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
   return endOfBlocks(stored, header) === stored.length;
 }
 
-/** Undefined if the bytes are not a frame header, or the frame has a dictionary or no content size. */
+/** Undefined if this is not the header of a frame, or the frame has a dictionary or no content size. */
 function readHeader(bytes: Buffer) {
   if (bytes.length < 5 || bytes.readUInt32LE(0) !== MAGIC) return undefined;
   const descriptor = bytes.readUInt8(4);
@@ -396,7 +389,7 @@ function windowOf(descriptor: number): number {
   return base + (base / 8) * (descriptor & 7);
 }
 
-/** Returns the frame's end. Undefined if its blocks do not form a frame. */
+/** Undefined if the blocks do not form a frame. */
 function endOfBlocks(
   bytes: Buffer,
   header: NonNullable<ReturnType<typeof readHeader>>,
@@ -413,19 +406,19 @@ function endOfBlocks(
     most += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
-  // Refuses a content size that so few blocks cannot hold, before memory is allocated.
+  // So few blocks cannot have such a content size, for which memory would be allocated.
   if (most < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
 
-/** Maximum bytes allocated before the stored bytes are known to be valid. */
+/** Maximum bytes to allocate before the stored bytes are known to be valid. */
 const MAX_AT_ONCE = 4 * 1024 * 1024;
 
 const MIB = 1024 * 1024;
 /**
- * Maximum inflated payload of compressed records by kind, in bytes, since a few crafted bytes can inflate to gigabytes.
- * No writer exceeds these limits. A block of any version so far is below 768 KiB and a commit has about 300 bytes. A
- * footer needs 5 bytes for a record that took at least 64 in its segment.
+ * Maximum inflated size by kind, because a few crafted bytes can inflate to gigabytes. No writer exceeds these limits.
+ * Blocks of all versions have less than 768 KiB, and a commit has about 300 bytes. A footer needs 5 bytes for a record
+ * that took at least 64 in its segment.
  */
 const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.blob]: BLOB_BYTES,
@@ -434,14 +427,14 @@ const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.footer]: 64 * MIB,
 };
 /**
- * For messages and facts, which grow with a message's parts and a fact's places. Their JSON is read as one text, which
- * JavaScript limits to 512 MiB; a message has up to 1 MiB of literal bytes as well.
+ * For messages and facts, which grow with a message's parts and a fact's places. JavaScript limits their JSON to 512
+ * MiB, and a message has up to 1 MiB of literal bytes as well.
  */
 const MAX_TEXT_BYTES = 513 * MIB;
 
 /**
- * Returns the payload before compression. Undefined if the stored bytes do not inflate to the stated length, the length
- * is too large for its kind, or the codec is unknown. The caller compares the hash.
+ * Undefined if the stored bytes do not inflate to the length in the header, the length is too large for the kind, or the
+ * codec is unknown. The caller compares the hash.
  */
 export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | undefined {
   const { kind, codec, rawLength } = header;
@@ -457,27 +450,25 @@ export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | u
 }
 
 function decompress(codec: number, stored: Buffer, rawLength: number): Buffer | undefined {
-  // Limits the memory that a damaged stream can use.
   const maxOutputLength = Math.max(1, rawLength);
-  // One output piece for everything: with the usual 16 KiB, a block is joined from five pieces. Warm, verifying 158 MB
-  // of mail took 0.64 s of one core instead of 0.76 s. A zstd frame that fits its piece is decoded into it directly,
-  // without a separate window.
+  // One piece of output. With Node's 16 KiB, a block is joined from five pieces, and verifying 158 MB of mail took 0.76 s
+  // of one core instead of 0.64 s. A zstd frame is decoded directly into a piece that it fits, without a window.
   const chunkSize = Math.max(64, Math.min(rawLength, MAX_AT_ONCE) + 1);
   if (codec === CODEC.zlib) return inflateSync(stored, { maxOutputLength, chunkSize });
   if (codec !== CODEC.zstd || !isSingleFrame(stored, rawLength)) return undefined;
   return zstdDecompressSync(stored, { maxOutputLength, chunkSize });
 }
 
-/** Frees the memory of an inflated payload unless it is shared. All its views become empty: none may be in use. */
+/** Frees the memory of an inflated payload unless it is shared. No view of it may be in use. */
 export function releasePayload(bytes: Buffer | undefined): void {
   const memory = bytes?.buffer;
   if (bytes === undefined || !(memory instanceof ArrayBuffer)) return;
-  // Small buffers are parts of a pool. Inflating requests one byte more than needed.
+  // Small buffers are parts of a pool. Inflating allocates one byte more than needed.
   const isPart = bytes.byteOffset > 0 || memory.byteLength > bytes.length + 1;
   if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
-/** Returns whether an error of `node:zlib` reports wrong bytes rather than a lack of memory. */
+/** Returns whether an error of `node:zlib` reports wrong bytes and not a lack of memory. */
 export function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;
@@ -487,7 +478,6 @@ export function isInflateFailure(error: unknown): boolean {
   return code.startsWith('Z_') || code.startsWith('ZSTD_error_') || code === 'ERR_BUFFER_TOO_LARGE';
 }
 
-/** Interprets a record: a blob by its header, a message by its recipe, a fact by its JSON. */
 export function foldRecord(
   record: LogicalRecord & { readonly payload: Buffer },
 ): Visited<RecordMeaning> {
@@ -511,7 +501,7 @@ export function foldRecord(
   }
 }
 
-/** Parses the payload of a fact record. Undefined if it is not a fact. */
+/** Undefined unless the text is a fact. */
 export function readFact(text: string): Fact | undefined {
   const fact = parseJson(text);
   return isFact(fact) ? fact : undefined;

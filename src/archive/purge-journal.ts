@@ -5,7 +5,7 @@ import { canonicalJson, isCount, isHash, isObject, parseJson, temporaryPath } fr
 import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** A decided purge: durable before the log records it, removed once complete. Only numbers and hashes. */
+/** A purge that was decided. It has only numbers and hashes, because it outlives what is purged. */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
@@ -20,12 +20,12 @@ export interface PurgeJournal {
   /** Undefined if no purge is pending. */
   read(): Promise<PurgeWork | undefined>;
   /**
-   * Stores a purge, and runs the commit that decides it: the one after `work.after`. If commits and purges are stored
-   * together, it may be stored with that commit. The log states whether a purge was decided.
+   * Stores a purge, then runs the commit after `work.after`, which decides it. A journal that also stores commits may
+   * store both together. The log shows whether a purge was decided.
    *
    * @param commits the commits that contain the records
-   * @param commit makes the one commit; no other commit runs meanwhile
-   * @throws `disk-full` and other write errors: nothing is decided then; errors of `commit`
+   * @param commit makes the one commit, while no other runs
+   * @throws `disk-full` and other write errors if nothing was decided; errors of `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
   /** Records that the purge is complete, or was never decided. */
@@ -64,7 +64,7 @@ async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promis
   try {
     await writing(path, bytes.length, () => replaceFile(files, path, bytes));
   } catch (error) {
-    // The next purge replaces a file that cannot be removed now.
+    // If the file cannot be removed now, the next purge replaces it.
     await files.remove(temporaryPath(path)).catch(() => undefined);
     throw error;
   }
@@ -80,7 +80,7 @@ export function purgeWorkText(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }
 
-/** Returns the purge of a parsed `purgeWorkText`. Undefined for other values. */
+/** Undefined unless the value is a parsed `purgeWorkText`. */
 export function purgeWorkOf(value: unknown): PurgeWork | undefined {
   if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
   const { reason, messages, after, records } = value;

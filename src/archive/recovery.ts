@@ -42,18 +42,18 @@ import {
   type Visited,
 } from './segment-reader.ts';
 
-/** After a power cut, pages that were not written read as zeros. */
+/** After a power cut, a page that was not written reads as zeros. */
 const PAGE_BYTES = 4096;
-/** Fewer zeros than this at the edge of a page prove nothing. */
+/** Fewer zeros at the edge of a page prove nothing. */
 const HOLE_BYTES = 16;
 
 /**
- * Yields the batches of the segment being written, like `segmentBatches`, with one exception. After a power cut, the
- * disk may have the end of the last batch but not its middle. That batch was never acknowledged, so it belongs to the
- * remainder. This applies only to the last batch, after `seen`. Every wrong record in it must touch a page, or the rest
- * of one, of zeros only: unwritten pages are zero, flipped bits are not.
+ * Yields the batches of the segment being written, like `segmentBatches`. But after a power cut, the disk may have the
+ * end of the last batch and not its middle. Such a batch was never acknowledged, so it belongs to the remainder. It is
+ * the last batch, comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits would
+ * not leave.
  *
- * @param seen the highest commit number that the catalog or a checkpoint has seen; 0 for none
+ * @param seen the highest commit that the catalog or a checkpoint has seen, or 0
  */
 export function* batchesToTheEnd<T>(
   segment: OpenSegment,
@@ -72,7 +72,7 @@ export function* batchesToTheEnd<T>(
       return chain;
     }
     if (torn !== undefined) {
-      // Another batch follows, so this one was acknowledged: the system does not write ahead.
+      // Another batch follows, so this one was acknowledged.
       yield torn;
       ({ chain, offset } = behind(torn));
       torn = undefined;
@@ -110,38 +110,34 @@ function isTorn(file: LogFile, problems: readonly Problem[]): boolean {
   });
 }
 
-/** The last commit that the catalog has seen; number 0 if none. */
+/** The last commit that the catalog has seen, or number 0. */
 export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
 
-/** Bytes of an interrupted write, moved to a file of their own. */
+/** Bytes of an interrupted write, which were moved to a file of their own. */
 export interface TornTail {
   readonly segment: number;
-  /** Start offset in the segment. */
   readonly offset: number;
   readonly bytes: number;
-  /** The file that now holds them. */
   readonly file: string;
 }
 
-/** The position at which the writer continues. */
+/** Where the writer continues. */
 export interface SegmentEnd {
   readonly chain: ChainState;
-  /** Time of the last commit in the segment; 0 if there is none. */
+  /** Time of the last commit in the segment, or 0. */
   readonly time: number;
-  /** The ordinal of the next record. */
+  /** Ordinal and offset of the next record. */
   readonly ordinal: number;
-  /** Offset of the next record, after the last commit. */
   readonly offset: number;
 }
 
-/** Bytes of a tail moved at a time. */
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads the last segment and distinguishes its torn tail from damage. The tail follows the last valid commit anywhere
- * in the segment, and includes a torn last batch (see `batchesToTheEnd`). An error before that commit is damage.
+ * Reads the last segment and finds where its torn tail starts. The tail follows the last valid commit anywhere in the
+ * segment, and includes a torn last batch (see `batchesToTheEnd`). An error before that commit is damage.
  *
- * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed
+ * @throws `log-damaged`, `log-ends-early`, `log-diverged`
  */
 export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefined): SegmentEnd {
   const { header, path } = segment;
@@ -165,11 +161,7 @@ export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefin
   return end;
 }
 
-/**
- * Checks that a log reaches the expected commit.
- *
- * @throws `log-ends-early`
- */
+/** @throws `log-ends-early` unless the log reaches the expected commit */
 export function refuseEarlyEnd(
   file: string,
   expected: ExpectedCommit | undefined,
@@ -180,7 +172,7 @@ export function refuseEarlyEnd(
   throw archiveError('log-ends-early', { file, expectedNumber, expectedHash, lastNumber });
 }
 
-/** @throws `log-diverged` if a commit has the expected number and another hash */
+/** @throws `log-diverged` if a commit has the expected number but another hash */
 export function checkExpected(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
@@ -196,7 +188,7 @@ export function checkExpected(
   });
 }
 
-/** Moves bytes after `end` to a new file: durable there before the segment is cut. Undefined if there are none. */
+/** Moves bytes after `end` durably to a new file, then cuts the segment. Undefined if there are none. */
 export async function putTailAside(
   files: FileLayer,
   dir: string,
@@ -228,7 +220,7 @@ export async function putTailAside(
   return { segment, offset: end.offset, bytes, file: path };
 }
 
-/** Moves a segment's file durably out of the log to a torn tail's name. */
+/** Renames a segment's file durably to a torn tail. */
 export async function putSegmentAside(
   files: FileLayer,
   dir: string,
@@ -249,15 +241,15 @@ function nextTailPath(files: FileLayer, dir: string): string {
   return tailPath(dir, Math.max(0, ...taken.map((tail) => tail ?? 0)) + 1);
 }
 
-/** The format of an archive without zstd; every program version reads it. */
+/** The format without zstd, which every version reads. */
 const FIRST_FORMAT = 1;
-/** The first format that allows zstd, and the newest that this program reads. */
+/** The format that allows zstd. It is the newest that this version reads. */
 export const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
 
 /**
- * Reads FORMAT and returns its number. Refuses formats that this program cannot read.
+ * Returns the number in FORMAT.
  *
  * @throws `archive-missing` if the directory holds no archive, `archive-format-newer`, `archive-format-unreadable`
  */
@@ -271,12 +263,7 @@ export function checkFormat(files: FileLayer, dir: string): number {
   return refuseUnknownFormat(dir, text);
 }
 
-/**
- * Returns the format number in the text of a FORMAT file.
- *
- * @param dir for the error
- * @throws `archive-format-newer`, `archive-format-unreadable`
- */
+/** Returns the number in the text of a FORMAT file. @throws `archive-format-newer`, `archive-format-unreadable` */
 export function refuseUnknownFormat(dir: string, text: string): number {
   const version = FORMAT.exec(text)?.[1];
   if (version === undefined)
@@ -291,12 +278,12 @@ export function refuseUnknownFormat(dir: string, text: string): number {
   return Number(version);
 }
 
-/** Returns true if the directory holds neither FORMAT nor a log, so that a new archive may be created there. */
+/** Returns whether a directory has neither FORMAT nor a log, so that an archive may be created there. */
 export function isUnused(files: FileLayer, dir: string): boolean {
   return readFormat(files, dir) === undefined && !hasLog(files, dir);
 }
 
-/** Writes the FORMAT of a new archive durably. It must be the first file: a log without it is damage. */
+/** Writes the FORMAT of a new archive durably. It must be the first file, because a log without it counts as damaged. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
   await write(files, dir, FIRST_FORMAT);
 }
@@ -306,19 +293,19 @@ export function allowsZstd(files: FileLayer, dir: string): boolean {
 }
 
 /**
- * Makes FORMAT allow zstd, durably. A program without zstd then refuses the archive instead of reporting damage. Call
- * it before writing zstd to any file of the archive, even a temporary one. The caller holds the archive's lock.
+ * Makes FORMAT allow zstd durably, before any file of the archive has zstd, even a temporary one. A version without zstd
+ * then refuses the archive instead of reporting damage. The caller holds the archive's lock.
  */
 export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
   if (!allowsZstd(files, dir)) {
     await write(files, dir, ZSTD_FORMAT);
     return;
   }
-  // A killed process may have left a visible FORMAT that would not survive a power cut.
+  // If a killed process wrote FORMAT, it might not survive a power cut yet.
   await files.syncFolder(dir);
 }
 
-/** Returns whether a segment was sealed with zstd, judged by its footer, which is always compressed. */
+/** Looks at the footer, which is always compressed. */
 export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
   if (sealed === undefined) return false;
   const head = Buffer.alloc(RECORD_HEADER_BYTES);
@@ -327,9 +314,9 @@ export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean
 }
 
 /**
- * Makes FORMAT allow zstd if the log already contains it. A backup made file by file may have an older FORMAT than its
- * segments. Checks the first and last sealed segments: compaction goes from the start, and sealing happens at the end.
- * The caller holds the archive's lock.
+ * Makes FORMAT allow zstd if the log has it already. A backup made file by file may have an older FORMAT than its
+ * segments. Only the first and the last sealed segment are checked, because compaction starts with the first segment,
+ * and sealing continues after the last. The caller holds the archive's lock.
  */
 export async function announceZstd(
   files: FileLayer,
@@ -354,7 +341,7 @@ function holdsZstd(
   try {
     return withSegment(files, dir, segment, generations, isSealedWithZstd);
   } catch (error) {
-    // A damaged segment does not prevent writing after it; verification reports it.
+    // Verification reports a damaged segment, which does not prevent writing after it.
     if (error instanceof MailkeepError && error.family === 'damage') return false;
     throw error;
   }
@@ -371,7 +358,7 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   } catch (error) {
     const errno = errnoName(error);
     if (errno === 'ENOENT') return undefined;
-    // The name belongs to something other than a file.
+    // FORMAT is not a file.
     if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
     throw error;
   }
@@ -386,36 +373,35 @@ function hasLog(files: FileLayer, dir: string): boolean {
   }
 }
 
-/** A segment in generation 1, not sealed yet. */
 export interface UnsealedSegment {
   readonly segment: number;
   /** The last commit before the segment. */
   readonly previous: ChainState;
   /** End of its last batch. */
   readonly offset: number;
-  /** Number of its records: the ordinal of the next. */
+  /** Ordinal of the next record. */
   readonly ordinal: number;
 }
 
 /** The end of a log, from its durability backend. */
 export interface LogEnd {
   readonly archiveId: Buffer;
-  /** The last commit; number 0, the genesis hash and time 0 before the first. */
+  /** The last commit, or number 0, the genesis hash and time 0. */
   readonly commit: Commit;
   /** The segment being written. */
   readonly hot: UnsealedSegment;
-  /** Earlier segments that are sealed nowhere yet, in order. They must be complete here to be sealed. */
+  /** Earlier segments that are not sealed anywhere yet, in order. To be sealed, they must be complete here. */
   readonly closed?: readonly UnsealedSegment[];
 }
 
-/** Bytes that the local file of a segment in generation 1 lacks. */
+/** Bytes of generation 1 of a segment that the local file lacks. */
 export interface MissingBytes {
-  /** `segment`: the local file, if any, is unusable. */
+  /** `segment` if the local file is missing or unusable. */
   readonly what: 'end' | 'segment';
   readonly segment: number;
   readonly from: number;
   readonly until: number;
-  /** The commit that ends at `from`. If the log differs there, the whole segment has to be supplied. */
+  /** The commit that ends at `from`. If the log has another one, the whole segment must be supplied. */
   readonly after: ChainState;
 }
 
@@ -441,9 +427,9 @@ export function refuseStranger(
 }
 
 /**
- * Returns the bytes that a directory lacks of unsealed segments. A segment without a batch lacks nothing.
+ * Returns the bytes of unsealed segments that a directory lacks. A segment without a batch lacks nothing.
  *
- * @param expected the commit that the catalog has reached, if there is a catalog
+ * @param expected the commit that the catalog has reached, if any
  * @throws `log-diverged` if that is a commit of another log
  */
 export function missingBytes(
@@ -463,7 +449,7 @@ export function missingBytes(
       from === until && what === 'end' ? [] : [{ what, segment, from, until, after }];
     const whole = () => lacks('segment', SEGMENT_HEADER_BYTES, one.previous);
     if (generations.length === 0) return until === SEGMENT_HEADER_BYTES ? [] : whole();
-    // A sealed file is read by ordinals and cannot be appended to.
+    // Nothing can be appended to a sealed file.
     if (one === hot && generations.some((generation) => generation > 1)) return whole();
     try {
       return withSegment(files, dir, segment, generations, (opened) => {
@@ -476,12 +462,11 @@ export function missingBytes(
         const same =
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
         if (!same || (opened.sealed === undefined && offset !== until)) return whole();
-        // Only now are these known to be commits of this log.
+        // Only now is it certain that these are commits of this log.
         if (seen !== undefined) checkExpected(seen, expected, opened.path);
         return [];
       });
     } catch (error) {
-      // No intact header, or unreadable bytes.
       if (hasCode(error, 'log-damaged')) return whole();
       throw error;
     }
@@ -489,10 +474,10 @@ export function missingBytes(
 }
 
 /**
- * Returns how far a segment's batches are undamaged, up to its known end or the first batch beyond. Undefined if it
- * does not start as expected, or a batch of another chain follows.
+ * Returns how far a segment's batches are undamaged, up to its known end. Undefined if it does not start as expected or
+ * has a batch of another chain.
  *
- * @param wanted number of a commit to return if found
+ * @param wanted number of a commit that is returned if found
  */
 function verified(
   opened: OpenSegment,
@@ -531,7 +516,7 @@ function openedIfIntact(
   }
 }
 
-/** Batches in memory, as in generation 1 of their segment, with their valid position. */
+/** Bytes of generation 1 of a segment. */
 interface LooseBatches {
   readonly bytes: Buffer;
   readonly space: RecordSpace;
@@ -542,10 +527,10 @@ interface LooseBatches {
 }
 
 /**
- * Returns the commits of batches in memory. Verifies every byte: records, payload hashes and the chain.
+ * Returns the commits of batches in memory, with the positions at which they end. Verifies every byte.
  *
- * @param origin name of the source, for errors
- * @throws `log-damaged` unless the bytes are exactly a sequence of intact batches
+ * @param origin for errors
+ * @throws `log-damaged` unless the bytes are a sequence of intact batches
  */
 export function provenCommits(origin: string, { bytes, space, at, after }: LooseBatches) {
   const { segment } = space;
@@ -561,7 +546,6 @@ export function provenCommits(origin: string, { bytes, space, at, after }: Loose
     },
   };
   const reading = { digest: true };
-  /** `end` is the position of the next record. */
   const commits: (ChainState & { readonly end: Standing })[] = [];
   const read = { file, name, header, sealed: undefined };
   for (const item of segmentBatches(read, reading, () => undefined, at)) {

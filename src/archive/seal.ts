@@ -44,7 +44,7 @@ import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-re
 
 /**
  * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
- * file first, even if an earlier process ended right after sealing it. The caller holds the archive's lock.
+ * file first, because the process that sealed it may have ended before that. The caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -52,7 +52,7 @@ export async function dropOldGenerations(options: {
   readonly now: number;
   readonly files?: FileLayer;
   readonly keepMs: number;
-  /** Publishes sealed segments; by default, nothing is published. */
+  /** Publishes sealed segments. By default, nothing is published. */
   readonly segments?: SegmentStore;
   readonly except?: ReadonlySet<number>;
 }): Promise<string[]> {
@@ -74,7 +74,7 @@ export async function dropOldGenerations(options: {
   return dropped;
 }
 
-/** Returns a segment's sealed file in force if other generations exist. */
+/** Undefined unless a sealed file is in force and other generations exist. */
 function sealedInForce(
   files: FileLayer,
   dir: string,
@@ -86,25 +86,24 @@ function sealedInForce(
     const opened = withSegment(files, dir, segment, generations, (one) => one);
     return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
-    // If no generation is intact, each may hold bytes that another has lost.
+    // If no generation is intact, each may have bytes that another has lost.
     if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
 }
 
-/** A sealed segment with records of another codec than requested. */
 export interface Compactable {
   readonly segment: number;
   readonly bytes: number;
 }
 
-/** A segment that cannot be read; it stays unchanged. */
+/** A segment that cannot be read and stays unchanged. */
 interface Unreadable {
   readonly segment: number;
   readonly damage: MailkeepError;
 }
 
-/** Lists the sealed segments from `from` with records of another codec. Reads only headers and footers. */
+/** Yields the sealed segments from `from` on that have records of another codec. Reads only headers and footers. */
 export function* compactableSegments(
   files: FileLayer,
   dir: string,
@@ -125,17 +124,17 @@ export function* compactableSegments(
   }
 }
 
-/** Returns whether an error reports damage, so that other segments can still be rewritten. */
+/** Damage of one segment does not prevent others from being rewritten. */
 export function isDamage(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && error.family === 'damage';
 }
 
 /**
- * Rewrites one sealed segment with `codec`, publishes it, and removes the replaced files. The caller holds the
- * archive's lock. After an interruption at any moment, the archive is readable and the same call finishes the work.
+ * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. After an interruption at any
+ * moment, the archive is readable and the same call finishes the work. The caller holds the archive's lock.
  *
- * @throws `log-damaged` if the segment is damaged: it stays unchanged
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing is lost; retry later
+ * @throws `log-damaged` if the segment is damaged and stays unchanged; `disk-full`, `log-write-failed`,
+ * `log-sync-failed`
  */
 export async function compactSegment(
   files: FileLayer,
@@ -146,16 +145,12 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   await segments.publish({ segment, generation: sealed.generation });
-  // One segment at a time: the disk may not have room for all old files twice.
+  // The disk may not have room for the old files of several segments.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;
 }
 
-/**
- * Removes the generations of a segment before `kept`, durably, and returns their paths.
- *
- * @throws `log-write-failed`, `log-sync-failed`
- */
+/** Removes the generations before `kept` durably, and returns their paths. @throws `log-write-failed`, `log-sync-failed` */
 export async function removeGenerations(
   files: FileLayer,
   dir: string,
@@ -181,20 +176,20 @@ function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec):
   return places.some((offset) => {
     const got = readFully(file, head, offset);
     const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
-    // A damaged header hides its codec; sealing detects the damage.
+    // A damaged header hides its codec. Sealing will report the damage.
     return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
   });
 }
 
 interface Layout {
-  /** Target size in bytes of a block of small records before compression. */
+  /** Target size of a block of small records before compression. */
   readonly blockBytes: number;
-  /** A record of at least this raw size is stored alone, so that reading it needs no block. */
+  /** A record from this size on is stored alone, so that reading it needs no block. */
   readonly standaloneBytes: number;
 }
 
 /**
- * Larger blocks compress better but read more slowly: 512 KiB of zstd in 0.5 ms, 64 KiB of zlib in 0.15 ms. See
+ * Larger blocks compress better but take longer to read: 0.5 ms for 512 KiB of zstd, 0.15 ms for 64 KiB of zlib. See
  * docs/performance.md.
  */
 const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
@@ -202,12 +197,12 @@ const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
 };
 
-/** Maximum concurrent compressions on the thread pool. Half of the pool stays free for files and addresses. */
+/** Maximum concurrent compressions on the thread pool, half of which stays free for files and addresses. */
 const PENDING_JOBS = 2;
 /** Bytes buffered before a write. */
 const OUTPUT_BYTES = 1024 * 1024;
 
-/** A record for a sealed file; one without a payload is purged. */
+/** A record for a sealed file. Without a payload, it is purged. */
 export interface SealedRecord {
   readonly kind: number;
   readonly rawLength: number;
@@ -224,15 +219,16 @@ interface StoredRecord {
   readonly stored: Buffer;
 }
 
-/** A running compression of a block of `records` records, or of a standalone record. */
+/** A running compression of a block. */
 interface Job {
+  /** Number of records, or 0 for a standalone record. */
   readonly records: number;
   readonly job: Promise<StoredRecord>;
-  /** The block's memory, for reuse. */
+  /** The block's memory, which is then reused. */
   readonly memory: Buffer | undefined;
 }
 
-/** Writes a sealed file after its header, in order: blocks, standalone records, footer and trailer. */
+/** Writes what follows the header of a sealed file: blocks and standalone records, then the footer and the trailer. */
 export class SealedFileWriter {
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
@@ -241,7 +237,6 @@ export class SealedFileWriter {
   #blockBytes = 0;
   #blockRecords = 0;
   readonly #jobs: Job[] = [];
-  /** Memory of compressed blocks, for reuse. */
   readonly #spare: Buffer[] = [];
   #output: Buffer[] = [];
   #outputBytes = 0;
@@ -249,7 +244,7 @@ export class SealedFileWriter {
   #offset: number;
   #written: number;
 
-  /** @param codec codec for records; zstd only if FORMAT allows it (see `allowZstd`) */
+  /** @param codec zstd only if FORMAT allows it (see `allowZstd`) */
   constructor(
     private readonly file: LogFile,
     private readonly space: RecordSpace,
@@ -260,14 +255,14 @@ export class SealedFileWriter {
     this.#written = offset;
   }
 
-  /** Adds a record; its payload may change once the promise has resolved. */
+  /** Adds a record, whose payload may change once the promise resolves. */
   async add(record: SealedRecord): Promise<void> {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
     this.#rawLengths.push(rawLength);
     if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
       await this.#endBlock();
-      // A copy: compression still runs when the caller reads the next payload.
+      // Compression still runs when the caller reuses the payload's memory, so the payload is copied.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
@@ -282,7 +277,7 @@ export class SealedFileWriter {
     if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
   }
 
-  /** Writes everything, including footer and trailer. Returns the file's length. */
+  /** Writes the rest, and returns the file's length. */
   async end(): Promise<number> {
     await this.#endBlock();
     while (this.#jobs.length > 0) await this.#settle();
@@ -311,14 +306,14 @@ export class SealedFileWriter {
     await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  /** A block holds less than `blockBytes` before its last record, which is smaller than a standalone one. */
+  /** A block has less than `blockBytes` before its last record, which is smaller than a standalone one. */
   get #mostBlockBytes(): number {
     const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
     return blockBytes + innerLength(standaloneBytes, false);
   }
 
   async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
-    // `#settle` receives the failure; until then, it must not count as unhandled.
+    // Until `#settle` awaits the job, a failure must not count as unhandled.
     job.catch(() => undefined);
     this.#jobs.push({ records, job, memory });
     if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
@@ -335,7 +330,7 @@ export class SealedFileWriter {
     });
     const record = await next.job;
     this.#put(record);
-    // An incompressible block is stored raw, so its memory is still needed for the write.
+    // An incompressible block is stored as it is, so its memory is needed until it is written.
     if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
       this.#spare.push(next.memory);
     }
@@ -364,29 +359,28 @@ export class SealedFileWriter {
     await writeAll(this.file, bytes, this.#written);
     this.#written += bytes.length;
   }
+
   async #compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
     const { codec, stored } = await compressPayload(this.codec, raw);
     return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
   }
 }
 
-/** Raw bytes processed before yielding to other work: a few milliseconds of hashing. */
+/** Bytes to compare before other work gets its turn. Hashing them takes a few milliseconds. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
 type Purge = (record: LogicalRecord, ordinal: number) => boolean;
 
 interface SealOptions {
   readonly dir: string;
-  /** A closed segment, before the writer's. The caller holds the archive's lock. */
+  /** A segment before the writer's. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
-  /** Codec for the records. The first zstd raises FORMAT to 2. */
+  /** The first zstd raises FORMAT to 2. */
   readonly codec?: ArchiveCodec;
   /**
-   * Returns whether to remove a payload permanently. The record keeps its identity, so the chain stays valid. Called
-   * more than once per record; must give the same result.
-   *
-   * @param ordinal of the record in the segment
+   * Returns whether to remove a record's payload permanently. The record keeps its identity, so the chain stays valid. It
+   * is called twice per record and must return the same value.
    */
   readonly purge?: Purge;
 }
@@ -395,18 +389,18 @@ export interface SealedSegment {
   readonly segment: number;
   readonly generation: number;
   readonly records: number;
-  /** Sizes in bytes of the old and the new file. */
+  /** Sizes of the old and the new file. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
 }
 
 /**
- * Writes the next generation of a segment: the same records in the same order, small ones in compressed blocks, with a
- * footer that indexes them by ordinal. The file is read back and compared before it is renamed, so a kill at any moment
- * leaves the old generation in force. The old one stays; see `dropOldGenerations`.
+ * Writes the next generation of a segment. It has the same records in the same order, small ones in compressed blocks,
+ * and a footer that indexes them by ordinal. The file is compared before it is renamed, so a kill at any moment leaves
+ * the old generation in force. The old one stays until `dropOldGenerations`.
  *
- * @throws `log-damaged` if the segment is damaged: sealing would hide the damage
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed; retry later
+ * @throws `log-damaged` if the segment is damaged, which sealing would hide; `disk-full`, `log-write-failed`,
+ * `log-sync-failed` if nothing has changed
  */
 export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
   const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
@@ -461,7 +455,7 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   });
 }
 
-/** Reads both generations and requires equal records; returns their number. */
+/** Compares the records of both generations, and returns their number. */
 async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
     const copies = segmentRecords(written, { digest: true, releases: true });
@@ -500,23 +494,23 @@ function sound(segment: OpenSegment, record: LogicalRecord | LostBytes): Logical
   throw damageIn(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
 }
 
-/** A segment to be rewritten; see `sealSegment`. */
+/** A segment for `sealSegment`. */
 export interface SealJob {
   readonly dir: string;
   readonly segment: number;
   readonly codec: ArchiveCodec;
-  /** Ordinals of the records whose payloads to remove permanently. */
+  /** Ordinals of the records whose payloads are removed permanently. */
   readonly purged?: ReadonlySet<number>;
 }
 
-/** Rewrites segments, one at a time. The opener closes it. */
+/** Rewrites segments, one at a time. */
 export interface Sealer {
   /** @throws like `sealSegment` */
   seal(job: SealJob): Promise<SealedSegment>;
   close(): Promise<void>;
 }
 
-/** Returns a sealer that runs on this thread, with any file layer. */
+/** Returns a sealer on this thread. */
 export function sealerInProcess(files: FileLayer): Sealer {
   return {
     seal: ({ purged, ...job }) =>
@@ -525,12 +519,12 @@ export function sealerInProcess(files: FileLayer): Sealer {
   };
 }
 
-/** Sealing uses little of V8's heap; without a limit, the young generation alone grows to 48 MB. */
+/** Sealing needs little of V8's heap. Without a limit, the young generation grows to 48 MB. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
 
 /**
- * Returns a sealer on a separate thread, started with the first segment. Sealing 64 MiB takes a second or more of one
- * core, during which this thread may have requests and searches to answer.
+ * Returns a sealer on a thread of its own, which the first segment starts. Sealing 64 MiB takes a second or more of
+ * processor time, in which this thread can answer requests.
  */
 export function sealerOnThread(): Sealer {
   const pool = new JobPool<SealJob, SealedSegment>(1, {
@@ -543,17 +537,17 @@ export function sealerOnThread(): Sealer {
 
 export interface SealingOutcome {
   readonly sealed: readonly SealedSegment[];
-  /** Errors of damaged segments, which stay unchanged. */
+  /** Damaged segments stay unchanged. */
   readonly damaged: readonly MailkeepError[];
 }
 
-/** Seals all unsealed segments before `before`, the writer's segment. */
+/** Seals all segments before the writer's segment. */
 export async function sealClosedSegments(options: {
   readonly dir: string;
   readonly before: number;
   readonly files?: FileLayer;
   readonly codec?: ArchiveCodec;
-  /** Seals the files of `dir`; by default on this thread. */
+  /** Runs on this thread by default. */
   readonly sealer?: Sealer;
   /** Checked between segments. */
   readonly signal?: AbortSignal;

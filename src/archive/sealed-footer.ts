@@ -12,16 +12,16 @@ import { inflatePayload } from './payload.ts';
 import type { OpenSegment } from './segment-files.ts';
 import type { Problem } from './segment-reader.ts';
 
-/** Bytes before each record of a block: kind u8, zero u8, flags u16, raw length u32, little-endian. */
+/** Before each record of a block, little-endian: kind u8, zero u8, flags u16, raw length u32. */
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
-/** Returns the bytes of a record within a block. */
+/** Returns the length of a record within a block. */
 export function innerLength(rawLength: number, purged: boolean): number {
   return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
 }
 
-/** Returns a record's header and content as stored in a block. */
+/** Returns the header and the content of a record within a block. */
 export function encodeInner(record: {
   readonly kind: number;
   readonly rawLength: number;
@@ -36,10 +36,7 @@ export function encodeInner(record: {
   return [head, record.payload ?? record.hash];
 }
 
-/**
- * Reads the record at `at` of an inflated block, whose hash covers it. Undefined if the block ends within it. Only a
- * purged record has its hash, in place of its payload.
- */
+/** Reads a record of an inflated block. Undefined if the block ends within it. Only a purged record has its hash. */
 export function decodeInner(block: Buffer, at: number) {
   if (at + INNER_HEADER_BYTES > block.length) return undefined;
   const kind = block.readUInt8(at);
@@ -56,8 +53,8 @@ export function decodeInner(block: Buffer, at: number) {
 }
 
 /**
- * The last bytes of a sealed file: magic 4, footer's offset u64 and total length u32, archive ID 8, segment u32, CRC-32
- * of the previous 28.
+ * The end of a sealed file: magic 4, offset u64 and total length u32 of the footer, archive ID 8, segment u32, CRC-32 of
+ * the 28 bytes before it.
  */
 export const TRAILER_BYTES = 32;
 
@@ -66,14 +63,14 @@ export const PURGED_BIT = 0x80;
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
 
-/** One stored record of a sealed file: a block of several logical records, or a standalone one. */
+/** One stored record of a sealed file, which is a block of several records or a standalone record. */
 export interface Container {
   readonly offset: number;
   readonly records: number;
   readonly block: boolean;
 }
 
-/** A footer's data about its file's logical records, by ordinal. */
+/** A footer's data about the records of its file, by ordinal. */
 interface FooterColumns {
   /** Kind, with `PURGED_BIT`. */
   readonly kinds: Uint8Array;
@@ -82,8 +79,8 @@ interface FooterColumns {
 }
 
 /**
- * Encodes a footer record: records u32, containers u32; then columns: kinds (u8 each), raw lengths (u32 each),
- * container offsets (u32 each), and records per container (u32 each, 0 for a standalone record).
+ * Encodes a footer: number of records u32, number of containers u32, then columns of kinds (u8 each), raw lengths (u32
+ * each), offsets of containers (u32 each) and records per container (u32 each, 0 for a standalone record).
  */
 export function encodeFooter({ kinds, rawLengths, containers }: FooterColumns): Buffer {
   const bytes = Buffer.alloc(8 + kinds.length * 5 + containers.length * 8);
@@ -127,13 +124,13 @@ export function encodeTrailer(space: RecordSpace, offset: number, length: number
   return bytes;
 }
 
-/** Finds logical records of a sealed file by ordinal. */
+/** Finds records of a sealed file by ordinal. */
 export class SealedIndex {
   readonly records: number;
   readonly containers: readonly Container[];
   /** For each record, the index of its container. */
   readonly #containerOf: Uint32Array;
-  /** Each record's offset within its inflated block; 0 for a standalone record. */
+  /** For each record, its offset within the inflated block, or 0 if it is standalone. */
   readonly #inner: Uint32Array;
 
   constructor(private readonly columns: FooterColumns) {
@@ -161,27 +158,27 @@ export class SealedIndex {
     for (let at = 0; at < this.records; at += 1) if (this.isPurged(at)) yield at;
   }
 
-  /** Returns the kind of a record, purged or not. Undefined if there is no such record. */
+  /** Undefined if there is no such record. */
   kindOf(ordinal: number): number | undefined {
     const kind = this.columns.kinds[ordinal];
     return kind === undefined ? undefined : kind & ~PURGED_BIT;
   }
 
-  /** Returns the ordinals of all records of a kind, including purged ones, ascending. */
+  /** Returns the ordinals of all records of a kind in order, including purged ones. */
   ordinalsOf(kind: number): number[] {
     const ordinals: number[] = [];
     for (let at = 0; at < this.records; at += 1) if (this.kindOf(at) === kind) ordinals.push(at);
     return ordinals;
   }
 
-  /** Returns a record's container and its offset within it. Undefined if there is no such record. */
+  /** Returns a record's container and the offset within it. Undefined if there is no such record. */
   find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
     const container = this.containers[this.#containerOf[ordinal] ?? -1];
     return container === undefined ? undefined : { container, inner: this.#inner[ordinal] ?? 0 };
   }
 }
 
-/** Reads a sealed file's footer, with the offset of the footer record. Undefined if no intact footer exists. */
+/** Reads the footer of a sealed file and its offset. Undefined unless it is intact. */
 export function readFooter(
   file: LogFile,
   space: RecordSpace,
@@ -212,14 +209,14 @@ export function readFooter(
   return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
 }
 
-/** Yields the ordinals that a file's footer marks as purged; none without an intact footer. */
+/** Yields the ordinals that a file's footer marks as purged. Yields none if the footer is damaged. */
 export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
   yield* readFooter(file, space)?.index.purged() ?? [];
 }
 
 /**
- * Checks that a sealed file's containers are at the offsets in its footer: the footer's own checks prove only that it
- * is unchanged. Returns nothing for an unsealed file or a damaged footer; reading the records reveals that damage.
+ * Checks that containers are at the offsets in the footer of a sealed file. The footer's own checks prove only that it
+ * is unchanged. Reading the records reveals a damaged footer, so this does not report it.
  */
 export function checkFooter({ file, header, sealed }: OpenSegment): Problem[] {
   if (sealed === undefined) return [];

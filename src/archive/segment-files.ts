@@ -12,7 +12,7 @@ import {
 } from './format.ts';
 import { readFooter, type SealedIndex } from './sealed-footer.ts';
 
-/** The generations of each segment in the log directory, highest first; segments in order. */
+/** The segments in the log directory, in order, with their generations, highest first. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;
 
 export function listSegments(files: FileLayer, dir: string): SegmentListing {
@@ -30,14 +30,14 @@ export function listSegments(files: FileLayer, dir: string): SegmentListing {
   return listing;
 }
 
-/** A single local disk with all segments. */
+/** All segments are on one local disk. */
 export const localSegments: SegmentStore = {
   present: () => true,
   async fetch() {},
   async publish() {},
 };
 
-/** Returns a store for a directory that may lack segments; the caller handles `segment-elsewhere`. */
+/** Returns a store for a directory that may lack segments. The caller handles `segment-elsewhere`. */
 export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
   const refuse = async (): Promise<void> => {
     throw new Error('segments are not brought here');
@@ -48,7 +48,7 @@ export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
   };
 }
 
-/** Returns the numbers of the log's segments. With remote segments, all numbers up to the last local one exist. */
+/** Returns the numbers of the log's segments. If some are remote, these are all numbers up to the last local one. */
 export function segmentNumbers(listing: SegmentListing, store: SegmentStore): number[] {
   const here = [...listing.keys()];
   if (store === localSegments) return here;
@@ -60,7 +60,7 @@ export interface OpenSegment {
   readonly name: SegmentFile;
   readonly path: string;
   readonly header: SegmentHeader;
-  /** Present if the file is sealed: records are then found by ordinal. */
+  /** Undefined unless the file is sealed. Records of a sealed file are found by ordinal. */
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
@@ -69,8 +69,8 @@ export function damageIn({ path, name }: OpenSegment, offset: number, reason: Da
 }
 
 /**
- * Opens the generation of a segment that is in force: the highest with an intact footer, otherwise the unsealed first
- * one, otherwise the highest with an intact header (records can be walked despite the damaged footer).
+ * Opens the generation of a segment that is in force. This is the highest with an intact footer, or else the unsealed
+ * generation 1, or else the highest with an intact header, whose records can be walked.
  *
  * @throws `log-damaged` if no generation has an intact header; the system's error if a file has disappeared
  */
@@ -113,7 +113,7 @@ export function openInForce(
   return fallback;
 }
 
-/** Opens the generation in force, calls `act` and closes the file. Throws like `openInForce` and `act`. */
+/** Calls `act` with the generation in force, then closes it. @throws like `openInForce` and `act` */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,
@@ -129,7 +129,7 @@ export function withSegment<T>(
   }
 }
 
-/** Opens a segment's file; the caller closes it. Undefined for a damaged or foreign header, or if it is not a file. */
+/** Undefined if it is not a file, or the header is damaged or foreign. The caller closes the file. */
 export function openSegment(
   files: FileLayer,
   dir: string,
@@ -160,21 +160,17 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
     : undefined;
 }
 
-/** Storage of segments outside the log directory. The segment being written is always local. */
+/** Stores segments outside the log directory. The segment being written is always local. */
 export interface SegmentStore {
-  /** Returns false if the file in force of a segment must be fetched first. */
+  /** Returns false if a segment must be fetched first. */
   present(segment: number): boolean;
-  /** Fetches intact files into the log directory. Resolves when all are there; some may already be. */
+  /** Fetches intact files into the log directory, unless they are there. */
   fetch(segments: readonly number[]): Promise<void>;
-  /** Publishes a sealed file, possibly again. Earlier generations are removed only once this resolves. */
+  /** Publishes a sealed file, possibly again. Earlier generations are removed once this resolves. */
   publish(sealed: SegmentFile): Promise<void>;
 }
 
-/**
- * Fetches every missing segment up to `last` into the log directory, one at a time, for readers of the directory.
- *
- * @throws errors of `fetch`
- */
+/** Fetches every missing segment up to `last` into the log directory. @throws errors of `fetch` */
 export async function fetchAll(store: SegmentStore, last: number): Promise<void> {
   for (let segment = 1; segment <= last; segment += 1) {
     if (!store.present(segment)) await store.fetch([segment]);
@@ -182,9 +178,8 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 }
 
 /**
- * Runs a read that may need remote segments: fetches each missing one and reads again.
+ * Runs a read that may need remote segments. Each time one is missing, it is fetched and `read` is called again.
  *
- * @param read may run several times, from its start
  * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors of `fetch` and `read`
  */
 export async function fetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {

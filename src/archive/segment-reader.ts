@@ -36,7 +36,7 @@ import {
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
-/** Reads a file sequentially through one reused memory window. */
+/** Reads a file sequentially through one window of memory. */
 export class FileWindow {
   readonly length: number;
   #memory: Buffer;
@@ -48,7 +48,7 @@ export class FileWindow {
     this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
 
-  /** Returns a view of the bytes at `offset`, shorter at the end of the file. Valid until the next call. */
+  /** Returns a view that is valid until the next call. It is shorter at the end of the file. */
   view(offset: number, length: number): Buffer {
     const end = Math.min(offset + length, this.length);
     if (end <= offset) return this.#memory.subarray(0, 0);
@@ -60,7 +60,7 @@ export class FileWindow {
   #load(offset: number, length: number): void {
     const before = this.#memory;
     if (length > before.length) this.#memory = Buffer.allocUnsafe(length);
-    // Keeps loaded bytes: walking forward never reads a byte twice.
+    // Loaded bytes are kept, so that walking forward never reads a byte twice.
     const overlap = this.#start + this.#filled - offset;
     const keep = offset >= this.#start && overlap > 0 ? overlap : 0;
     if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
@@ -74,18 +74,17 @@ interface WalkedRecord {
   readonly kind: 'record';
   readonly offset: number;
   readonly header: RecordHeader;
-  /** View of the stored payload, valid until the next step. Undefined if its CRC does not match. */
+  /** A view of the stored payload that is valid until the next step. Undefined if its CRC does not match. */
   readonly stored: Buffer | undefined;
 }
 
-/** Bytes that are not a record, up to the next intact record header or the end of the file. */
+/** Bytes up to the next intact record header or the end of the file. */
 interface WalkedGap {
   readonly kind: 'gap';
   readonly offset: number;
   readonly end: number;
 }
 
-/** Yields every record of a segment file from `offset`, and the gaps between them. */
 export function* walkRecords(
   window: FileWindow,
   space: RecordSpace,
@@ -108,14 +107,14 @@ export function* walkRecords(
   }
 }
 
-/** Returns the offset of the first intact record header at or after `offset`, or the end of the file. */
+/** Returns the offset of the first intact record header from `offset` on, or the end of the file. */
 function findRecord(window: FileWindow, space: RecordSpace, offset: number): number {
   let at = offset;
   while (at + RECORD_HEADER_BYTES <= window.length) {
     const bytes = window.view(at, WINDOW_BYTES);
     const id = bytes.indexOf(space.archiveId, RECORD_ID_OFFSET);
     if (id === -1) {
-      // The next view contains the whole of an ID that this view cuts.
+      // If this view cuts an ID, the next one has all of it.
       at += Math.max(1, bytes.length - RECORD_HEADER_BYTES + 1);
       continue;
     }
@@ -132,21 +131,21 @@ function findRecord(window: FileWindow, space: RecordSpace, offset: number): num
   return window.length;
 }
 
-/** One record of a segment, regardless of generation and storage. */
+/** One record of a segment, in whichever generation. */
 export interface LogicalRecord {
   readonly what: 'record';
   readonly kind: number;
   readonly rawLength: number;
   readonly hash: Buffer;
-  /** View, valid until the next record is requested. Undefined if purged or damaged. */
+  /** A view that is valid until the next record is requested. Undefined if purged or damaged. */
   readonly payload: Buffer | undefined;
   readonly state: 'present' | 'purged' | 'damaged';
-  /** Range in the file of its stored record or its block. */
+  /** Range of its stored record or its block in the file. */
   readonly offset: number;
   readonly end: number;
 }
 
-/** Bytes that gave no records; the number of lost records is unknown here. */
+/** Bytes without records. Nobody knows how many records are lost. */
 export interface LostBytes {
   readonly what: 'lost';
   readonly reason: DamageReason;
@@ -155,29 +154,24 @@ export interface LostBytes {
 }
 
 export interface RecordReading {
-  /** Verify the SHA-256 of every payload; otherwise the CRC is enough. */
+  /** Verifies the SHA-256 of every payload. Otherwise, the CRC is enough. */
   readonly digest: boolean;
-  /** Skip the SHA-256 of whole blocks: the hashes of their records and the compared commit chain cover them. */
+  /** Skips the SHA-256 of whole blocks, because the hashes of their records and the commit chain cover them. */
   readonly chained?: boolean;
   /**
-   * Free inflated payloads when the next record is requested; no view of them may be in use then. The garbage collector
+   * Frees inflated payloads when the next record is requested, when no view of them may be in use. The garbage collector
    * would let them grow to about 64 MB. Touching fresh memory costs a third of the time of inflating a block.
    */
   readonly releases?: boolean;
-  /** Receives and owns each intact block, with its offset, at the next record: no other view may be in use. */
+  /** Receives each intact block and its offset when the next record is requested, and owns its memory. */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
-/** A segment for reading; its file need not be writable. */
 interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
   readonly file: ReadFile;
 }
 
-/**
- * Yields the logical records of a segment's file in order, in one sequential read.
- *
- * @param from offset of the first record
- */
+/** Yields the records of a segment's file from an offset on, in one sequential read. */
 export function* segmentRecords(
   segment: ReadSegment,
   reading: RecordReading,
@@ -269,11 +263,11 @@ export interface Problem {
   readonly reason: DamageReason;
   readonly offset: number;
   readonly end: number;
-  /** The hash from the record's header, if only the payload is unreadable. */
+  /** SHA-256 of the record's payload, if the record's header is intact. */
   readonly hash?: string;
 }
 
-/** The last commit of a chain so far; number 0 and the genesis hash before the first. */
+/** The last commit of a chain, or number 0 and the genesis hash. */
 export interface ChainState {
   readonly number: number;
   readonly hash: string;
@@ -282,22 +276,22 @@ export interface ChainState {
 export interface PlacedValue<T> {
   readonly value: T;
   readonly ordinal: number;
-  /** Offset of the record in generation 1 of the segment, whichever generation was read. */
+  /** Offset of the record in generation 1, even if another generation was read. */
   readonly offset: number;
 }
 
 export interface ReadBatch<T> {
   readonly what: 'batch';
   readonly commit: CommitRecord;
-  /** The visitor's result for each record except the commit. */
+  /** What the visitor returned for each record except the commit. */
   readonly records: readonly PlacedValue<T>[];
-  /** All problems of the batch; an empty list means that it is verified. */
+  /** Empty if the batch is verified. */
   readonly problems: readonly Problem[];
   /** End of the commit's record. */
   readonly end: number;
 }
 
-/** Bytes after the last commit of a segment: unfinished work or damage, depending on the segment's position. */
+/** Bytes after the last commit of a segment, which are unfinished work in the last segment and damage in others. */
 export interface Remainder {
   readonly what: 'remainder';
   /** End of the last commit's record. */
@@ -306,17 +300,17 @@ export interface Remainder {
   readonly problems: readonly Problem[];
 }
 
-/** A visitor's result for a record: a value, nothing (purged), or the reason of its damage. */
+/** What a visitor returns for a record. Undefined if it needs nothing of it. */
 export type Visited<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
 const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
- * Yields the batches of a segment in order, each verified against the chain. A damaged batch is yielded with its
- * readable records whose position in the segment is certain.
+ * Yields the batches of a segment in order, each verified against the chain. A damaged batch has the readable records
+ * whose position in the segment is certain.
  *
- * @param visit called for records with a payload, while the payload is in memory
- * @param from position of the first batch; the header then names the commit before it
+ * @param visit is called for records with a payload, while the payload is in memory
+ * @param from position of the first batch, which must follow the commit in the header
  */
 export function* segmentBatches<T>(
   segment: ReadSegment,
@@ -358,9 +352,9 @@ export function* segmentBatches<T>(
 }
 
 /**
- * Reads every byte of a segment file that was just written. Returns the number of its last commit.
+ * Reads every byte of a segment file that was just written, and returns the number of its last commit.
  *
- * @param path its current path, which may be temporary
+ * @param path may be temporary
  * @throws the error from `wrong` unless the file is intact, and sealed if `isSealed`
  */
 export function provenEnd(
@@ -386,7 +380,7 @@ export function provenEnd(
   }
 }
 
-/** A record's position in its segment: count, and bytes of generation 1. */
+/** A record's position in its segment, with its offset in generation 1. */
 export interface Standing {
   readonly ordinal: number;
   readonly offset: number;
@@ -398,10 +392,10 @@ class Gathering<T> {
   readonly #identities = new Identities();
   /** Records before the first loss. */
   readonly #before: PlacedValue<T>[] = [];
-  /** Records after the last loss, counted from there. The commit states its own position, which fixes theirs. */
+  /** Records after the last loss, with positions relative to it. The position in the commit makes them absolute. */
   #after: PlacedValue<T>[] = [];
   #lost = false;
-  /** Position of the next record; from zero again after each loss. */
+  /** Position of the next record, relative to the last loss. */
   #next: Standing;
 
   constructor(first: Standing) {
@@ -438,7 +432,7 @@ class Gathering<T> {
     this.#next = { ordinal: 0, offset: 0 };
   }
 
-  /** Without a readable commit the batch has no time, so all records collected so far are dropped. */
+  /** Without a readable commit, the batch has no time, so all collected records are dropped. */
   loseCommit({ offset, end }: LogicalRecord): void {
     this.#before.length = 0;
     this.lose({ what: 'lost', reason: 'commit', offset, end });
@@ -447,7 +441,7 @@ class Gathering<T> {
   close(commit: CommitRecord, { offset, end }: LogicalRecord, chain: ChainState): ReadBatch<T> {
     const wrong = (reason: DamageReason) => this.problems.push({ reason, offset, end });
     const { number, previous, time, hash } = commit;
-    // With records lost, the hash cannot be computed; the commit's other fields must still match.
+    // If records are lost, the hash cannot be computed, but the commit's other fields must match.
     if (number !== chain.number + 1) wrong('order');
     else if (previous !== chain.hash) wrong('chain');
     if (!this.#lost) {
@@ -474,27 +468,27 @@ function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly
   return record.payload !== undefined;
 }
 
-/** Returns the position after a record of this raw length: generation 1 stores payloads uncompressed. */
+/** Returns the position after a record. Generation 1 stores payloads uncompressed. */
 function behind({ ordinal, offset }: Standing, rawLength: number): Standing {
   return { ordinal: ordinal + 1, offset: offset + RECORD_HEADER_BYTES + rawLength };
 }
 
-/** Maximum number of open files; each is a segment of about 64 MiB. */
+/** Each open file is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;
-/** Bytes of inflated blocks kept: two batches of a first sync, which are read soon after they are folded. */
+/** Enough for two batches of a first sync, which are read soon after they are folded. */
 const CACHED_BYTES = 8 * 1024 * 1024;
-/** Bytes read together with a record's header; most records fit. */
+/** Bytes to read with a record's header. Most records fit. */
 const FIRST_READ_BYTES = 16 * 1024;
-/** Bytes of reused memory for compressed records; a compressed block fits. */
+/** Bytes of reused memory for compressed records. A compressed block fits. */
 const SCRATCH_BYTES = 512 * 1024;
 
 type FetchedRecord =
   | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
   | { readonly state: 'purged' }
-  /** The bytes there are not a record, or do not match its CRC. */
+  /** There is no record, or its CRC does not match. */
   | { readonly state: 'damaged' };
 
-/** Reads records by position from the generation in force. Caches files, blocks and the directory listing. */
+/** Reads records by position from the generation in force, and caches files, blocks and the directory listing. */
 export class SegmentCache {
   #listing: SegmentListing | undefined;
   readonly #open = new Recent<number, OpenSegment>(
@@ -505,13 +499,11 @@ export class SegmentCache {
   readonly #blocks = new Recent<string, Buffer>(
     CACHED_BYTES,
     ({ length }) => length,
-    // Callers get copies, so a block can be freed. Left to the garbage collector, blocks and their input took 60 MB.
+    // Callers get copies, so a block can be freed. The garbage collector let blocks and their input grow to 60 MB.
     releasePayload,
   );
-  /** Reused memory for compressed bytes. */
   #scratch: Buffer | undefined;
 
-  /** @param listing the directory's current listing, if the caller has one */
   constructor(
     private readonly files: FileLayer,
     private readonly dir: string,
@@ -521,7 +513,7 @@ export class SegmentCache {
     this.#listing = listing;
   }
 
-  /** Reads a record. Its payload may be a view of shared memory: do not write to it. */
+  /** Reads a record. Its payload may be a view of shared memory, so it must not be written to. */
   fetch({ segment, ordinal, offset }: Position): FetchedRecord {
     const opened = this.opened(segment);
     if (opened.sealed !== undefined) {
@@ -531,11 +523,11 @@ export class SegmentCache {
         ? this.#fromBlock(opened, found.container.offset, found.inner)
         : this.#alone(opened, found.container.offset);
     }
-    // Without a footer, a sealed file can only be walked, which is left to repair.
+    // Without a footer, a sealed file can only be walked, which a repair does.
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
-  /** Caches an intact block read from a segment's file, and frees its memory on eviction. */
+  /** Caches an intact block of a segment's file, and owns its memory. */
   keep(path: string, offset: number, block: Buffer): void {
     this.#blocks.set(keyOf(path, offset), block);
   }
@@ -546,19 +538,17 @@ export class SegmentCache {
     this.#blocks.clear();
   }
 
-  /** Returns the numbers of the log's known segments, in order. */
   numbers(): readonly number[] {
     this.#listing ??= listSegments(this.files, this.dir);
     return segmentNumbers(this.#listing, this.store);
   }
 
-  /** Returns whether a segment can be opened now. */
   isPresent(segment: number): boolean {
     return this.store.present(segment);
   }
 
   /**
-   * Returns a segment's file in force. The cache closes it after others have been used more recently.
+   * Returns a segment's file in force, which the cache will close.
    *
    * @throws `segment-elsewhere`; `log-damaged`; the system's error if the file has disappeared
    */
@@ -586,7 +576,7 @@ export class SegmentCache {
     if (record === undefined) return { state: 'damaged' };
     const { kind, payload } = record;
     if (payload === undefined) return { state: 'purged' };
-    // A copy: the block may be evicted and freed while the payload is in use.
+    // The block may be evicted and freed while the payload is in use, so the payload is copied.
     return { state: 'present', kind, payload: Buffer.from(payload) };
   }
 
@@ -602,8 +592,8 @@ export class SegmentCache {
   }
 
   /**
-   * Reads a stored record and verifies its CRC; undefined if there is none at this offset. Compressed bytes are valid
-   * until the next call. Uncompressed bytes get memory of their own, since the caller keeps them.
+   * Undefined unless there is a stored record with a right CRC. Compressed bytes are valid until the next call.
+   * Uncompressed bytes get memory of their own, because the caller keeps them.
    */
   #stored(
     { file, header: space }: OpenSegment,
@@ -616,7 +606,7 @@ export class SegmentCache {
     if (header === undefined) return undefined;
     const { storedLength } = header;
     const end = RECORD_HEADER_BYTES + storedLength;
-    // The header's CRC covers this length, but a truncated file must not cause a useless allocation.
+    // The header's CRC covers this length, but a truncated file must not cause a large allocation.
     if (end > got.length && offset + end > file.size()) return undefined;
     const isKept = header.codec === CODEC.none || end > SCRATCH_BYTES;
     const stored = isKept
@@ -634,7 +624,7 @@ function keyOf(path: string, offset: number): string {
   return `${path} ${offset}`;
 }
 
-/** Reads up to the first unreadable byte (EIO), so that only records that need later bytes count as damaged. */
+/** Reads up to the first unreadable byte (EIO), so that only records with later bytes count as damaged. */
 function readReadable(file: LogFile, target: Uint8Array, position: number): number {
   let done = 0;
   try {
@@ -649,10 +639,9 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
   return done;
 }
 
-/** A least-recently-used cache with a total weight limit. Always keeps the last value. */
+/** A least-recently-used cache with a limit on its total weight. It always keeps the last value. */
 class Recent<K, V> {
   readonly #values = new Map<K, V>();
-
   #weight = 0;
 
   constructor(
@@ -664,7 +653,7 @@ class Recent<K, V> {
   get(key: K): V | undefined {
     const value = this.#values.get(key);
     if (value === undefined) return undefined;
-    // A map keeps insertion order: the first entry is the least recently used.
+    // Maps keep insertion order, so the first entry is the least recently used.
     this.#values.delete(key);
     this.#values.set(key, value);
     return value;
