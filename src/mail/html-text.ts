@@ -1,5 +1,4 @@
 import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
-import { Parser as Htmlparser2Parser } from 'htmlparser2';
 import { Parser } from 'htmlparser2-10';
 import { cutText, decodeText } from './charsets.ts';
 import { rtfText } from './containers.ts';
@@ -287,32 +286,17 @@ function letters(number: number): string {
   return text;
 }
 
-const ROMAN = [
-  ...([
-    [1000, 'M'],
-    [900, 'CM'],
-    [500, 'D'],
-    [400, 'CD'],
-    [100, 'C'],
-    [90, 'XC'],
-  ] as const),
-  ...([
-    [50, 'L'],
-    [40, 'XL'],
-    [10, 'X'],
-    [9, 'IX'],
-    [5, 'V'],
-    [4, 'IV'],
-    [1, 'I'],
-  ] as const),
-] as const;
+const ROMAN = {
+  ...{ M: 1000, CM: 900, D: 500, CD: 400, C: 100, XC: 90, L: 50, XL: 40 },
+  ...{ X: 10, IX: 9, V: 5, IV: 4, I: 1 },
+};
 
 /** Returns digits for a number that has no Roman numeral. */
 function roman(number: number): string {
   if (!Number.isInteger(number) || number < 1 || number > 3999) return String(number);
   let text = '';
   let left = number;
-  for (const [value, sign] of ROMAN) {
+  for (const [sign, value] of Object.entries(ROMAN)) {
     const times = Math.floor(left / value);
     text += sign.repeat(times);
     left -= times * value;
@@ -325,6 +309,7 @@ interface WalkLimits {
   readonly depth: number;
   /** Elements, texts and comments within one element other than a list. */
   readonly children: number;
+  readonly elements?: number;
 }
 
 /** Returns the address to show after the text of a link, or an empty text. */
@@ -355,6 +340,8 @@ const WITH_ATTRIBUTES = new Set(['a', 'img', 'ol']);
 /** Shown elements whose text has no tags and entities. */
 const RAW = new Set(['textarea', 'xmp']);
 const RULE = '-'.repeat(40);
+/** Levels of ignored elements. */
+const MAX_IGNORED = 1000;
 
 class Walk {
   /** True once the HTML exceeds the limits. */
@@ -363,6 +350,7 @@ class Walk {
   /** True if the text of the top element is literal. */
   isRaw = false;
   #top: Frame;
+  #elements = 0;
   /** The tag being read, and the attributes that matter. */
   #tag: string | null = null;
   #href: string | undefined;
@@ -404,7 +392,14 @@ class Walk {
     this.#tag = null;
     this.isRaw = RAW.has(name);
     if (this.#takesChild()) this.#begin(name);
-    else this.#top = new Frame(this.#top, name, this.#top.format, this.#top.level);
+    else this.#ignore(name);
+  }
+
+  /** Ignored elements have no text to lay out, but their depth slows the parser down as well. */
+  #ignore(name: string): void {
+    const { format, level } = this.#top;
+    this.#top = new Frame(this.#top, name, format, level - 1);
+    if (level < -MAX_IGNORED) this.isOver = true;
   }
 
   addText(text: string): void {
@@ -475,6 +470,8 @@ class Walk {
     const outer = this.#top;
     const format = formatOf(name);
     const frame = new Frame(outer, name, format, outer.level - 1);
+    this.#elements++;
+    if (this.#elements > (this.limits.elements ?? Number.POSITIVE_INFINITY)) this.isOver = true;
     this.#top = frame;
     if (outer.items !== null) {
       frame.prefix = name === 'li' ? prefixOf(outer) : '';
@@ -593,7 +590,11 @@ const NO_LIMITS: WalkLimits = {
 
 function run(walk: Walk, html: string): void {
   const parser = new WalkParser(walk);
-  parser.write(html);
+  for (const piece of piecesOf(html)) {
+    // The parser's time per tag grows with the depth.
+    if (walk.isOver) return;
+    parser.write(piece);
+  }
   walk.stopReading();
   parser.end();
   walk.settle();
@@ -658,85 +659,12 @@ function decodedAttribute(value: string): string {
   return value.includes('&') ? decodeHTMLAttribute(value) : value;
 }
 
-/** HTML per parser write. Only between writes is the depth checked. */
-const PIECE = 16 * 1024;
-
-const UNREAD = new Set(['script', 'style', 'title']);
-/** Elements without an end tag that matter. */
-const EMPTY = new Set(['br', 'hr', 'img', 'wbr']);
-/** Elements whose content different versions of the parser treat differently. */
-const AMBIGUOUS = new Set(['iframe', 'noembed', 'noframes', 'plaintext', 'textarea', 'xmp']);
-const FOREIGN = new Set(['svg', 'math']);
-const READ_ATTRIBUTES = ['href', 'alt', 'start', 'type'];
-
-/**
- * Rewrites HTML so that every parser sees the same tree: closes each element in order, escapes text, and drops what is
- * not shown. Null if the HTML exceeds the limits.
- *
- * The parser that lays out the text is older and closes fewer elements by itself, so it may see a deeper tree in the
- * original. Its time per tag grows with the depth.
- */
-export function plainMarkup(
-  html: string,
-  most: { readonly depth: number; readonly elements: number },
-): string | null {
-  const out: string[] = [];
-  let depth = 0;
-  let elements = 0;
-  let unread = 0;
-  let over = false;
-  const parser = new Htmlparser2Parser({
-    onopentag(name, attributes) {
-      depth++;
-      elements++;
-      if (depth > most.depth || elements > most.elements) over = true;
-      if (UNREAD.has(name)) unread++;
-      else if (unread === 0) out.push(`<${shownName(name)}${shownAttributes(attributes)}>`);
-    },
-    ontext(text) {
-      if (unread === 0) out.push(escaped(text));
-    },
-    onclosetag(name, implied) {
-      depth--;
-      if (UNREAD.has(name)) unread--;
-      else if (unread === 0 && !EMPTY.has(name)) out.push(`</${shownName(name)}>`);
-      // Another link closed this one. Its address needs a blank before the next word.
-      if (name === 'a' && implied) out.push(' ');
-    },
-  });
-  for (let at = 0; at < html.length && !over; at += PIECE) parser.write(html.slice(at, at + PIECE));
-  if (over) return null;
-  parser.end();
-  return over ? null : out.join('');
-}
-
-function shownName(name: string): string {
-  if (AMBIGUOUS.has(name)) return 'label';
-  return FOREIGN.has(name) ? 'span' : name;
-}
-
-function shownAttributes(attributes: Readonly<Record<string, string>>): string {
-  return READ_ATTRIBUTES.map((name) => {
-    const value = attributes[name];
-    return value === undefined ? '' : ` ${name}="${escaped(value)}"`;
-  }).join('');
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-}
-
 /** How links appear in the text. `short` drops the query and fragment (trackers), `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
 
 const MAX_LINK_CHARS = 200;
 /** Deeper and wider than any mail that a program composes. */
-const WALK = { depth: 200, children: 100_000 };
-/** With fewer tags, even the worst nesting is cheap. */
-const FEW_TAGS = 5000;
-/** Limits for HTML with more tags. The depth also counts elements without text. */
-const MARKUP = { depth: 2 * WALK.depth, elements: 60_000 };
-
+const WALK: WalkLimits = { depth: 200, children: 100_000, elements: 60_000 };
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
 /** Returns an address that a reader could visit, otherwise an empty text (`javascript:`, `data:`, `cid:`). */
@@ -774,11 +702,11 @@ export function htmlText(
   const cut = source.length > limits.chars;
   const input = cutText(source, limits.chars);
   const tags = tagsIn(input);
-  const markup = tags > limits.tags ? null : tags > FEW_TAGS ? plainMarkup(input, MARKUP) : input;
-  const text = markup === null ? null : walkHtml(markup, addresses[links], WALK);
-  if (text !== null) return { text: tidy(text), cut, tags };
-  const flat = walkFlatHtml(flatten(input), fullLink);
-  return { text: tidy(flat), cut, tags: markup === null ? 0 : tags };
+  const isFlat = tags > limits.tags;
+  const text =
+    (isFlat ? null : walkHtml(input, addresses[links], WALK)) ??
+    walkFlatHtml(flatten(input), fullLink);
+  return { text: tidy(text), cut, tags: isFlat ? 0 : tags };
 }
 
 /** Counts start tags, end tags and any other `<`. */
@@ -793,8 +721,8 @@ function withoutInlineData(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
 
-/** Approximate UTF-16 units of HTML to flatten at once. */
-const FLAT_PIECE = 64 * 1024;
+/** Approximate UTF-16 units of HTML to parse or flatten at once. */
+const PIECE = 16 * 1024;
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
 const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const IN_LINE = /^(?:inline|link|image|skip)$/;
@@ -811,17 +739,18 @@ function flatten(html: string): string {
 /** A lone `<` must not start a tag once the tag after it is gone. */
 function flatTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
-  if (RAW_TEXT.test(name)) return tag;
+  // HTML has no self-closing elements of these names, but the parser would nest them.
+  if (RAW_TEXT.test(name)) return tag.replace(/\/>$/, '>');
   const { kind } = formatOf(name.toLowerCase());
   if (kind === 'apart') return ' ';
   return IN_LINE.test(kind) ? '' : '\n';
 }
 
-/** Splits HTML before tags. V8 collects every match before it replaces the first, and each takes about 200 bytes. */
+/** Splits HTML before tags, so that no text is divided. V8 collects every match before it replaces the first, and each takes 200 bytes. */
 function piecesOf(html: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < html.length; ) {
-    const next = html.indexOf('<', at + FLAT_PIECE);
+    const next = html.indexOf('<', at + PIECE);
     const end = next < 0 ? html.length : next;
     pieces.push(html.slice(at, end));
     at = end;

@@ -70,6 +70,7 @@ describe('twice the text of a body takes twice the time at most', () => {
     ['kept blanks in HTML', 'text/html', '8bit', (n) => `<pre>${times(' ', n)}x</pre>`],
     ['unclosed elements', 'text/html', '8bit', (n) => times('<b>x', n)],
     ['end tags of nothing', 'text/html', '8bit', (n) => times('<b></x>', n)],
+    ['self-closing titles', 'text/html', '8bit', (n) => times('<title/>', n)],
     ['nested forms', 'text/html', '8bit', (n) => times('<form>', n)],
     ['nested links', 'text/html', '8bit', (n) => times('<a href=x>', n)],
     ['frames', 'text/html', '8bit', (n) => `<iframe>${times('<b></x>', n)}`],

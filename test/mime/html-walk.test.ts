@@ -168,6 +168,13 @@ describe('the walk gives the text of html-to-text', () => {
     );
   });
 
+  it('for HTML that the parser gets in several pieces', () => {
+    const html = '<p>a &amp; b < c <a href="d<e">&#102;</a><!-- < --><textarea><g></textarea>';
+    const wide = { depth: 6, children: 100_000 };
+    const whole = referenceText({ address, ...wide, keepsLines: false });
+    expect(walkHtml(html.repeat(1_000), address, wide)).toBe(whole(html.repeat(1_000)));
+  });
+
   it.each(['1', 'a', 'A', 'i', 'I'])('for the numbers of lists of type %s', (type) => {
     for (let start = 1; start < 3999; start += start < 60 ? 1 : 37) {
       const html = `<ol type=${type} start=${start}><li>b<li>c</ol>`;
