@@ -7,7 +7,7 @@ import type { MimeLimits } from './extraction.ts';
 import { usableId } from './identity.ts';
 import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
 
-function decodeWords(text: string): string {
+export function decodeWords(text: string): string {
   return decodeWordsBy(text, decodeText);
 }
 
@@ -24,6 +24,11 @@ class Parameters extends libmime.Libmime {
 }
 
 const parameters = new Parameters();
+
+/** Returns the value and parameters of a header such as Content-Type. */
+export function parseHeaderValue(value: string) {
+  return parameters.parseHeaderValue(value);
+}
 
 /** A quoted parameter, and any stray text up to the next parameter or semicolon. */
 const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;

@@ -1,8 +1,17 @@
+import { isUtf8 } from 'node:buffer';
+import path from 'node:path';
 import libmime from 'libmime';
-import { MailParser, type SplitPart } from 'mailparser';
 import { cutText, decodeMarkup, decodeText } from './charsets.ts';
 import { containedParts, isContainer, MAX_CONTAINER_BYTES } from './containers.ts';
-import { charsetNamed, headerParameter, messageStart, rawText, walkHeader } from './headers.ts';
+import {
+  charsetNamed,
+  decodeWords,
+  headerParameter,
+  messageStart,
+  parseHeaderValue,
+  rawText,
+  walkHeader,
+} from './headers.ts';
 import { Base64, QuotedPrintable, type TransferDecoder, Uuencoded } from './transfer-decoding.ts';
 
 export interface LeafInfo {
@@ -41,10 +50,6 @@ interface PartInfo {
   readonly encoding: string;
 }
 
-/** The part of mailparser that parses headers, without its streams. */
-type PartClass = new (parent: false, config: object) => SplitPart;
-const MimePart = new MailParser().splitter.node.constructor as PartClass;
-
 /**
  * Reads the `Content-` fields of a part. Of several types, the first counts. But if any has a boundary, the part is a
  * multipart with the boundaries of all, since no part may be lost.
@@ -65,82 +70,91 @@ const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
 const MAX_TYPES = 8;
 
 function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo {
-  const node = new MimePart(false, {});
-  for (const lines of fields) node.addHeaderChunk(withLineEnd(lines));
-  node.parseHeaders();
-  const type = fieldValue(node, 'content-type');
-  const contentType = contentTypeOf(node, around.at(-1) === 'digest' && type === null);
+  const values = contentFields(fields);
+  const disposition = utf8OrLatin1(values.get('content-disposition') ?? '');
+  const { value: disposed, params: named } = parseHeaderValue(disposition);
+  const typeField = values.get('content-type');
+  const type = typeField === undefined ? undefined : utf8OrLatin1(typeField);
+  const { value, params } = parseHeaderValue(type ?? untoldType(disposed, named.filename));
+  const isUntoldInDigest = around.at(-1) === 'digest' && type === undefined;
+  const contentType = isUntoldInDigest ? 'message/rfc822' : normalisedType(value);
+  // Raw 8-bit text is UTF-8, or else in the charset of the part.
+  const readable = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
+  const hasName = Boolean(named.filename || params.name);
+  const isFlowed = params.format?.toLowerCase().trim() === 'flowed';
   const leaf: LeafInfo = {
     contentType,
-    charset: node.charset || charsetNamed(type ?? ''),
-    disposition: node.disposition || null,
-    filename: node.filename === false ? null : fileName(node),
-    contentId: (fieldValue(node, 'content-id') ?? '').replace(/^<|>$/g, '') || null,
-    flowed: node.flowed,
-    deleteSpace: node.delSp,
+    charset: params.charset || charsetNamed(type ?? ''),
+    disposition: decodeWords((disposed || '').toLowerCase().trim()) || null,
+    filename: hasName
+      ? (headerParameter(readable('content-disposition'), 'filename') ??
+        headerParameter(readable('content-type'), 'name'))
+      : null,
+    contentId: readable('content-id').replace(/^<|>$/g, '') || null,
+    flowed: isFlowed,
+    deleteSpace: isFlowed && params.delsp?.toLowerCase().trim() === 'yes',
     related: around.includes('related'),
   };
   const isMultipart = contentType.startsWith('multipart/');
+  const encoding = withoutComments(values.get('content-transfer-encoding') ?? '');
   return {
     leaf,
     multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
-    boundaries: isMultipart ? boundariesOf(node, type ?? '') : [],
-    encoding: /[\w-]+/.exec(node.encoding || '')?.[0] ?? '',
+    boundaries: isMultipart ? boundariesOf(params.boundary ?? '', type ?? '') : [],
+    encoding: /[\w-]+/.exec(encoding.toLowerCase())?.[0] ?? '',
   };
 }
 
-/** mailsplit takes quadratic time to find the last of many line ends. */
-function withLineEnd(lines: Buffer): Buffer {
-  const text = lines.toString('latin1');
-  return Buffer.from(
-    `${text
-      .split(/[\r\n]+/)
-      .join('\r\n')
-      .trimEnd()}\r\n`,
-    'latin1',
-  );
+/** Returns unfolded values by lower-case name, one character per byte. Of several fields, the first counts. */
+function contentFields(fields: readonly Buffer[]): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  for (const lines of fields) {
+    const text = lines.toString('latin1').trimEnd();
+    const colon = text.indexOf(':');
+    const name = text.slice(0, colon).trim().toLowerCase();
+    const value = text.slice(colon + 1).replace(/[\r\n]+[ \t]*/g, ' ');
+    if (!values.has(name)) values.set(name, value.trim());
+  }
+  return values;
 }
 
-function contentTypeOf({ contentType }: SplitPart, isUntoldInDigest: boolean): string {
-  // The parts of a digest are messages by default (RFC 2046 section 5.1.5).
-  if (isUntoldInDigest) return 'message/rfc822';
-  // An invalid type is plain text (RFC 2045 section 5.2), and an odd multipart is mixed (RFC 2046 section 5.1.7).
+function utf8OrLatin1(value: string): string {
+  const bytes = Buffer.from(value, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : value;
+}
+
+/** Returns the type of a part without a Content-Type. */
+function untoldType(disposition: string | false, filename: string | undefined): string {
+  const ending = path.extname(filename ?? '').slice(1);
+  if (ending !== '') return libmime.detectMimeType(ending);
+  return /^attachment$/i.test(disposition || '') ? 'application/octet-stream' : 'text/plain';
+}
+
+function withoutComments(value: string): string {
+  const [from, to] = [value.indexOf('('), value.lastIndexOf(')')];
+  return from >= 0 && to > from ? value.slice(0, from) + value.slice(to + 1) : value;
+}
+
+/** Returns plain text for an invalid type (RFC 2045 section 5.2), and mixed for an odd multipart (RFC 2046 section 5.1.7). */
+function normalisedType(value: string | false): string {
+  const text = (value || '').toLowerCase().trim();
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
-    contentType || '',
+    text,
   );
   if (type !== null) return `${type[1]}/${type[2]}`;
-  return /^multipart\s{0,9}\//.test(contentType || '') ? 'multipart/mixed' : 'text/plain';
+  return /^multipart\s{0,9}\//.test(text) ? 'multipart/mixed' : 'text/plain';
 }
 
 /** Returns the boundary with and without comments and quotes, and one that only lacks its semicolon. */
-function boundariesOf({ _boundary: read }: SplitPart, type: string): string[] {
-  const text = read === false ? '' : read.toString('utf8');
+function boundariesOf(text: string, type: string): string[] {
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
   const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
-  // mailsplit reads a header that is not UTF-8 as Latin-1.
   const bytes = all.flatMap((way) => [
     Buffer.from(way).toString('latin1'),
     Buffer.from(way, 'latin1').toString('latin1'),
   ]);
   return [...new Set(bytes)].filter((way) => way !== '');
-}
-
-/** Reads the file name from the source, because mailsplit loses bytes with a wrong label. */
-function fileName(node: SplitPart): string | null {
-  return (
-    headerParameter(fieldValue(node, 'content-disposition') ?? '', 'filename') ??
-    headerParameter(fieldValue(node, 'content-type') ?? '', 'name')
-  );
-}
-
-/** Returns the first field of this name, unfolded. Raw 8-bit text is UTF-8, or else in the charset of the part. */
-function fieldValue({ headers, charset }: SplitPart, name: string): string | null {
-  const lines = headers === false ? [] : headers.getList();
-  const line = lines.find(({ key }) => key === name)?.line;
-  if (line === undefined) return null;
-  const unfolded = line.slice(line.indexOf(':') + 1).replace(/\r?\n[ \t]*/g, ' ');
-  return rawText(unfolded.trim(), charset || null);
 }
 
 export type Breach = 'depth' | 'parts' | 'header';

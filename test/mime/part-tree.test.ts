@@ -118,7 +118,6 @@ const EXPECTED = {
 };
 
 describe('parseTree', () => {
-  // This is the guard on what mailparser keeps to itself: another version of it has to pass here.
   it('finds the tree, undoes transfer encodings and keeps attached messages whole', async () => {
     const tree = await treeOf(nested);
     expect(tree.outline).toEqual(EXPECTED);
