@@ -227,7 +227,6 @@ const KEPT = 1000;
 export class RequestLog {
   readonly #outcomes = new Map<string, number>();
   readonly #last: LoggedRequest[] = [];
-  #next = 0;
 
   /** Starts to time a request. The returned function logs it with its status; call it once. */
   begin(
@@ -260,90 +259,65 @@ export class RequestLog {
 
   /** Oldest first. */
   last(): LoggedRequest[] {
-    return this.#last.length < KEPT
-      ? [...this.#last]
-      : [...this.#last.slice(this.#next), ...this.#last.slice(0, this.#next)];
+    return [...this.#last];
   }
 
   reset(): void {
     this.#outcomes.clear();
     this.#last.length = 0;
-    this.#next = 0;
   }
 
   #record(line: LoggedRequest): void {
     const outcome = `${line.operation} ${line.status}`;
     this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
-    if (this.#last.length < KEPT) this.#last.push(line);
-    else this.#last[this.#next] = line;
-    this.#next = (this.#next + 1) % KEPT;
+    this.#last.push(line);
+    if (this.#last.length > KEPT) this.#last.shift();
   }
 }
 
-type RateDecision =
-  | { readonly allowed: true }
-  | { readonly allowed: false; readonly retryAfterSeconds: number };
+const WINDOW_MS = 60_000;
 
 /** Allows `limit` requests per key (a token, an address) in any 60 seconds. */
 export class RateWindow {
-  readonly #rings = new Map<string, { readonly times: Float64Array; next: number }>();
+  /** Times of the requests in the last 60 seconds. */
+  readonly #times = new Map<string, number[]>();
 
-  constructor(
-    readonly limit: number,
-    private readonly windowMs = 60_000,
-  ) {}
+  constructor(readonly limit: number) {}
 
-  /** Counts a request unless the limit is reached. */
-  take(key: string, now: number): RateDecision {
-    let ring = this.#rings.get(key);
-    if (ring === undefined) {
-      ring = { times: new Float64Array(this.limit).fill(Number.NEGATIVE_INFINITY), next: 0 };
-      this.#rings.set(key, ring);
-    }
-    const retryAfterSeconds = this.freeInSeconds(key, now);
-    if (retryAfterSeconds > 0) return { allowed: false, retryAfterSeconds };
-    ring.times[ring.next] = now;
-    ring.next = (ring.next + 1) % this.limit;
-    return { allowed: true };
+  /** Counts a request. Returns false, and does not count it, if the limit is reached. */
+  take(key: string, now: number): boolean {
+    const times = this.#recent(key, now);
+    if (times.length >= this.limit) return false;
+    times.push(now);
+    return true;
   }
 
-  /** Returns the seconds until a request is allowed, or 0. */
-  freeInSeconds(key: string, now: number): number {
-    const ring = this.#rings.get(key);
-    // Holds the time of the request that was made `limit` requests ago.
-    const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
-    return Math.max(0, Math.ceil((oldest + this.windowMs - now) / 1000));
+  /** Returns how many requests are allowed now, and the seconds until one is. */
+  state(key: string, now: number) {
+    const times = this.#recent(key, now);
+    const remaining = this.limit - times.length;
+    const waitMs = remaining > 0 ? 0 : (times[0] ?? now) + WINDOW_MS - now;
+    return { remaining, retryAfter: Math.ceil(waitMs / 1000) };
   }
 
-  /** Returns how many requests are allowed now. Slow for large limits, because it scans the whole window. */
-  remaining(key: string, now: number): number {
-    const times = this.#rings.get(key)?.times;
-    if (times === undefined) return this.limit;
-    let free = 0;
-    for (const time of times) if (time + this.windowMs <= now) free += 1;
-    return free;
+  #recent(key: string, now: number): number[] {
+    const times = (this.#times.get(key) ?? []).filter((time) => time + WINDOW_MS > now);
+    this.#times.set(key, times);
+    return times;
   }
 }
 
-export interface RateAnswer {
-  readonly allowed: boolean;
-  /** True while the address is blocked because it ignored the limit. */
-  readonly blocked: boolean;
-  readonly limit: number;
-  readonly remaining: number;
-  /** Seconds until a request is allowed, or 0. */
-  readonly retryAfter: number;
-}
+export type RateAnswer = ReturnType<RequestRate['take']>;
 
-interface Offender {
-  refusals: number;
-  blockedUntil: number;
+/** @param perMinute null for no limit */
+export function openRate(perMinute: number | null, block: RateBlock | null): RequestRate | null {
+  return perMinute === null ? null : new RequestRate(perMinute, block);
 }
 
 /** Limits requests per minute. Blocks addresses that ignore refusals. */
 export class RequestRate {
   readonly #window: RateWindow;
-  readonly #offenders = new Map<string, Offender>();
+  readonly #offenders = new Map<string, { refusals: number; blockedUntil: number }>();
 
   /** @param block null never blocks */
   constructor(
@@ -363,31 +337,16 @@ export class RequestRate {
    * Counts a request. A request of a blocked address does not extend the block.
    *
    * @param key what the limit applies to, such as a token. Default: the address
+   * @returns `retryAfter` in seconds, until a request is allowed or the block ends
    */
-  take(address: string, now: number, key = address): RateAnswer {
+  take(address: string, now: number, key = address) {
     const { limit } = this.#window;
-    const blocked = this.blockedFor(address, now);
-    if (blocked > 0) {
-      return { allowed: false, blocked: true, limit, remaining: 0, retryAfter: blocked };
-    }
-    const decision = this.#window.take(key, now);
-    if (decision.allowed) {
-      this.#offenders.delete(address);
-      const window = this.#window;
-      return {
-        allowed: true,
-        blocked: false,
-        limit,
-        // A getter, because computing it scans the whole window.
-        get remaining() {
-          return window.remaining(key, now);
-        },
-        retryAfter: window.freeInSeconds(key, now),
-      };
-    }
-    const started = this.#refused(address, now);
-    const retryAfter = started > 0 ? started : decision.retryAfterSeconds;
-    return { allowed: false, blocked: started > 0, limit, remaining: 0, retryAfter };
+    const before = this.blockedFor(address, now);
+    const allowed = before === 0 && this.#window.take(key, now);
+    if (allowed) this.#offenders.delete(address);
+    const block = allowed || before > 0 ? before : this.#refused(address, now);
+    if (block > 0) return { allowed, blocked: true, limit, remaining: 0, retryAfter: block };
+    return { allowed, blocked: false, limit, ...this.#window.state(key, now) };
   }
 
   /** Returns the seconds for which this refusal blocks the address, or 0. */

@@ -17,7 +17,6 @@ import {
   Refusal,
   type Reply,
   type Routed,
-  type RouteMatch,
   RouteTable,
   splitUrl,
   tooSoon,
@@ -25,14 +24,8 @@ import {
 } from '../service/surface.ts';
 import { describeParam, fieldOf, type Operation, type Param, readParam } from '../service/wire.ts';
 import type { Order, PlatformToken } from './accounts.ts';
-import {
-  applyMailboxFault,
-  type Faults,
-  type RateAnswer,
-  type RequestLog,
-  RequestRate,
-} from './faults.ts';
-import { type Outcome, readJsonBody, type Surface, sendFaultyReply } from './http.ts';
+import { applyMailboxFault, openRate, type RateAnswer } from './faults.ts';
+import { ApiSurface, type Outcome, readJsonBody, type Surface } from './http.ts';
 import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
@@ -225,10 +218,10 @@ function deleteWebhook(call: PlatformCall): Reply {
 async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
   const { deliveries, webhookTests, now } = call.service;
-  const rate = webhookTests.take(webhook.id, now());
-  if (!rate.allowed) {
+  if (!webhookTests.take(webhook.id, now())) {
+    const { retryAfter } = webhookTests.state(webhook.id, now());
     const message = 'This webhook was tested a moment ago; wait and retry';
-    throw tooSoon('ERR_WEBHOOK_TEST_RATE_LIMIT', message, rate.retryAfterSeconds);
+    throw tooSoon('ERR_WEBHOOK_TEST_RATE_LIMIT', message, retryAfter);
   }
   const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
@@ -393,43 +386,30 @@ function platformEnvelope(error: unknown, correlationId: string): Reply {
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
 /** Serves the Platform API, which manages the webhooks of mail orders. */
-export class PlatformSurface implements Surface {
+export class PlatformSurface extends ApiSurface implements Surface {
   readonly prefix = '/api/mail/';
-  readonly #rate: RequestRate | null;
+  readonly #rate = openRate(
+    this.service.settings.platformRequestsPerMinute,
+    this.service.settings.platformBlock,
+  );
 
-  constructor(
-    private readonly service: ServiceState,
-    private readonly faults: Faults,
-    private readonly log: RequestLog,
-  ) {
-    const { platformRequestsPerMinute, platformBlock } = service.settings;
-    this.#rate =
-      platformRequestsPerMinute === null
-        ? null
-        : new RequestRate(platformRequestsPerMinute, platformBlock);
-  }
-
-  /** Never rejects. An error becomes a response or breaks the connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const { path, query } = splitUrl(request.url);
-    const method = request.method ?? 'GET';
-    const match = ROUTES.match(method, path);
+    const match = ROUTES.match(request.method ?? 'GET', path);
     const operation = match.kind === 'found' ? match.route.operation.name : 'unknown';
-    const finish = this.log.begin({ operation, method, path }, this.service.now);
     const correlationId = randomUUID();
     response.setHeader('x-correlation-id', correlationId);
-    this.#outcome(request, response, match, query)
-      .catch((error: unknown): Outcome => {
-        // Nothing is wrong if a client disconnects while it sends its body.
-        if (!(error instanceof Refusal) && !response.destroyed) this.service.report(error);
-        return { reply: platformEnvelope(error, correlationId), faults: [] };
-      })
-      .then((outcome) => sendFaultyReply(response, outcome, this.service.settings.latencyMs))
-      .then(finish, (error: unknown) => {
-        this.service.report(error);
-        response.destroy();
-        finish(0);
-      });
+    const envelopeOf = (error: unknown) => platformEnvelope(error, correlationId);
+    this.respond(request, response, operation, envelopeOf, () => {
+      this.#limit(request.socket.remoteAddress ?? '', response);
+      if (match.kind === 'found') return this.#answer(request, match.route, match.params, query);
+      if (match.kind === 'unknown') {
+        throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route.');
+      }
+      const allow = match.allowed.join(', ');
+      const message = `There is no such route; this path has ${allow}.`;
+      throw new Refusal(404, 'ERR_NOT_FOUND', message, {}, { allow });
+    });
   }
 
   /** Answers a request that is unreadable and so has no route. It counts towards the limit like any other. */
@@ -440,29 +420,6 @@ export class PlatformSurface implements Surface {
       rate === undefined || rate.allowed ? refusal : tooMany(rate);
     const headers = { ...limitHeaders(rate), 'x-correlation-id': correlationId };
     return platformEnvelope(new Refusal(status, code, message, params, headers), correlationId);
-  }
-
-  async #outcome(
-    request: IncomingMessage,
-    response: ServerResponse,
-    match: RouteMatch<PlatformRoute>,
-    query: URLSearchParams,
-  ): Promise<Outcome> {
-    this.#limit(request.socket.remoteAddress ?? '', response);
-    if (match.kind === 'unknown') {
-      throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route.');
-    }
-    if (match.kind === 'wrong-method') {
-      const allow = match.allowed.join(', ');
-      throw new Refusal(
-        404,
-        'ERR_NOT_FOUND',
-        `There is no such route; this path has ${allow}.`,
-        {},
-        { allow },
-      );
-    }
-    return this.#answer(request, match.route, match.params, query);
   }
 
   /** Counts the request, and puts the limit into the headers of its response. @throws Refusal 429 */
