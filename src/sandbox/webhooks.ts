@@ -267,10 +267,6 @@ export class DeliveryLog {
     return this.#queued.size;
   }
 
-  getQueued(id: string): Delivery | null {
-    return this.#queued.get(id) ?? null;
-  }
-
   queued(): Delivery[] {
     return [...this.#queued.values()];
   }
@@ -362,39 +358,42 @@ const WIDTH = 4;
 /** Further deliveries fail without an attempt. */
 const MAX_QUEUED = 10_000;
 
-/** What a queued delivery waits for: its time, its turn, the response, or (held) its paused webhook. */
-type Phase =
-  | { readonly kind: 'timed'; readonly cancel: () => void }
-  | { readonly kind: 'waiting' }
-  | { readonly kind: 'sending'; readonly abort: AbortController }
-  | { readonly kind: 'held' };
-
 /**
  * Delivers new mail to the webhooks of its mailbox at least once. A delivery is kept, even across restarts, until it is
  * accepted or its attempts run out. Each attempt uses the current URL and secret of the webhook.
  */
 export class Deliveries {
   readonly #log: DeliveryLog;
-  readonly #phases = new Map<string, Phase>();
-  /** Due deliveries by webhook, and how many of them are being sent. */
-  readonly #lanes = new Map<string, { readonly waiting: string[]; sending: number }>();
-  readonly #running = new Set<Promise<void>>();
+  readonly #sending = new Map<string, Sending>();
   /** Test deliveries being sent, with the ids of their webhooks. */
   readonly #tests = new Map<AbortController, string>();
+  #cancelTimer = (): void => {};
   #closed = false;
 
   constructor(private readonly ports: DeliveryPorts) {
     this.#log = new DeliveryLog(ports.store);
-    ports.webhooks.events.on('changed', (webhook) => this.#changed(webhook));
+    ports.webhooks.events.on('changed', () => this.start());
     ports.webhooks.events.on('removed', (webhook) => this.#removed(webhook));
     ports.store.events.on('arrived', (arrival) => this.#arrived(arrival));
   }
 
+  /** Sends what is due, as far as the webhooks' width allows, and sets a timer for the rest. */
   start(): void {
+    this.#cancelTimer();
+    if (this.#closed) return;
+    const { webhooks, now, timer } = this.ports;
+    let next = Number.POSITIVE_INFINITY;
     for (const delivery of this.#log.queued()) {
-      if (this.ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
-      else this.#schedule(delivery);
+      if (this.#sending.has(delivery.id)) continue;
+      const webhook = webhooks.get(delivery.webhook);
+      const { body, nextAt } = delivery;
+      if (webhook === null || webhook.status === 'disabled' || body === null)
+        this.#giveUp(delivery);
+      else if (webhook.status === 'paused') continue;
+      else if (nextAt !== null && nextAt > now()) next = Math.min(next, nextAt);
+      else if (this.#sendingTo(webhook).length < WIDTH) this.#send(delivery, webhook, body);
     }
+    if (Number.isFinite(next)) this.#cancelTimer = timer(next - now(), () => this.start());
   }
 
   /** Returns deliveries that were attempted, newest first. */
@@ -435,15 +434,20 @@ export class Deliveries {
 
   /** Resolves once nothing is being sent. Retries may still be due. */
   async idle(): Promise<void> {
-    while (this.#running.size > 0) await Promise.all(this.#running);
+    while (this.#sending.size > 0) await this.#settled();
   }
 
   /** Aborts running deliveries. They stay queued for the next start. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const phase of this.#phases.values()) stop(phase);
+    this.#cancelTimer();
+    for (const { abort } of this.#sending.values()) abort.abort();
     for (const abort of this.#tests.keys()) abort.abort();
-    await Promise.all(this.#running);
+    await this.#settled();
+  }
+
+  #settled(): Promise<unknown> {
+    return Promise.all([...this.#sending.values()].map(({ run }) => run));
   }
 
   #arrived(arrival: Arrival): void {
@@ -473,68 +477,28 @@ export class Deliveries {
           body: full ? null : body,
         };
         this.#log.put(delivery);
-        if (!full) this.#schedule(delivery);
       }
+      this.start();
     } catch (error) {
       report(error);
     }
   }
 
-  #schedule(delivery: Delivery): void {
-    const wait = (delivery.nextAt ?? 0) - this.ports.now();
-    if (wait <= 0) {
-      this.#line(delivery);
-      return;
-    }
-    const cancel = this.ports.timer(wait, () => this.#line(delivery));
-    this.#phases.set(delivery.id, { kind: 'timed', cancel });
-  }
-
-  #line(delivery: Delivery): void {
-    this.#phases.set(delivery.id, { kind: 'waiting' });
-    const lane = this.#lanes.get(delivery.webhook) ?? { waiting: [], sending: 0 };
-    lane.waiting.push(delivery.id);
-    this.#lanes.set(delivery.webhook, lane);
-    this.#pump(delivery.webhook);
-  }
-
-  #pump(webhookId: string): void {
-    const lane = this.#lanes.get(webhookId);
-    if (lane === undefined || this.#closed) return;
-    while (lane.sending < WIDTH) {
-      const id = lane.waiting.shift();
-      if (id === undefined) break;
-      const delivery = this.#log.getQueued(id);
-      // It may have been given up, or been held and queued again: one of its positions counts.
-      if (delivery === null || this.#phases.get(id)?.kind !== 'waiting') continue;
-      this.#begin(delivery, lane);
-    }
-    if (lane.waiting.length === 0 && lane.sending === 0) this.#lanes.delete(webhookId);
-  }
-
-  #begin(delivery: Delivery, lane: { sending: number }): void {
-    const webhook = this.ports.webhooks.get(delivery.webhook);
-    if (webhook === null || webhook.status === 'disabled' || delivery.body === null) {
-      this.#giveUp(delivery);
-      return;
-    }
-    if (webhook.status === 'paused') {
-      this.#phases.set(delivery.id, { kind: 'held' });
-      return;
-    }
+  #send(delivery: Delivery, webhook: Webhook, body: string): void {
     const abort = new AbortController();
-    this.#phases.set(delivery.id, { kind: 'sending', abort });
-    lane.sending += 1;
     const run = this.ports
-      .send(webhook, delivery.body, abort.signal)
+      .send(webhook, body, abort.signal)
       .then((outcome) => this.#attempted(delivery, webhook, outcome))
       .catch((error: unknown) => this.ports.report(error))
       .finally(() => {
-        this.#running.delete(run);
-        lane.sending -= 1;
-        this.#pump(delivery.webhook);
+        this.#sending.delete(delivery.id);
+        this.start();
       });
-    this.#running.add(run);
+    this.#sending.set(delivery.id, { webhook: webhook.id, abort, run });
+  }
+
+  #sendingTo({ id }: Webhook): Sending[] {
+    return [...this.#sending.values()].filter(({ webhook }) => webhook === id);
   }
 
   #attempted(before: Delivery, webhook: Webhook, outcome: DeliveryOutcome): void {
@@ -549,56 +513,34 @@ export class Deliveries {
       nextAt: null,
       body: null,
     };
-    this.#phases.delete(before.id);
     const status = webhooks.get(before.webhook)?.status ?? 'disabled';
     if (outcome.success) this.#log.put({ ...done, state: 'delivered' });
     else if (attempts >= before.maxAttempts || status === 'disabled') {
       this.#log.put({ ...done, state: 'failed' });
     } else {
       const wait = backoff(attempts, settings.webhookFirstRetryMs, settings.webhookLongestRetryMs);
-      const next: Delivery = { ...done, body: before.body, nextAt: now() + wait };
-      this.#log.put(next);
-      this.#schedule(next);
+      this.#log.put({ ...done, body: before.body, nextAt: now() + wait });
     }
   }
 
   /** Ends a queued delivery. One that was never attempted is not logged. */
   #giveUp(delivery: Delivery): void {
-    this.#phases.delete(delivery.id);
     if (delivery.attempts === 0) this.#log.remove(delivery.id);
     else this.#log.put({ ...delivery, state: 'failed', nextAt: null, body: null });
   }
 
-  #changed(webhook: Webhook): void {
-    for (const delivery of this.#queuedOf(webhook)) {
-      const phase = this.#phases.get(delivery.id);
-      if (webhook.status === 'active' && phase?.kind === 'held') this.#line(delivery);
-      if (webhook.status === 'disabled' && phase?.kind !== 'sending') {
-        if (phase !== undefined) stop(phase);
-        this.#giveUp(delivery);
-      }
-    }
-  }
-
-  /** Aborts running deliveries too, so that nothing more is sent. */
+  /** Aborts running deliveries too. An aborted delivery counts as an attempt, which #attempted logs. */
   #removed(webhook: Webhook): void {
     for (const [abort, id] of this.#tests) if (id === webhook.id) abort.abort();
-    for (const delivery of this.#queuedOf(webhook)) {
-      const phase = this.#phases.get(delivery.id);
-      if (phase !== undefined) stop(phase);
-      // An aborted delivery counts as an attempt, which #attempted logs.
-      if (phase?.kind !== 'sending') this.#giveUp(delivery);
-    }
-  }
-
-  #queuedOf(webhook: Webhook): Delivery[] {
-    return this.#log.queued().filter((delivery) => delivery.webhook === webhook.id);
+    for (const { abort } of this.#sendingTo(webhook)) abort.abort();
+    this.start();
   }
 }
 
-function stop(phase: Phase): void {
-  if (phase.kind === 'timed') phase.cancel();
-  if (phase.kind === 'sending') phase.abort.abort();
+interface Sending {
+  readonly webhook: string;
+  readonly abort: AbortController;
+  readonly run: Promise<void>;
 }
 
 /** Addresses of this machine and of private networks (RFC 6890). */
