@@ -107,52 +107,45 @@ const HEAD_BYTES = 65_536;
 
 /** Files of one message each. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
 class FileBlock implements SourceBlock {
-  readonly #sizes: Float64Array;
-  /** NaN until needed. */
-  readonly #received: Float64Array;
+  readonly #files: { readonly range: FileRange; received: number }[];
 
   /** @param received dates known without reading (from Maildir names), otherwise NaN */
-  constructor(
-    private readonly paths: readonly (string | Buffer)[],
-    received?: Float64Array,
-  ) {
-    this.#sizes = Float64Array.from(paths, (path) => statSync(path).size);
-    this.#received = received ?? new Float64Array(paths.length).fill(Number.NaN);
+  constructor(paths: readonly (string | Buffer)[], received: readonly number[] = []) {
+    this.#files = paths.map((path, number) => ({
+      range: { path, start: 0, length: statSync(path).size },
+      received: received[number] ?? Number.NaN,
+    }));
   }
 
   get count(): number {
-    return this.paths.length;
+    return this.#files.length;
   }
 
   size(number: number): number {
-    return this.#sizes[number] ?? 0;
+    return this.file(number).length;
   }
 
   read(number: number): Buffer {
-    return this.#readHead(number, Number.POSITIVE_INFINITY);
+    return readRange(this.file(number), Number.POSITIVE_INFINITY, true);
   }
 
   received(number: number): number {
-    const known = this.#received[number] ?? 0;
-    if (!Number.isNaN(known)) return known;
-    const received = receivedFromSource(this.#readHead(number, HEAD_BYTES));
-    this.#received[number] = received;
-    return received;
+    const file = itemAt(this.#files, number);
+    if (Number.isNaN(file.received)) {
+      file.received = receivedFromSource(readRange(file.range, HEAD_BYTES, true));
+    }
+    return file.received;
   }
 
   file(number: number): FileRange {
-    return { path: this.#path(number), start: 0, length: this.size(number) };
+    return itemAt(this.#files, number).range;
   }
+}
 
-  #path(number: number): string | Buffer {
-    const path = this.paths[number];
-    if (path === undefined) throw new RangeError(`no source ${number} in this block`);
-    return path;
-  }
-
-  #readHead(number: number, ceiling: number): Buffer {
-    return readRange(this.file(number), ceiling, true);
-  }
+function itemAt<T>(items: readonly T[], number: number): T {
+  const item = items[number];
+  if (item === undefined) throw new RangeError(`no source ${number} in this block`);
+  return item;
 }
 
 /** @throws MailkeepError `sandbox-source-changed` if the file no longer has the whole range */
@@ -228,7 +221,7 @@ function readFolder(root: string, path: string) {
     path,
     block: new FileBlock(
       files.map((file) => join(root, file.place, file.name)),
-      Float64Array.from(files, (file) => receivedFromName(file.name)),
+      files.map((file) => receivedFromName(file.name)),
     ),
     flags: files.map((file) => (file.place === 'new' ? [] : flagsFromName(file.name))),
   };
@@ -236,52 +229,43 @@ function readFolder(root: string, path: string) {
 
 /** The messages of an mbox file. Keeps only their positions. */
 class MboxBlock implements SourceBlock {
-  readonly #starts: Float64Array;
-  readonly #ends: Float64Array;
-  readonly #quotedLines: Float64Array;
-  /** Dates of the delimiters, or NaN until needed. */
-  readonly #received: Float64Array;
-  readonly #lineEnds: readonly MboxRange['lineEnds'][];
+  readonly #messages: (Omit<MboxRange, 'date'> & { received: number | null })[];
 
   /** @throws system errors */
   constructor(private readonly path: string) {
-    const ranges: MboxRange[] = [...mboxRanges(path)];
-    this.#starts = Float64Array.from(ranges, ({ start }) => start);
-    this.#ends = Float64Array.from(ranges, ({ end }) => end);
-    this.#quotedLines = Float64Array.from(ranges, ({ quotedLines }) => quotedLines);
-    this.#received = Float64Array.from(ranges, ({ date }) => parseHeaderDate(date) ?? Number.NaN);
-    this.#lineEnds = ranges.map(({ lineEnds }) => lineEnds);
+    this.#messages = [...mboxRanges(path)].map(({ date, ...range }) => ({
+      ...range,
+      received: parseHeaderDate(date),
+    }));
   }
 
   get count(): number {
-    return this.#starts.length;
+    return this.#messages.length;
   }
 
   size(number: number): number {
-    return this.#range(number).length - (this.#quotedLines[number] ?? 0);
+    const { start, end, quotedLines } = itemAt(this.#messages, number);
+    return end - start - quotedLines;
   }
 
   read(number: number): Buffer {
+    const { quotedLines, lineEnds } = itemAt(this.#messages, number);
     const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
-    return (this.#quotedLines[number] ?? 0) > 0 ? unquoted(bytes, this.#lineEnds[number]) : bytes;
+    return quotedLines > 0 ? unquoted(bytes, lineEnds) : bytes;
   }
 
   received(number: number): number {
-    const known = this.#received[number] ?? 0;
-    if (!Number.isNaN(known)) return known;
-    const received = receivedFromSource(this.read(number));
-    this.#received[number] = received;
-    return received;
+    const message = itemAt(this.#messages, number);
+    message.received ??= receivedFromSource(this.read(number));
+    return message.received;
   }
 
   file(number: number): FileRange | null {
-    return (this.#quotedLines[number] ?? 0) > 0 ? null : this.#range(number);
+    return itemAt(this.#messages, number).quotedLines > 0 ? null : this.#range(number);
   }
 
   #range(number: number): FileRange {
-    const start = this.#starts[number];
-    const end = this.#ends[number];
-    if (start === undefined || end === undefined) throw new RangeError(`no source ${number}`);
+    const { start, end } = itemAt(this.#messages, number);
     return { path: this.path, start, length: end - start };
   }
 }
