@@ -2,13 +2,7 @@ import type { AttachmentLimits } from './attachment-text.ts';
 import { type TextSink, Unreadable } from './document-text.ts';
 import { attachmentForm, extractMessage } from './extract-message.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
-import type { LeafInfo } from './part-tree.ts';
-import { isListed, parseTree, type TakeLeaf } from './part-tree.ts';
-
-interface Inner {
-  readonly form: string;
-  readonly bytes: Buffer;
-}
+import { isListed, type LeafInfo, parseTree, type TakeLeaf } from './part-tree.ts';
 
 /**
  * Adds the text of an attached message: its subject, people and body, the messages attached to it, and its other
@@ -32,8 +26,10 @@ export async function mailText(
   for (const text of [subject, from, to, cc, body, ...names])
     if (text !== '') into.add(`${text}\n`);
   if (into.full) return;
-  for (const { bytes, form } of await innerAttachments(source, limits.bytes)) {
+  for (const { info, bytes } of await attachmentsIn([source], limits.bytes)) {
     if (into.full) return;
+    const form = attachmentForm(info, bytes);
+    if (form === null || form === 'mail') continue;
     try {
       await read(bytes, form);
       into.add('\n');
@@ -44,27 +40,45 @@ export async function mailText(
   if (status === 'unparsed' && body === '' && subject === '') throw new Unreadable('malformed');
 }
 
-async function innerAttachments(source: Buffer, maxBytes: number): Promise<Inner[]> {
-  const found: { readonly info: LeafInfo; readonly chunks: Buffer[] }[] = [];
+/**
+ * Returns the listed attachments of a message, or the one with this number. Skips attachments of more than `maxBytes`.
+ *
+ * @throws Unreadable `too-large` or `malformed` if there is no attachment `only`
+ */
+export async function attachmentsIn(
+  source: Iterable<Buffer> | AsyncIterable<Buffer>,
+  maxBytes: number,
+  only: number | null = null,
+) {
+  const found: { readonly info: LeafInfo; readonly chunks: Buffer[]; size: number }[] = [];
+  let listed = 0;
   const take: TakeLeaf<null> = (info) => {
-    if (!isListed(info)) return { content: null, sink: () => undefined };
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    found.push({ info, chunks });
+    if (isListed(info)) listed++;
+    if (!isListed(info) || (only !== null && listed !== only)) {
+      return { content: null, sink: () => undefined };
+    }
+    const leaf = { info, chunks: [] as Buffer[], size: 0 };
+    found.push(leaf);
     return {
       content: null,
       sink: (chunk) => {
-        bytes += chunk.length;
-        // The decoder may reuse its buffer.
-        if (bytes <= maxBytes) chunks.push(Buffer.from(chunk));
+        leaf.size += chunk.length;
+        // The decoder may reuse the buffer that this chunk is a view of.
+        if (leaf.size <= maxBytes) leaf.chunks.push(Buffer.from(chunk));
         return undefined;
       },
     };
   };
-  await parseTree(source, take, DEFAULT_LIMITS);
-  return found.flatMap(({ info, chunks }) => {
-    const bytes = Buffer.concat(chunks);
-    const form = attachmentForm(info, bytes);
-    return form === null || form === 'mail' ? [] : [{ form, bytes }];
-  });
+  const isDone = () => only !== null && (listed > only || (found[0]?.size ?? 0) > maxBytes);
+  const pieces = async function* () {
+    for await (const piece of source) {
+      yield piece;
+      if (isDone()) return;
+    }
+  };
+  await parseTree(pieces(), take, DEFAULT_LIMITS);
+  if (only !== null && listed < only) throw new Unreadable('malformed');
+  const whole = found.filter(({ size }) => size <= maxBytes);
+  if (only !== null && whole.length === 0) throw new Unreadable('too-large');
+  return whole.map(({ info, chunks }) => ({ info, bytes: Buffer.concat(chunks) }));
 }

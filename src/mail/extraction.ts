@@ -22,14 +22,10 @@ import type { RemotePictures } from './safe-page.ts';
 export const EXTRACTOR_VERSION = 6;
 
 /** Why a message is unparsed: it exceeded a limit, failed to parse (`malformed`), or is `damaged` in the archive. */
-export type UnparsedReason =
-  | 'timeout'
-  | 'memory'
-  | 'depth'
-  | 'parts'
-  | 'header'
-  | 'malformed'
-  | 'damaged';
+export const UNPARSED_REASONS = [
+  ...(['timeout', 'memory', 'depth', 'parts', 'header', 'malformed', 'damaged'] as const),
+] as const;
+export type UnparsedReason = (typeof UNPARSED_REASONS)[number];
 
 export function reasonOfEnd({
   facts: { reason },

@@ -339,22 +339,8 @@ interface AddressEntry {
   readonly address: string | null;
 }
 
-/** Cached recent address fields. A mailbox has few correspondents, and its owner is in most messages. */
-const recent = new Map<string, readonly AddressEntry[]>();
-const RECENT_FIELDS = 1000;
-const RECENT_CHARS = 256;
-
-function addressesOf(value: string, hint: string | null): readonly AddressEntry[] {
-  const text = rawText(value, hint);
-  if (text.length > RECENT_CHARS) return parseAddresses(text);
-  const known = recent.get(text);
-  if (known !== undefined) return known;
-  if (recent.size >= RECENT_FIELDS) recent.clear();
-  // A substring would keep the whole header block in memory.
-  const copy = Buffer.from(text, 'utf16le').toString('utf16le');
-  const addresses = parseAddresses(copy);
-  recent.set(copy, addresses);
-  return addresses;
+function addressesOf(value: string, hint: string | null): AddressEntry[] {
+  return parseAddresses(rawText(value, hint));
 }
 
 function parseAddresses(text: string): AddressEntry[] {

@@ -101,28 +101,14 @@ export function hash47(text: string): number {
  * `ada@example.org.example`; `from:<ada@example.org>` finds only this address.
  */
 
-/** Hashes of recent addresses. A mailbox has few correspondents. */
-const recent = new Map<string, string>();
-const RECENT = 2_000;
-
-function hashed(address: string): string {
-  let known = recent.get(address);
-  if (known === undefined) {
-    if (recent.size >= RECENT) recent.clear();
-    known = hash47(address).toString(36);
-    recent.set(address, known);
-  }
-  return known;
-}
-
 /** @param address may be a domain with a leading @ */
 export function senderToken(address: string): string {
-  return `zf${hashed(address)}`;
+  return `zf${hash47(address).toString(36)}`;
 }
 
 /** Returns the index word for a recipient in To, Cc or Bcc. */
 export function recipientToken(address: string): string {
-  return `zr${hashed(address)}`;
+  return `zr${hash47(address).toString(36)}`;
 }
 
 export function withDomains(addresses: readonly string[]): string[] {

@@ -1,12 +1,13 @@
 import { hasCode } from '../core/errors.ts';
 import type { PieceMessage } from '../core/in-thread.ts';
 import { mailError } from './errors.ts';
-import type {
-  ExtractedAttachment,
-  MessageReading,
-  MimeLimits,
-  SentEntry,
-  UnparsedReason,
+import {
+  type ExtractedAttachment,
+  type MessageReading,
+  type MimeLimits,
+  type SentEntry,
+  UNPARSED_REASONS,
+  type UnparsedReason,
 } from './extraction.ts';
 import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
 import type { RemotePictures } from './safe-page.ts';
@@ -26,7 +27,8 @@ export async function readMessage(
     });
   } catch (error) {
     if (!hasCode(error, 'mail-unreadable')) throw error;
-    return await headersOnly(unparsedReason(error.facts.reason));
+    const { reason } = error.facts;
+    return await headersOnly(UNPARSED_REASONS.find((known) => known === reason) ?? 'malformed');
   }
 
   async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadWant) {
@@ -121,19 +123,6 @@ async function* keepingHead(
 
 async function* each(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* pieces;
-}
-
-const REASONS: readonly UnparsedReason[] = [
-  'timeout',
-  'memory',
-  'depth',
-  'parts',
-  'header',
-  'malformed',
-];
-
-function unparsedReason(reason: unknown): UnparsedReason {
-  return REASONS.find((known) => known === reason) ?? 'malformed';
 }
 
 function nothingRead(reason: UnparsedReason): MessageReading {
