@@ -21,13 +21,9 @@ export type FromWorker =
   | { readonly kind: 'next' }
   /** `worn` asks for a new worker, because of its memory or because its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
-/** Milliseconds between memory checks while an attachment is read. */
 const WATCH_MS = 10;
 
-/**
- * Opens an extractor that reads attachments in one worker thread. The thread starts on demand, and again if it was
- * ended by force.
- */
+/** Reads attachments in one worker thread. It starts on demand, and again if it was ended by force. */
 export function openAttachmentExtractor(
   options: {
     readonly limits?: Partial<AttachmentLimits>;
@@ -140,7 +136,6 @@ class AttachmentThread {
     if (piece !== undefined && this.#running === running) postPiece(this.#thread, piece);
   }
 
-  /** The source failed, so the worker cannot finish its job. */
   #abandon(error: unknown): void {
     this.#settle(({ reject }) => reject(error));
     void this.end();

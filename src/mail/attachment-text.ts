@@ -6,8 +6,7 @@ export const CHARS_PER_ATTACHMENT = 256 * 1024;
 export const CHARS_PER_MESSAGE = 512 * 1024;
 
 /**
- * Why an attachment has no text. `bomb` means that it unpacks beyond its limit, `malformed` that it is not in the
- * format it claims, and `damaged` that its bytes are damaged in the archive.
+ * `bomb` unpacks beyond its limit, `malformed` is not in the format it claims, and `damaged` is damaged in the archive.
  */
 export type AttachmentFailure =
   | 'timeout'
@@ -26,7 +25,6 @@ export type AttachmentOutcome =
 
 export interface AttachmentJob {
   readonly form: string;
-  /** The attachment's bytes, or the raw source of its message. */
   readonly source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
   /** The attachment's number if `source` is a whole message, or null if `source` is the attachment itself. */
   readonly number: number | null;
@@ -38,8 +36,7 @@ export interface AttachmentJob {
 
 export interface AttachmentExtractor {
   /**
-   * Reads one attachment at a time. Rejects only with `mime-worker-failed`, `extractor-closed`, or an error from
-   * `source`.
+   * Reads one attachment at a time. Rejects only with `mime-worker-failed`, `extractor-closed` and errors of `source`.
    */
   extract(job: AttachmentJob): Promise<AttachmentOutcome>;
   /** Ends the worker once its pending jobs are done. The next attachment starts a new one. */
@@ -71,10 +68,7 @@ export const ATTACHMENT_LIMITS = {
   youngGenerationMb: 16,
   /** The worker is replaced once its heap and buffers exceed this many bytes. */
   wornBytes: 64 * MiB,
-  /**
-   * Bytes by which the process may grow while reading. V8's heap limits do not cover buffers, such as the streams of a
-   * PDF.
-   */
+  /** Bytes by which the process may grow while reading. V8's heap limits do not cover the buffers of a PDF. */
   growthBytes: 160 * MiB,
 };
 export type AttachmentLimits = Readonly<typeof ATTACHMENT_LIMITS>;

@@ -61,7 +61,6 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
   let start = -1;
   let end = 0;
   let hash = 0;
-  /** The last character of a script without spaces, if a pair may start there. */
   let before = -1;
   const close = () => {
     if (start >= 0) take(hash, start, end);
@@ -186,7 +185,6 @@ export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: numbe
     .map(({ info, content }) => leafText(info, content, maxChars));
 }
 
-/** Bytes of the line end that even an empty part has. */
 const LINE_END = 2;
 
 export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
@@ -225,15 +223,11 @@ function piecesUnder(part: Part<LeafContent>): Piece[] {
   return piece === null ? [] : [piece];
 }
 
-/**
- * Returns what another form adds: all of it if it has far more words, otherwise only its new words, and only for the
- * index.
- */
+/** Returns a form that has far more words, otherwise (for the index only) just the words that it adds. */
 function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];
   return isForIndex ? [text] : [];
 }
 
-/** The URL that follows the text of a link. */
 const LINK = /\[(?:https?|ftp|mailto|tel|sms):[^\]\s]{1,2000}\]/gi;

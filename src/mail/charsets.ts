@@ -1,7 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import iconv from 'iconv-lite';
 
-/** Invalid bytes become U+FFFD. */
 type Decode = (bytes: Buffer) => string;
 
 /** Charsets that iconv-lite lacks, by lower-case name without separators. */
@@ -15,7 +14,6 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 };
 const made = new Map<string, Decode>();
 
-/** Returns the decoder of a charset that iconv-lite lacks, or null. */
 function rareDecoder(key: string): Decode | null {
   if (Object.hasOwn(DECODERS, key)) return DECODERS[key] ?? null;
   if (!Object.hasOwn(TABLES, key)) return null;
@@ -40,11 +38,9 @@ function decodeTable(characters: string): Decode {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is searched for
 const SHIFTS = /\x1b(?:\$[@AB]|\$[()*+][@-Z]|[(.][@-Z]|N[\s\S])|[\x0e\x0f\n]/g;
 
-/** How the 7-bit codes of an ISO 2022 character set map to a charset of iconv-lite. */
 interface CodedSet {
   readonly charset: string;
   readonly width: 1 | 2;
-  /** Byte before each character. */
   readonly prefix?: number;
 }
 
@@ -189,11 +185,9 @@ function otherJohab(lead: number, trail: number): string | undefined {
   return iconv.decode(Buffer.from([row + second + 0xa1, cell - 0x5e * second + 0xa1]), 'euc-kr');
 }
 
-/** The controls that take the first 64 codes of every EBCDIC charset. */
 const EBCDIC_CONTROLS =
   '\u0000\u0001\u0002\u0003\u009c\u0009\u0086\u007f\u0097\u008d\u008e\u000b\u000c\u000d\u000e\u000f\u0010\u0011\u0012\u0013\u009d\u0085\u0008\u0087\u0018\u0019\u0092\u008f\u001c\u001d\u001e\u001f\u0080\u0081\u0082\u0083\u0084\u000a\u0017\u001b\u0088\u0089\u008a\u008b\u008c\u0005\u0006\u0007\u0090\u0091\u0016\u0093\u0094\u0095\u0096\u0004\u0098\u0099\u009a\u009b\u0014\u0015\u009e\u001a';
 
-/** Returns all 256 characters of a charset in `TABLES`. */
 function wholeTable(characters: string): string {
   if (characters.length > 128) return `${EBCDIC_CONTROLS}${characters}\u009f`;
   const ascii = Array.from({ length: 128 }, (_, byte) => byte);
@@ -249,7 +243,6 @@ export function decodeMarkup(bytes: Buffer, charset: string | null): string {
   const key = charsetKey(charset);
   if (key !== UNTOLD) return decodeText(bytes, charset);
   const own = charsetKey(documentCharset(bytes));
-  // The declaration could not have been read in a UTF-16 document.
   const isUsable = own !== UNTOLD && !own.startsWith('utf');
   return isUsable && !isUtf8(bytes)
     ? withoutNul(decodeNamed(bytes, key, own))
@@ -272,7 +265,6 @@ const UNTOLD = '';
 const UNTOLD_KEYS =
   /^(?:|utf8.*|cp65001|unicode[12]\d*utf8|xunicode20utf8|utf|u8|(?:us)?ascii.*|cp367|ibm367|csascii|iso646.*|646|isoir6|ansix34.*|ansi|us|unknown.*|xunknown|[78]bit|x?binary|default|none|null|text|autodetect|xautodetect|auto|xuserdefined|charset|base64|quotedprintable|hex)$/;
 
-/** Other names that mail uses for charsets of iconv-lite. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ...each('iso88591', 'iso8859 latin 8859 latin1 l1 isolatin1 csisolatin1 isoir100 cp819 ibm819'),
   ...each('iso885913', 'latin7 l7'),
@@ -396,7 +388,6 @@ function decodeAs(bytes: Buffer, key: string): string {
 }
 
 const ESCAPE = 0x1b;
-/** Designations of two-byte characters or katakana. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is searched for
 const DESIGNATION = /\x1b(?:\$(?:[@AB]|[()][@-Z])|\(I)/;
 

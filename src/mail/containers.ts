@@ -52,11 +52,9 @@ interface Group {
   hidden: boolean;
   isFontTable: boolean;
   font: number;
-  /** How many fallback characters for old programs follow a Unicode character. */
   substitutes: number;
 }
 
-/** Deeper groups share their settings. */
 const MAX_DEPTH = 500;
 const TOKEN =
   /\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([\da-f]{2})|([^a-z']))|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\/giy;
@@ -89,7 +87,6 @@ class RtfReader {
   #depth = 0;
   #page = 1252;
   #bytes: number[] = [];
-  /** Fallback characters still to skip. */
   #skipped = 0;
   /** True within the RTF copy of HTML text, which Outlook adds for programs that read only RTF. */
   #isRepeated = false;
@@ -203,7 +200,6 @@ const FIXED: Readonly<Record<number, number>> = {
   ...{ 2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16 },
 };
 
-/** Maximum attachments per container, and maximum nesting of containers. */
 const MAX_ATTACHMENTS = 1000;
 const MAX_LEVELS = 8;
 
@@ -415,10 +411,7 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
   );
 }
 
-/**
- * Returns the parts of a container up to the first defect. Ignores signatures. Empty if the bytes are encrypted or no
- * container.
- */
+/** Returns the parts of a container up to the first defect, ignoring signatures. Empty for encrypted bytes. */
 export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;

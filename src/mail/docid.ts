@@ -23,7 +23,6 @@ export function docidBase(received: string, firstSeenMs: number): number {
   return (odd ? firstSeen : parsed) * DOCIDS_PER_SECOND;
 }
 
-/** Returns the first docid in the same second. */
 export function docidBaseOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * DOCIDS_PER_SECOND;
 }

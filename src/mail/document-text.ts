@@ -179,13 +179,11 @@ const MAX_DEPTH = 1000;
 
 /** Where the text of an XML format is. Element names have no namespace prefix. */
 export interface MarkupRules {
-  /** The element that contains all text. */
   readonly within?: string;
   readonly text: ReadonlySet<string>;
   readonly skip: ReadonlySet<string>;
   readonly skipWhen?: (name: string, attributes: Readonly<Record<string, string>>) => boolean;
   readonly lineEnds: ReadonlySet<string>;
-  /** Characters that some elements stand for. */
   readonly signs?: Readonly<Record<string, string>>;
   readonly blanks: ReadonlySet<string>;
   readonly attribute?: { readonly element: string; readonly name: string };
@@ -198,10 +196,8 @@ export interface MarkupRules {
 export class MarkupText {
   readonly #parser: Parser;
   readonly #decoder = new StringDecoder('utf8');
-  /** How many elements of each kind are open. */
   #within = 0;
   #text = 0;
-  /** Depth of the element that is skipped, or 0. */
   #skipFrom = 0;
   #depth = 0;
 

@@ -27,7 +27,6 @@ import {
 
 const MAX_FILENAME_CHARS = 1000;
 
-/** Yields the leaves under a part in source order. `depth` is the depth of the part. */
 function* leavesOf<T>(
   part: Part<T>,
   depth: number,
@@ -68,10 +67,7 @@ type AttachmentForm = string;
 const PDF = /^application\/(?:x-)?pdf$/;
 const OFFICE =
   /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
-/**
- * Types of old office formats. New formats and text tables often have them too; the old formats themselves are not
- * read.
- */
+/** Types of old office formats, which are not read. New formats and text tables often have them too. */
 const OLD_OFFICE =
   /^application\/(?:x-)?(?:msword|ms-?word|msexcel|excel|mspowerpoint|vnd\.ms-(?:excel|word|powerpoint|office)|rtf)$/;
 /** For these types, only the extension of a document counts. */
@@ -147,7 +143,6 @@ function each(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
 
-/** Further attachments of a message are found only by name. */
 const MAX_DOCUMENTS = 200;
 
 class AttachmentHashes {
@@ -225,7 +220,6 @@ export async function extractMessage(
   return extraction(facts, found.breach, found);
 }
 
-/** Returns only the headers, for a message that ended its worker. */
 export function extractHeaders(
   source: Buffer,
   cut: boolean,

@@ -38,10 +38,7 @@ export interface ExtractedAttachment extends AttachmentLine {
 }
 
 export interface HashedAttachment extends ExtractedAttachment {
-  /**
-   * See `AttachmentForm` in extract-message.ts. Null if the attachment has no text; otherwise attachment-text.ts reads
-   * it.
-   */
+  /** See `AttachmentForm` in extract-message.ts. Null if the attachment has no text. */
   readonly form: string | null;
   /** SHA-256 of the bytes, or null if the message was cut before their end. */
   readonly hash: string | null;
@@ -70,7 +67,6 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
 
 export type IndexEntry = Readonly<ReturnType<typeof indexEntry>>;
 
-/** Returns the index entry of an extraction. Needs no database, so workers can build it. */
 export function indexEntry(extraction: Extraction) {
   const { status, reason, attachments, body } = extraction;
   return {
@@ -84,9 +80,7 @@ export function indexEntry(extraction: Extraction) {
     deliveredTo: indexText(extraction.deliveredTo),
     /** A worker sends this text, the longest one, as UTF-8. */
     body: indexText(body) as string | Buffer,
-    /** Joined by line feeds. */
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
-    /** Words of the `meta` column, without those of mailboxes. */
     tokens: tokensOf(extraction),
     packedText: packText(body),
     attachments,
@@ -156,7 +150,6 @@ export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   return { results, bytes };
 }
 
-/** Returns the entries of `sendEntries`. Their bytes are views of the buffer. */
 export function receiveEntries(
   results: readonly Numbered<SentEntry>[],
   bytes: ArrayBuffer,
@@ -211,9 +204,7 @@ export const DEFAULT_LIMITS = {
   sourceBytes: 16 * MiB,
   /** Bytes of one header block. A message with a longer one is `unparsed` (`header`). */
   headerBytes: MiB,
-  /** Levels of nested parts, including attached messages. */
   depth: 100,
-  /** Parts, including those of attached messages. */
   parts: 2000,
   /** Levels of nested messages whose text is read. Deeper ones are only listed. */
   embedded: 8,
@@ -221,7 +212,6 @@ export const DEFAULT_LIMITS = {
   embeddedBytes: 4 * MiB,
   /** Total UTF-16 units of body text to keep. */
   bodyChars: 2 * MiB,
-  /** Decoded bytes of one text part to read. */
   textPartBytes: 4 * MiB,
   /** UTF-16 units of one HTML part to convert to text. */
   htmlChars: 2 * MiB,
@@ -241,13 +231,11 @@ export type MimeLimits = Readonly<typeof DEFAULT_LIMITS>;
 /** A message to display. Its text is untrusted: print it through core/terminal-safe.ts. */
 export interface MessageReading
   extends Pick<HeaderFacts, 'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'messageId'> {
-  /** Why the message was not read to its end. */
   readonly reason: UnparsedReason | null;
   /** All header fields in order, with names as spelled, and values decoded and unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   /** How the message, or a part of it, is encrypted. */
   readonly encrypted: 'S/MIME' | 'OpenPGP' | null;
-  /** All bodies as text, with links in brackets. */
   readonly text: string;
   /** The HTML bodies, decoded and joined but not sanitised. Null without HTML. */
   readonly html: string | null;
@@ -256,6 +244,5 @@ export interface MessageReading
   /** True if a body is plain text. Otherwise `text` comes from the HTML. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];
-  /** True if a text exceeded its limit. */
   readonly truncated: boolean;
 }

@@ -1,6 +1,5 @@
 import { terminalLine } from '../core/terminal-safe.ts';
 
-/** Device names that Windows reserves in every directory, with any extension. */
 const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
@@ -55,7 +54,6 @@ export function foldedName(name: string): string {
 
 /** Bytes of UTF-8. File systems allow 255, and a number may be added. */
 const MAX_NAME_BYTES = 200;
-/** Anything longer belongs to the name. */
 const MAX_EXTENSION_BYTES = 20;
 /**
  * Returns a file name that is safe on any system: no path, no controls or bidi controls, not hidden, not a device name,

@@ -31,7 +31,6 @@ const ZONES: Readonly<Record<string, number>> = {
   ...{ nzdt: 780 },
 };
 
-/** Characters of a header to read, more than any date has. */
 const MAX_CHARS = 256;
 
 const ISO = /(?<!\d)(\d{4})(?:[-/.]|年 ?)(\d{1,2})(?:[-/.]|月 ?)(\d{1,2})(?!\d)日?/;
@@ -135,7 +134,6 @@ function namedDay(before: string, after: string): Day | null {
   return { year: fullYear(yearText), month: found.month, day: Number(dayText) };
 }
 
-/** Parses a numeric date, or returns null if day and month are ambiguous. */
 function numberedDay(found: RegExpExecArray, half: string | undefined): Day | null {
   const [whole, first = '', second = '', third = '', fourth = ''] = found;
   if (/^\d{4}/.test(whole)) {

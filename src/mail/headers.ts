@@ -25,7 +25,6 @@ class Parameters extends libmime.Libmime {
 
 const parameters = new Parameters();
 
-/** Returns the value and parameters of a header such as Content-Type. */
 export function parseHeaderValue(value: string) {
   return parameters.parseHeaderValue(value);
 }
@@ -33,7 +32,6 @@ export function parseHeaderValue(value: string) {
 /** A quoted parameter, and any stray text up to the next parameter or semicolon. */
 const QUOTED = /(=[ \t]{0,9}"(?:[^"\\]|\\.)*")(?:(?=[ \t]+[\w*-]+=)|[^;"]*)/g;
 
-/** Returns a decoded parameter of a header such as Content-Disposition. */
 export function headerParameter(value: string, name: string): string | null {
   const found = parameters.parseHeaderValue(value.replace(QUOTED, '$1;')).params[name];
   return found === undefined || found === '' ? null : decodeWords(found);
@@ -51,7 +49,6 @@ export interface HeaderBlock {
   readonly fields: readonly RawField[];
   /** Offset of the body, or the length of a source whose header block does not end. */
   readonly end: number;
-  /** True if the block exceeds the limit. */
   readonly cut: boolean;
 }
 
@@ -297,7 +294,6 @@ export function charsetHint(fields: readonly RawField[]): string | null {
   return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
 }
 
-/** Returns the charset in a Content-Type, whatever its syntax. */
 export function charsetNamed(contentType: string): string | null {
   return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
@@ -333,7 +329,6 @@ function addressText(
 }
 
 interface AddressEntry {
-  /** `Name <address>`, or only one of them. */
   readonly text: string;
   /** In lower case, or null if it is not usable. */
   readonly address: string | null;
@@ -364,7 +359,6 @@ function usable(address: string): string | null {
   return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
 }
 
-/** Further people are ignored. Recipient lists may be endless. */
 const MAX_PEOPLE = 200;
 
 function peopleIn(
@@ -391,7 +385,6 @@ function withUnicodeDomain(address: string): string {
 
 export type HeaderFacts = Readonly<ReturnType<typeof headerFacts>>;
 
-/** Only the newest references of a very long thread are kept. */
 const MAX_REFERENCES = 200;
 
 /** Reads the searchable fields of a header block. Missing ones are empty or null. Never throws. */
@@ -410,7 +403,6 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
     to: addresses('to'),
     cc: addresses('cc'),
     bcc: addresses('bcc'),
-    /** Actual recipients, whatever To says. */
     deliveredTo: addresses('delivered-to', 'x-original-to'),
     /** The id in angle brackets (RFC 2919), or the text without one. */
     listId: listIdOf(first('list-id')),
@@ -421,7 +413,6 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
     references: references(first('references'), first('in-reply-to'), (id) =>
       people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
     ),
-    /** Addresses in lower case, without duplicates. */
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),
   };
@@ -464,7 +455,6 @@ function repliedTo(value: string, isAddress: (id: string) => boolean): string[] 
   return [];
 }
 
-/** The words before a person's address. */
 const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
 const BRACKETED = /<([^<>]{1,998})>/g;
 

@@ -8,11 +8,8 @@ import { decodeQuotedPrintable } from './transfer-decoding.ts';
 class Block {
   text = '';
   lines = '';
-  /** True if the last of `lines` has a word. */
   hasWords = false;
-  /** True if white space followed the last word. */
   hasSpace = false;
-  /** Line breaks before the next content. */
   breaks = 0;
 
   constructor(
@@ -97,7 +94,6 @@ class TextLayout {
     return { prefix, text: block.all(), leading, trailing: Math.max(breaks, 1) };
   }
 
-  /** Adds a list. Texts are indented by the longest prefix. */
   addList(items: readonly ListItem[], leading: number, trailing: number): void {
     const width = items.reduce((most, { prefix }) => Math.max(most, prefix.length), 0);
     const indent = `\n${' '.repeat(width)}`;
@@ -114,7 +110,6 @@ class TextLayout {
     this.#links.push({ href, same: 0, hasWords: false });
   }
 
-  /** Adds the address of the link, unless its text is the address. */
   closeLink(): void {
     const link = this.#links.pop();
     if (link === undefined || link.same === link.href.length) return;
@@ -317,7 +312,6 @@ type ShownAddress = (href: string) => string;
 
 class Frame {
   children = 0;
-  /** The bullet or number of a list item, or null for other elements. */
   prefix: string | null = null;
   hasAddress = false;
   /** Only for lists, as are the number and numbering type of the next item. */
@@ -337,21 +331,17 @@ class Frame {
 }
 
 const WITH_ATTRIBUTES = new Set(['a', 'img', 'ol']);
-/** Shown elements whose text has no tags and entities. */
 const RAW = new Set(['textarea', 'xmp']);
 const RULE = '-'.repeat(40);
-/** Levels of ignored elements. */
 const MAX_IGNORED = 1000;
 
 class Walk {
-  /** True once the HTML exceeds the limits. */
   isOver = false;
   wantsAttributes = false;
   /** True if the text of the top element is literal. */
   isRaw = false;
   #top: Frame;
   #elements = 0;
-  /** The tag being read, and the attributes that matter. */
   #tag: string | null = null;
   #href: string | undefined;
   #alt: string | undefined;
@@ -406,7 +396,6 @@ class Walk {
     this.#text += text;
   }
 
-  /** Handles comments and processing instructions. */
   addNote(): void {
     this.settle();
     const { items } = this.#top;
@@ -433,7 +422,6 @@ class Walk {
     this.isRaw = true;
   }
 
-  /** Adds the pending text. */
   settle(): void {
     const text = this.#text;
     if (text === '') return;
@@ -454,7 +442,6 @@ class Walk {
     return !this.isOver;
   }
 
-  /** Adds text between the items of a list. */
   #item(items: ListItem[], text: string): void {
     this.#openItem(this.#top);
     this.layout.add(text);
@@ -663,7 +650,6 @@ function decodedAttribute(value: string): string {
 export type LinkStyle = 'short' | 'full';
 
 const MAX_LINK_CHARS = 200;
-/** Deeper and wider than any mail that a program composes. */
 const WALK: WalkLimits = { depth: 200, children: 100_000, elements: 60_000 };
 const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
@@ -694,7 +680,6 @@ export function htmlText(
   limits: {
     /** UTF-16 units of HTML to read. */
     readonly chars: number;
-    /** HTML with more tags is flattened. */
     readonly tags: number;
   },
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
@@ -709,7 +694,6 @@ export function htmlText(
   return { text: tidy(text), cut, tags: isFlat ? 0 : tags };
 }
 
-/** Counts start tags, end tags and any other `<`. */
 function tagsIn(html: string): number {
   let tags = 0;
   for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
@@ -781,7 +765,6 @@ export function formattedText(text: string, type = ''): string | null {
 const READ =
   /^(?:summary|description|location|comment|contact|organizer|attendee|dtstart|dtend|due|url|categories|x-alt-desc|conference|fn|n|nickname|email|tel|adr|label|org|title|role|note|bday|impp|x-(?:skype|jabber|icq|aim|msn)[\w-]{0,20})$/i;
 const STRUCTURED = /^(?:n|adr|org)$/i;
-/** An optional group, a name, parameters and a value. */
 const PROPERTY = /^(?:[\w-]{1,99}\.)?([\w-]{1,99})((?:;(?:"[^"]*"|[^":])*)?):(.*)$/s;
 const ENCODED = /;(?:encoding=)?(quoted-printable|base64|b)(?:;|$)/i;
 const VALUE_LIMITS = { chars: 256 * 1024, tags: 20_000 };
@@ -833,10 +816,7 @@ function valueText(name: string, parameters: string, value: string): string {
   return `${person.replaceAll('"', '')} ${shown}`.trim();
 }
 
-/**
- * Removes the commands of text/enriched (RFC 1896). Of consecutive line ends one is dropped, and a single one is a
- * blank.
- */
+/** Removes the commands of text/enriched (RFC 1896). Of consecutive line ends, one is dropped or becomes a blank. */
 function enrichedText(source: string): string {
   return source
     .replace(/\r\n?/g, '\n')

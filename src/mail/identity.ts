@@ -20,10 +20,7 @@ const WRAPPED = /^\[fwd:(.*)\]$/i;
 /** UTF-16 units of a subject to parse. */
 const LONGEST = 1_000;
 
-/**
- * Returns a subject on one line without prefixes for reply and forward (RFC 5256, section 2.1), and whether it had any.
- * Case and accents stay.
- */
+/** Returns a subject on one line without prefixes for reply and forward (RFC 5256, section 2.1). */
 export function baseSubject(subject: string) {
   let base = subject.slice(0, LONGEST).replace(/\s+/g, ' ').trim();
   let reply = false;
@@ -46,7 +43,6 @@ export function baseSubject(subject: string) {
   }
 }
 
-/** Only so many references count: the first one, which is the root of the thread, and the last ones. */
 const ANCESTORS = 20;
 /** 48 bits, of which a hash takes 47. */
 const HEX_DIGITS = 12;
@@ -106,7 +102,6 @@ export function senderToken(address: string): string {
   return `zf${hash47(address).toString(36)}`;
 }
 
-/** Returns the index word for a recipient in To, Cc or Bcc. */
 export function recipientToken(address: string): string {
   return `zr${hash47(address).toString(36)}`;
 }
@@ -161,7 +156,6 @@ export function isImported({ host }: Pick<MailboxKey, 'host'>): boolean {
   return host === IMPORT_HOST;
 }
 
-/** Returns the mailbox for imports under this name, ignoring case. */
 export function importedMailbox(name: string): MailboxKey {
   const digest = createHash('sha256').update(name.normalize('NFC').toLowerCase()).digest('hex');
   return { host: IMPORT_HOST, mailbox: `import-${digest.slice(0, 16)}` };
@@ -211,7 +205,6 @@ export interface SearchLine extends PlaceLine {
   readonly snippet: string;
   /** Includes inline attachments. Null until the message is indexed. */
   readonly attachments: readonly AttachmentLine[] | null;
-  /** Attachments whose text matches. */
   readonly matchedAttachments: readonly {
     readonly number: number;
     readonly filename: string | null;

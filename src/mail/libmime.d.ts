@@ -4,13 +4,11 @@ declare module 'libmime' {
   export class Libmime {
     constructor(options?: object);
     decodeWords(value: string): string;
-    /** Decodes an encoded word, or a parameter rewritten as one. */
     decodeWord(charset: string, encoding: string, text: string): string;
     /** Undoes the soft line breaks of format=flowed (RFC 3676). */
     decodeFlowed(text: string, deleteSpace: boolean): string;
     /** Returns the value and parameters of a header such as Content-Type, with RFC 2231 continuations joined. */
     parseHeaderValue(value: string): { value: string | false; params: Record<string, string> };
-    /** @param extension without a dot */
     detectMimeType(extension: string): string;
   }
   const libmime: Libmime & { readonly Libmime: typeof Libmime };

@@ -1,7 +1,5 @@
-/** Never throws, whatever the label. */
 type DecodeBytes = (bytes: Buffer, charset: string) => string;
 
-/** Charset (optionally with a language) and encoding of an encoded word. */
 const OPENING = /=\?([^?\s]{1,100})\?([bq])\?/iy;
 const CLOSING = '?=';
 
@@ -12,7 +10,6 @@ const CLOSING = '?=';
 export function decodeWordsBy(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
   let decoded = '';
-  /** End of the text decoded so far. */
   let done = 0;
   let open: { charset: string; bytes: Buffer[]; base64: string } | null = null;
   const close = () => {

@@ -15,7 +15,6 @@ export interface MboxRange {
   readonly end: number;
   /** Lines quoted with `>`. None if a Content-Length made quoting unnecessary. */
   readonly quotedLines: number;
-  /** The delimiter's date as text, or empty. */
   readonly date: string;
   /** False if the delimiter has no sender, as in mbox files written by Thunderbird. */
   readonly hasSender: boolean;
@@ -23,7 +22,6 @@ export interface MboxRange {
   readonly lineEnds: LineEnds;
 }
 
-/** A line that may be a delimiter or text. */
 export interface DoubtfulLine {
   readonly offset: number;
   readonly text: string;
@@ -34,7 +32,6 @@ export interface DoubtfulLine {
 type LineEnds = 'lf' | 'cr';
 
 const CHUNK_BYTES = 1 << 20;
-/** Bytes of a long line that are checked. */
 const LINE_BYTES = 4096;
 const DELIMITER_CHARS = 512;
 const LF = 10;
@@ -63,7 +60,6 @@ export function* mboxRanges(
 ): Generator<MboxRange, void, undefined> {
   const lines = new Lines(path);
   let open: Omit<MboxRange, 'end' | 'quotedLines'> | undefined;
-  /** Where the open message ends according to its Content-Length. */
   let until: number | undefined;
   let contentLength: number | undefined;
   let inHeader = false;
@@ -173,7 +169,6 @@ interface Judgement {
   readonly date: string;
 }
 
-/** Classifies a line that starts with "From " by its text, its position and the next line. */
 function judged(text: string, where: 'start' | 'after-empty' | 'within', next: string): Judgement {
   const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
   const [, sender = '', date = ''] = found ?? [];
@@ -231,7 +226,6 @@ class Lines {
   readonly #fd: number;
   readonly #size: number;
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  /** The part of the file in `#chunk`, and where the next line starts. */
   #from = 0;
   #to = 0;
   #at = 0;
@@ -388,7 +382,6 @@ export class LineQuotes {
     if (bytes.length > yielded) yield bytes.subarray(yielded);
   }
 
-  /** Yields the rest of the message. */
   *end(): Generator<Buffer, void, undefined> {
     if (this.#held.length > 0) yield this.#held;
     this.#held = Buffer.alloc(0);
@@ -481,7 +474,6 @@ export function decodeModifiedUtf7(name: string): string {
   });
 }
 
-/** Encodes text in modified UTF-7. */
 export function encodeModifiedUtf7(text: string): string {
   return text.replace(/&|[^\x20-\x7e]+/g, (run) => {
     if (run === '&') return '&-';

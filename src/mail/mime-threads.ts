@@ -32,10 +32,7 @@ interface PendingJob {
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
-  /**
-   * True if it must not share a group, because a thread ended without revealing which message of its group was to
-   * blame.
-   */
+  /** True if it must be alone in its group: a thread ended without revealing which message was to blame. */
   readonly alone: boolean;
   readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
@@ -67,7 +64,6 @@ class ExtractorThread {
     private readonly limits: MimeLimits,
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
-      /** There is room for another group. */
       ready(): void;
       ended(end: ThreadEnd): void;
     },
@@ -380,10 +376,7 @@ export async function* readInWorker(
 const MAX_READ = 100;
 const MAX_BYTES = 1024 * 1024;
 
-/**
- * MiB, three times V8's default. The larger size used for indexing would cost each waiting thread 5 MB without making
- * it faster.
- */
+/** MiB, three times V8's default. The larger size used for indexing would cost each waiting thread 5 MB. */
 const YOUNG_MB = 3;
 
 class ReadingThread {
@@ -424,14 +417,12 @@ class ReadingThread {
     return this.#thread.ending || this.#failure !== null;
   }
 
-  /** True if nothing of the last message is left in the thread. */
   get canReadAnother(): boolean {
     const { source, answers } = this.#isThrough;
     const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
     return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
-  /** Posts a task to a thread that was started without one. */
   use(want: ReadWant): void {
     this.#read += 1;
     this.#bytes = 0;
@@ -454,7 +445,6 @@ class ReadingThread {
     });
   }
 
-  /** Makes the reading fail with `reason`. */
   leave(reason: unknown): void {
     this.#fail(reason);
   }
@@ -469,7 +459,6 @@ class ReadingThread {
     await this.#feed?.close();
   }
 
-  /** Keeps the thread for another message. The process may exit. */
   async rest(): Promise<void> {
     this.#thread.unref();
     await this.#feed?.close();
@@ -511,7 +500,6 @@ export interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
   /** Default: the worker of the installed build. */
   readonly workerFile?: URL;
-  /** May provide a thread that is already running, with its own options. */
   readonly spare?: SpareReader;
   /** Counting remote images takes as long as building a page of the HTML. */
   readonly countsRemote?: boolean;
@@ -539,14 +527,12 @@ export class SpareReader {
     this.#fresh = new ReadingThread(this.options, null);
   }
 
-  /** Returns a running thread with the task posted, or undefined. */
   take(want: ReadWant): ReadingThread | undefined {
     const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
     thread?.use(want);
     return thread;
   }
 
-  /** Keeps a thread after its task if it can read another message. */
   keeps(thread: ReadingThread, want: ReadWant): boolean {
     const isKept =
       !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;

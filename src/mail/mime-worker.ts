@@ -92,7 +92,6 @@ function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
   });
 }
 
-/** Requests pieces of the source, and sends answers to the host. */
 class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {

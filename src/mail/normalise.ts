@@ -69,10 +69,7 @@ export function foldWord(word: string): string {
     .replaceAll(MARKS, '');
 }
 
-/**
- * Returns the pairs of a run and its last character, so that a query for any one character matches the start of a
- * piece.
- */
+/** Returns the pairs of a run and its last character, so that any one character is the start of a piece. */
 export function bigrams(run: string): string[] {
   const characters = clusters(run);
   const last = characters.at(-1);
@@ -85,7 +82,6 @@ function queryBigrams(run: string): string[] {
   return characters.length === 1 ? characters : pairs(characters);
 }
 
-/** Splits folded text into runs without spaces and the rest, in order. */
 export function splitRuns(text: string): { readonly text: string; readonly unspaced: boolean }[] {
   if (isAscii(text)) return text === '' ? [] : [{ text, unspaced: false }];
   const parts: { readonly text: string; readonly unspaced: boolean }[] = [];
@@ -182,7 +178,6 @@ const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 
 /** Scripts without spaces, and Korean, which attaches particles to words. */
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
-/** Matches one character of such a script. */
 export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
 const RUN = once(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
 /** Without `g`, because `test` must not keep a position. */
@@ -198,7 +193,6 @@ export const TOKEN_ALL = 'zall';
 export const TOKEN_ATTACHMENT = 'zatt';
 export const TOKEN_INLINE = 'zinline';
 
-/** Returns the word for messages that are or were in a mailbox. */
 export function mailboxToken(id: number): string {
   return `zbox${id}`;
 }
@@ -338,7 +332,6 @@ export function unpackText(packed: Buffer | null, file: string): string {
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
 }
 
-/** About a dozen pages. */
 const KEPT_TEXTS = 256;
 
 /**

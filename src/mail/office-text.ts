@@ -91,7 +91,6 @@ interface PartKind {
 
 const names = (list: string): ReadonlySet<string> => new Set(list.split(' '));
 
-/** DrawingML and WordprocessingML: text runs in `t`, paragraphs in `p`. */
 const WORDS: MarkupRules = {
   text: names('t'),
   skip: names('rPh'),

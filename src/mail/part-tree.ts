@@ -24,7 +24,6 @@ export interface LeafInfo {
   readonly contentId: string | null;
   readonly flowed: boolean;
   readonly deleteSpace: boolean;
-  /** True within a multipart/related. */
   readonly related: boolean;
 }
 
@@ -46,7 +45,6 @@ interface PartInfo {
   readonly multipart: string | null;
   /** Possible readings of the boundary, one character per byte. */
   readonly boundaries: readonly string[];
-  /** In lower case. */
   readonly encoding: string;
 }
 
@@ -123,7 +121,6 @@ function utf8OrLatin1(value: string): string {
   return isUtf8(bytes) ? bytes.toString('utf8') : value;
 }
 
-/** Returns the type of a part without a Content-Type. */
 function untoldType(disposition: string | false, filename: string | undefined): string {
   const ending = path.extname(filename ?? '').slice(1);
   if (ending !== '') return libmime.detectMimeType(ending);
@@ -169,13 +166,11 @@ export interface Leaf<T> {
 }
 interface Multipart<T> {
   readonly kind: 'multipart';
-  /** Such as `mixed` or `alternative`, in lower case. */
   readonly subtype: string;
   readonly children: readonly Part<T>[];
 }
 export type Part<T> = Leaf<T> | Multipart<T>;
 
-/** Decides whether to keep, count or drop the bytes of a leaf. */
 export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
 
 interface Taken<T> {
@@ -240,18 +235,15 @@ const CR = 0x0d;
 const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
-/** Bytes of a delimiter line in addition to its boundary. */
 const PADDING = 1024;
 /** How many carriage returns before a line feed belong to the line end. */
 const MAX_RETURNS = 8;
 
-/** Receives the body of a leaf, or the text of a multipart outside its parts. */
 interface Body {
   add(bytes: Buffer): void;
   end(): void;
 }
 
-/** A part that has not ended. */
 interface Open<T> extends Body {
   readonly depth: number;
   readonly part: Leaf<T> | OpenMultipart<T>;
@@ -263,7 +255,6 @@ interface OpenMultipart<T> extends Multipart<T> {
 }
 
 interface Delimiter<T> {
-  /** Undefined if the line is no delimiter. */
   readonly of: Open<T> | undefined;
   readonly closes: boolean;
   readonly next: number;
@@ -276,7 +267,6 @@ class Splitter<T> {
   /** Leaves found within a root that is a leaf. */
   readonly #alongside: Part<T>[] = [];
   #lastAlongside: Body | null = null;
-  /** From the root to the current part. */
   readonly #open: Open<T>[] = [];
   /** Open multiparts by boundary. If two have the same one, the inner one counts. */
   readonly #boundaries = new Map<string, Open<T>>();
@@ -284,7 +274,6 @@ class Splitter<T> {
   #isHeader = true;
   /** True if the next bytes of the body start a line. */
   #isLineStart = true;
-  /** True right after a header. */
   #isBodyStart = false;
   #bytes: Buffer = NOTHING;
   #at = 0;
@@ -419,7 +408,6 @@ class Splitter<T> {
     return this.#pass(this.#final || !mayEnd ? bytes.length : this.#undecided(from));
   }
 
-  /** Passes on the body up to `end`. */
   #pass(end: number): false {
     if (end > this.#at) {
       this.#open.at(-1)?.add(this.#bytes.subarray(this.#at, end));
@@ -429,7 +417,6 @@ class Splitter<T> {
     return false;
   }
 
-  /** Returns the next line that starts with two dashes, or -1. */
   #dashedLine(from: number, isLineStart: boolean): number {
     const bytes = this.#bytes;
     const dashes = this.#dashes;
@@ -631,7 +618,6 @@ class Splitter<T> {
     };
   }
 
-  /** Returns a function that turns text into a separate leaf, unless it is blank. */
   #textAlongside(): (bytes: Buffer) => void {
     let into: Body | null = null;
     return (bytes) => {
@@ -747,10 +733,7 @@ class Splitter<T> {
 const UUENCODED = /^(?:x-)?uue(?:ncode)?$/;
 const CONTENT = 'content-';
 
-/**
- * True if a line delimits a multipart without parts although its boundary was declared differently: it differs only in
- * case, or a part's header follows.
- */
+/** True if a boundary was declared differently, in another case or altogether, but a part's header follows. */
 function isBoundaryOf({ boundaries }: Open<unknown>, name: string, next: string): boolean {
   const isNamed = boundaries.some((known) => known.toLowerCase() === name.toLowerCase());
   return isNamed || isContent(next);
@@ -771,16 +754,12 @@ function orEnd(at: number, bytes: Buffer): number {
 /** The size of a leaf, and its bytes if they can be text. */
 export interface LeafContent {
   size: number;
-  /** Null if bytes are only counted. */
   kept: Buffer[] | null;
   keptBytes: number;
-  /** True if there were more bytes. */
   cut: boolean;
-  /** The first bytes, if the others are only counted. */
   head?: Buffer;
 }
 
-/** Enough to recognise an encrypted file. */
 const HEAD_BYTES = 200;
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;

@@ -79,8 +79,8 @@ export async function* openAttachments(
 }
 
 /**
- * Returns a message's HTML as a safe page (see safe-page.ts), or null without HTML. Throws `mail-unreadable` and errors
- * of `source`.
+ * Returns a message's HTML as a page of safe-page.ts, or null without HTML. Throws `mail-unreadable` and errors of
+ * `source`.
  */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,

@@ -9,19 +9,15 @@ import { demoError } from './errors.ts';
 const lineShape = z.looseObject({
   msg: z.string(),
   account: z.string().optional(),
-  /** What a run found and requested. */
   ...{ added: z.int().optional(), requests: z.int().optional() },
 });
 const PROGRAM = 'mailkeep fleet worker';
-/** Characters of the last output that an error shows. */
 const SHOWN = 400;
 
 export class DemoWorker {
   /** When it opened each account's archive, in milliseconds since the epoch. */
   readonly open = new Map<string, number>();
-  /** Accounts that were synced completely at least once. */
   readonly mirrored = new Set<string>();
-  /** Runs that found no new mail, and the requests that they made. */
   readonly quiet = { runs: 0, requests: 0 };
   /** Resident memory in bytes when the session started, before any archive was open. */
   emptyBytes = 0;

@@ -22,10 +22,8 @@ export const serviceError = defineErrors({
 
 const afterLog = (log: string): string => (log === '' ? '' : ` Its log ends with:\n${log}`);
 
-/** The demo never affects the user's own data. */
 export const demoError = defineErrors({
   config: {
-    /** `packages` are those of Debian. */
     'demo-programs-missing': (f: { programs: readonly string[]; packages: readonly string[] }) => [
       `The demo starts PostgreSQL and RadosGW, of which these programs cannot be found: ${f.programs.join(', ')}.`,
       `On Debian: apt-get install ${f.packages.join(' ')}`,

@@ -6,14 +6,12 @@ import type { RateBlock, ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
 const target = {
-  /** Id of an operation, or `*` for all. */
   operation: z.string().default('*'),
   /** Share of requests to affect, from 0 to 1. Drawn with the sandbox's seed. */
   probability: z.number().min(0).max(1).optional(),
   /** Which requests to affect, counted from 1 since the rule was added. */
   schedule: z.array(z.int().min(1)).optional(),
   every: z.int().min(1).optional(),
-  /** Number of hits after which the rule ends. */
   times: z.int().min(1).optional(),
 };
 
@@ -49,18 +47,13 @@ const faultRule = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('cut'),
     mode: z.enum(['declared', 'chunked', 'silent']).default('declared'),
-    /** Share of the body to send. */
     keep: z.number().min(0).max(1).default(0.5),
     ...target,
   }),
-  /** Spreads the body over this time. */
   z.object({ kind: z.literal('slow'), overMs: z.int().min(1).default(1000), ...target }),
   z.object({ kind: z.literal('broken-json'), ...target }),
-  /** Responds with a maintenance page and status 200. */
   z.object({ kind: z.literal('html-page'), ...target }),
-  /** Added to `pagination.total`. */
   z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
-  /** Added to each `size` in a listing. */
   z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
   z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
   /** Moves the messages in `uids`, or else the newest one. */
@@ -223,7 +216,6 @@ interface LoggedRequest {
 
 const KEPT = 1000;
 
-/** Counts requests and keeps the last thousand. */
 export class RequestLog {
   readonly #outcomes = new Map<string, number>();
   readonly #last: LoggedRequest[] = [];
@@ -279,7 +271,6 @@ const WINDOW_MS = 60_000;
 
 /** Allows `limit` requests per key (a token, an address) in any 60 seconds. */
 export class RateWindow {
-  /** Times of the requests in the last 60 seconds. */
   readonly #times = new Map<string, number[]>();
 
   constructor(readonly limit: number) {}
@@ -292,7 +283,6 @@ export class RateWindow {
     return true;
   }
 
-  /** Returns how many requests are allowed now, and the seconds until one is. */
   state(key: string, now: number) {
     const times = this.#recent(key, now);
     const remaining = this.limit - times.length;
@@ -319,7 +309,6 @@ export class RequestRate {
   readonly #window: RateWindow;
   readonly #offenders = new Map<string, { refusals: number; blockedUntil: number }>();
 
-  /** @param block null never blocks */
   constructor(
     perMinute: number,
     private readonly block: RateBlock | null,

@@ -3,12 +3,10 @@ import type { SortField } from '../service/surface.ts';
 
 export interface Entry {
   readonly uid: number;
-  /** Number of the source in the store. */
   readonly source: number;
   readonly flags: FlagSet;
 }
 
-/** Facts for which the source must be read. */
 export interface SourceFacts {
   size(source: number): number;
   received(source: number): number;
@@ -19,7 +17,6 @@ export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;
   #unread = 0;
-  /** Order by date or size, forgotten when the folder changes. */
   readonly #sorted = new Map<SortField, Uint32Array>();
 
   constructor(
@@ -41,7 +38,6 @@ export class Folder {
     return this.#nextUid;
   }
 
-  /** 0 in an empty folder. */
   get lastUid(): number {
     return this.#entries.at(-1)?.uid ?? 0;
   }
@@ -92,16 +88,12 @@ export class Folder {
     return true;
   }
 
-  /** Removes all messages and resets the uids, as if the folder had been recreated. */
   renumber(firstUid: number): readonly Entry[] {
     this.#nextUid = firstUid;
     return this.clear();
   }
 
-  /**
-   * Returns a page in sort order, with ties by uid. After a change, sorting by date or size reads facts of every
-   * source.
-   */
+  /** Returns a page in sort order, with ties by uid. Sorting by date or size reads facts of every source. */
   page(
     sort: SortField,
     descending: boolean,
@@ -136,7 +128,6 @@ export class Folder {
     return this.#entries.values();
   }
 
-  /** Returns the first position with this uid or a higher one. */
   #lowerBound(uid: number): number {
     let low = 0;
     let high = this.#entries.length;

@@ -98,7 +98,6 @@ function paragraphs(language: Language, random: Random, signer: string): string[
   return out;
 }
 
-/** Wraps lines at about 72 characters. */
 function asText(blocks: readonly string[]): string {
   return `${blocks.map(wrapped).join('\r\n\r\n')}\r\n`;
 }
@@ -131,9 +130,7 @@ function quoted(text: string): string {
 interface HtmlParts {
   readonly charset: string;
   readonly blocks: readonly string[];
-  /** Content-ID of an image at the end. */
   readonly pictureId: string | null;
-  /** Links, as in newsletters. */
   readonly links: readonly string[];
 }
 
@@ -176,7 +173,6 @@ interface Document {
 
 const DOCUMENT_SALT = 7;
 
-/** Mostly PDFs and tables, also images, archives and large files. */
 export function documentAt(seed: number, number: number): Document {
   const random = randomAt(seed, number, DOCUMENT_SALT);
   const kind = random.below(100);
@@ -197,7 +193,6 @@ export function documentAt(seed: number, number: number): Document {
   };
 }
 
-/** Colleagues share this image. */
 function signaturePicture(seed: number, company: number): Document {
   return picture('logo.png', randomAt(seed, company, DOCUMENT_SALT + 1), 24 + (company % 5) * 8);
 }
@@ -328,10 +323,7 @@ function encodeIso2022Jp(text: string): Buffer {
   return Buffer.concat(pieces);
 }
 
-/**
- * Returns a header value as encoded words (RFC 2047), unless it is ASCII. Lines are folded between words, which are
- * short enough not to split a character.
- */
+/** Returns encoded words (RFC 2047), unless the text is ASCII. Words are short enough not to split a character. */
 function encodeHeaderValue(text: string, charset: string): string {
   if (/^[\x20-\x7e]*$/.test(text)) return text;
   const label = charset === 'us-ascii' ? 'utf-8' : charset;
@@ -438,7 +430,6 @@ function parentOf(seed: number, index: number): number {
 
 type Plan = Readonly<ReturnType<typeof planAt>>;
 
-/** Returns the data of a message without generating its source. */
 export function planAt(mail: MailSeed, index: number) {
   let parent = parentOf(mail.seed, index);
   const ancestors: number[] = [];
@@ -463,9 +454,7 @@ export function planAt(mail: MailSeed, index: number) {
   const folder = folderOf(kind, fromOwner, received, random.below(100));
   return {
     index,
-    /** Index of the answered message, or -1. */
     parent: answerable ? parent : -1,
-    /** Index of the first message in the thread. */
     root: answerable ? root : index,
     depth: answerable ? depth : 0,
     kind,
@@ -594,7 +583,6 @@ function receivedLines(mail: MailSeed, plan: Plan, random: Random): string[] {
   ];
 }
 
-/** Oldest first, up to the answered message. */
 function threadOf(mail: MailSeed, plan: Plan): string[] {
   const ids: string[] = [];
   for (let at = plan.parent; at >= 0; at = planAt(mail, at).parent) {
@@ -610,7 +598,6 @@ function subjectOf(mail: MailSeed, plan: Plan): string {
   return plan.depth > 0 ? `Re: ${subject}` : subject;
 }
 
-/** `Mon, 05 Jan 2026 10:00:00 +0000` */
 function rfcDate(time: number): string {
   return new Date(time).toUTCString().replace('GMT', '+0000');
 }

@@ -71,7 +71,6 @@ async function readBody(request: IncomingMessage, ceiling: number): Promise<Buff
 /** Bodies larger than so many times the ceiling close the connection. */
 const PATIENCE = 8;
 
-/** Streams a response from a file. */
 async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
   if (reply.kind !== 'file') return sendReady(response, reply);
   const { path, start, length } = reply.range;
@@ -231,7 +230,6 @@ function shifted(text: string, name: string, by: number): string {
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
-/** Serves one of the APIs. */
 export abstract class ApiSurface {
   constructor(
     protected readonly service: ServiceState,
@@ -292,7 +290,6 @@ function refused(error: unknown): unknown {
     : error;
 }
 
-/** Serves the Mailbox API, and answers unknown paths in its envelope. */
 export class MailboxSurface extends ApiSurface implements Surface {
   readonly prefix = '';
   readonly refusal = envelope;
@@ -585,7 +582,6 @@ function pathOf(error: Error): string {
   return /^\S+ (\S+)/.exec(error.rawPacket.toString('latin1', 0, 1024))?.[1] ?? '';
 }
 
-/** Serves the paths that start with a prefix. */
 export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
@@ -627,9 +623,7 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
     throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
   }
   return {
-    /** No trailing slash. */
     url: `http://${host}:${portOf(server.address())}`,
-    /** Stops listening and closes open connections. */
     close: () => closeServer(server),
   };
 }

@@ -4,10 +4,7 @@ import type { Surface } from './http.ts';
 import { sendReady } from './http.ts';
 import type { ServiceState } from './sandbox.ts';
 
-/**
- * The MCP endpoint, at `/mcp`: the Mailbox API as tools, over streamable HTTP with the same bearer token. Loads the MCP
- * library for the first authorized request.
- */
+/** Offers the Mailbox API as MCP tools, at `/mcp`. Loads the MCP library for the first authorized request. */
 export class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;

@@ -53,7 +53,6 @@ function openForward(baseUrl: string) {
   };
 }
 
-/** Puts path and query parameters and body fields into one object. */
 function toolInput(operation: Operation): z.ZodObject {
   const fields: Record<string, z.ZodType> = {};
   for (const param of operation.params) fields[param.name] = paramSchema(param);
@@ -81,9 +80,7 @@ function bodyFields({ body }: Operation): Readonly<Record<string, z.core.$ZodTyp
 
 interface ToolRequest {
   readonly method: string;
-  /** Path and query, percent-encoded. */
   readonly path: string;
-  /** JSON, or null if the operation has no body. */
   readonly body: string | null;
 }
 
@@ -272,7 +269,6 @@ const NOT_AN_ANSWER = JSON.stringify({
   params: {},
 });
 
-/** Returns undefined for invalid JSON. */
 function readJson(contentType: string, bytes: Buffer): unknown {
   if (!/^application\/json\b/.test(contentType)) return undefined;
   try {
@@ -306,7 +302,6 @@ function utf8(bytes: Buffer): string | null {
   }
 }
 
-/** What a model needs to know beyond the summary. */
 const NOTES: Readonly<Record<string, string>> = {
   getCurrentAccount: 'Begin here: every other tool takes the resourceId of a mailbox.',
   createFolder: 'The name is the full path, its parts joined by dots, such as INBOX.Invoices.',
@@ -330,7 +325,6 @@ const OPEN_WORLD: ReadonlySet<string> = new Set([
 ]);
 
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(['GET', 'PUT', 'PATCH', 'DELETE']);
-/** POST operations that may be repeated. */
 const IDEMPOTENT_POSTS: ReadonlySet<string> = new Set([
   'searchMessages',
   'updateMessageFlags',
@@ -350,7 +344,6 @@ function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Offers each operation of the Mailbox API as a tool of the same name. */
 export function openMcpService(baseUrl: string, maxBodyBytes: number) {
   const { forward, close } = openForward(baseUrl);
   const handler = createMcpHandler(

@@ -6,14 +6,12 @@ import type { Entry, Folder } from './folder.ts';
 import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 
-/** A request after routing and authorization, with its body. */
 export interface Call {
   readonly service: ServiceState;
   readonly operation: Operation;
   readonly token: MailboxToken;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** A JSON object if the operation has a body. */
   readonly body: unknown;
 }
 
@@ -23,15 +21,11 @@ export interface Operation extends Routed {
   readonly id: string;
   /** False if the API declares no body. One that is sent is not read. */
   readonly takesBody: boolean;
-  /** Statuses of errors that the API declares. */
   readonly declared: readonly number[];
   readonly handle: Handler;
 }
 
-/**
- * Returns the mailbox in the path. One that does not exist is refused with 404 if the API declares it, otherwise with
- * 403.
- */
+/** A mailbox that does not exist is refused with 404 if the API declares it, otherwise with 403. */
 export function mailboxOf(call: Call): Mailbox {
   const resourceId = call.params.mailboxResourceId ?? '';
   const params = { mailboxResourceId: resourceId };

@@ -78,7 +78,6 @@ function getQuota(call: Call): Reply {
   });
 }
 
-/** The percentage is a whole number, over 100 if the limit is exceeded. */
 function quotaOf(resourceName: string, usage: number, limit: number) {
   const percentage = limit === 0 ? 100 : Math.round((usage / limit) * 100);
   return { resourceName, usage, limit, percentage };
@@ -197,7 +196,6 @@ function updateFolder(call: Call): Reply {
   return dataReply(folderRecordOf(folder));
 }
 
-/** Deletes the folder for good, with its subfolders and their messages. */
 function deleteFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);

@@ -30,14 +30,11 @@ import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
-/** A request after routing and authorization, with checked parameters. */
 interface PlatformCall {
   readonly service: ServiceState;
   readonly token: PlatformToken;
   readonly params: Readonly<Record<string, string>>;
-  /** Parameters by name. Missing ones have their default or are absent. */
   readonly query: ReadonlyMap<string, string | number>;
-  /** A JSON object if the operation has a body. */
   readonly body: unknown;
 }
 
@@ -84,7 +81,6 @@ function expectation(param: Param): string {
   return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
 }
 
-/** The message is the first problem. */
 function refused(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const { status, code, params } = invalid(fields);
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
@@ -145,7 +141,6 @@ function collection<T>(
   return resource({ data, meta });
 }
 
-/** A single resource has no wrapper. */
 function resource(body: unknown, status = 200): Reply {
   return { kind: 'text', status, text: JSON.stringify(body) };
 }
@@ -183,7 +178,6 @@ function unitOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'entries';
 }
 
-/** In the order of creation. */
 function listWebhooks(call: PlatformCall): Reply {
   const { webhooks, store } = call.service;
   const status = call.query.get('status');
@@ -265,7 +259,6 @@ function listDeliveryLogs(call: PlatformCall): Reply {
   );
 }
 
-/** Lists the mailboxes of an order whose address contains the search text. */
 function listMailboxes(call: PlatformCall): Reply {
   const { service, query } = call;
   const wanted = String(query.get('search') ?? '').toLowerCase();
@@ -385,7 +378,6 @@ function platformEnvelope(error: unknown, correlationId: string): Reply {
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
-/** Serves the Platform API, which manages the webhooks of mail orders. */
 export class PlatformSurface extends ApiSurface implements Surface {
   readonly prefix = '/api/mail/';
   readonly #rate = openRate(

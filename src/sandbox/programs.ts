@@ -8,7 +8,6 @@ const SYSTEM = ['/usr/sbin', '/sbin'];
 /** PostgreSQL refuses to run as root. Its package creates this user. */
 const OWNER = 'postgres';
 
-/** Programs of the demo, with their Debian packages. */
 const PACKAGES = {
   initdb: 'postgresql',
   postgres: 'postgresql',
@@ -21,7 +20,6 @@ const PACKAGES = {
   monmaptool: 'ceph-common',
 } as const;
 
-/** Returns the search path for the programs: PATH, and Debian's other directories. */
 export function programPath(PATH: string | undefined): string {
   return [PATH ?? '', ...SYSTEM, ...postgresFolders()].join(path.delimiter);
 }

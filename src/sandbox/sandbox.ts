@@ -19,9 +19,7 @@ const BLOCK: RateBlock = { refusals: 100, forMs: 60_000 };
 const defaultSettings = {
   /** Mailbox API requests per minute and token. Null is no limit. */
   requestsPerMinute: null as number | null,
-  /** Blocks an address that ignores the limit. Null is never. */
   block: BLOCK as RateBlock | null,
-  /** Delay of every response. */
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
   /** Addresses (`a@example.org`) and domains (`@example.org`) that may receive mail. Null is all. */
@@ -33,7 +31,6 @@ const defaultSettings = {
   /** Allows http and local addresses in webhook URLs. */
   localWebhooks: true,
   webhookTimeoutMs: 10_000,
-  /** Attempts per delivery. */
   webhookAttempts: 6,
   /** Before the second attempt. Doubles with each further one, up to the longest. */
   webhookFirstRetryMs: 1000,
@@ -53,11 +50,9 @@ export interface SandboxOptions {
   readonly from?: readonly string[];
   /** Determines ids, tokens, generated mail and faults. */
   readonly seed?: number;
-  /** Ignored with `from`. */
   readonly mail?: GeneratedMail;
   /** SQLite file. An existing one is served unchanged. */
   readonly stateFile?: string;
-  /** Addresses of the mailboxes, of which `from` fills the first. */
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
   readonly now?: () => number;
@@ -112,7 +107,6 @@ export async function startSandbox(options: SandboxOptions = {}) {
       requests: () => log.counts(),
       fault: (rule: FaultInput) => faults.add(rule),
       clearFaults: () => faults.clear(),
-      /** The state itself, for tests in the same process. */
       service,
       close: async () => {
         await listener.close();
@@ -135,7 +129,6 @@ function secretsOf(seed: number) {
   };
 }
 
-/** The state that the operations of all APIs share. */
 export type ServiceState = Readonly<ReturnType<typeof openService>>;
 
 function openService(
@@ -190,7 +183,6 @@ function openService(
       settings,
       /** Milliseconds since the epoch. */
       now,
-      /** Receives unexpected failures, for which clients get only a 500. */
       report,
     };
   } catch (error) {

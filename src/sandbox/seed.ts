@@ -62,7 +62,6 @@ export class GeneratedBlock implements SourceBlock {
 }
 
 export interface GeneratedMail {
-  /** In all mailboxes together. */
   readonly messages?: number;
   /** When the newest message was received. Default: a fixed day, so that runs can be repeated. */
   readonly newest?: number;
@@ -102,7 +101,6 @@ function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
   }
 }
 
-/** Bytes to read of a file to find its date. */
 const HEAD_BYTES = 65_536;
 
 /** Files of one message each. Keeps only paths and sizes. A path that is not UTF-8 is a Buffer. */
@@ -227,7 +225,6 @@ function readFolder(root: string, path: string) {
   };
 }
 
-/** The messages of an mbox file. Keeps only their positions. */
 class MboxBlock implements SourceBlock {
   readonly #messages: (Omit<MboxRange, 'date'> & { received: number | null })[];
 

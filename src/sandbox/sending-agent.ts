@@ -1,9 +1,6 @@
 import { Agent } from 'undici';
 
-/**
- * A file of its own, so that undici loads on demand. A bundled CommonJS package has no named exports if imported
- * directly.
- */
+/** A bundled CommonJS package has no named exports if imported on demand, as undici is, hence this file. */
 export function sendingAgent(timeoutMs: number, maxHeaderSize: number): Agent {
   return new Agent({
     pipelining: 0,

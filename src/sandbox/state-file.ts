@@ -5,7 +5,6 @@ import { serviceError } from './errors.ts';
 import type { Entry } from './folder.ts';
 import type { SourceBlock, Sources } from './store.ts';
 
-/** SQLite's application_id of a state file, "MKsb". */
 const APPLICATION_ID = 0x4d4b7362;
 const SCHEMA_VERSION = 1;
 
@@ -80,7 +79,6 @@ export class StateFile implements Sources {
     );
   }
 
-  /** Adds a folder or changes its path. */
   putFolder(row: FolderRow): void {
     this.#run(
       `INSERT INTO folders (id, mailbox, path, special_use, next_uid)

@@ -55,7 +55,6 @@ export class MemoryBlock implements SourceBlock {
   }
 }
 
-/** Sources by number: in their blocks, or in the state file. */
 export interface Sources {
   /** @returns the number of the block's first source. The others follow */
   add(block: SourceBlock): number;
@@ -72,7 +71,6 @@ export interface Sources {
 class BlockSources implements Sources {
   /** Blocks of several sources, in the order of their first numbers. */
   readonly #blocks: { readonly first: number; readonly block: SourceBlock }[] = [];
-  /** Blocks of one source. Only they can be released. */
   readonly #singles = new Map<number, SourceBlock>();
   #next = 1;
 
@@ -166,7 +164,6 @@ class RecordCache {
     return `{"uid":${entry.uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(entry.flags)},"unseen":${unseen},${this.#fragment(entry.source)}}`;
   }
 
-  /** The members that never change, without braces. */
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
@@ -207,7 +204,6 @@ interface StoreEvents {
 }
 
 interface Placement {
-  /** Number of the source within its block. */
   readonly number: number;
   readonly flags: Iterable<string>;
 }
@@ -220,7 +216,6 @@ export class Store implements SourceFacts {
   readonly #sources: Sources;
   /** Flag sets by their JSON. Many messages share few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
-  /** By kind and id. */
   readonly #documents = new Map<string, Map<string, unknown>>();
   /** How many messages use a source, if more than one. */
   readonly #shared = new Map<number, number>();
@@ -266,7 +261,6 @@ export class Store implements SourceFacts {
     return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
   }
 
-  /** Creates missing parents too. */
   folderWithParents(mailbox: Mailbox, path: string): Folder {
     const end = path.lastIndexOf(DELIMITER);
     if (end > 0 && !mailbox.folders.has(path)) {
@@ -388,7 +382,6 @@ export class Store implements SourceFacts {
     });
   }
 
-  /** Numbers the messages again from `firstUid`, as if the folder had been recreated. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
       const entries = folder.renumber(firstUid);
@@ -423,7 +416,6 @@ export class Store implements SourceFacts {
     return this.#sources.file(source);
   }
 
-  /** Returns other records (tokens, webhooks, deliveries …) by id. */
   documents(kind: string): ReadonlyMap<string, unknown> {
     return this.#documents.get(kind) ?? new Map<string, unknown>();
   }

@@ -20,7 +20,6 @@ function uuidV7(nowMs: number): string {
 
 const webhookState = z.object({
   id: z.string(),
-  /** Resource id. */
   mailbox: z.string(),
   name: z.string(),
   description: z.string().nullable(),
@@ -44,7 +43,6 @@ interface WebhookEvents {
 
 const KIND = 'webhook';
 
-/** The webhooks of all mailboxes. Both APIs share them. */
 export class Webhooks {
   readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
@@ -60,7 +58,6 @@ export class Webhooks {
     return this.#byId.get(id.toLowerCase()) ?? null;
   }
 
-  /** In the order of creation. */
   of(mailboxes: ReadonlySet<string>): Webhook[] {
     return [...this.#byId.values()].filter((webhook) => mailboxes.has(webhook.mailbox));
   }
@@ -114,7 +111,6 @@ type DeliveryTarget = Pick<Webhook, 'url' | 'secret'>;
 interface DeliveryOutcome {
   /** Null if there was no response. */
   readonly httpStatus: number | null;
-  /** True for any 2xx. */
   readonly success: boolean;
   /** Text from the endpoint, or the error of the connection. Never contains the secret. */
   readonly error: string | null;
@@ -213,20 +209,15 @@ function reasonOf(error: unknown): string {
 
 /** An event for one webhook, and how far its delivery has got. */
 const deliveryState = z.object({
-  /** A version 7 UUID, so that ids sort by age. */
   id: z.string(),
-  /** Id of a webhook, which may have been deleted. */
   webhook: z.string(),
-  /** Resource id. */
   mailbox: z.string(),
-  /** URL of the last attempt. */
   url: z.string(),
   /** Milliseconds since the epoch. */
   createdAt: z.number(),
   state: z.enum(['queued', 'delivered', 'failed']),
   attempts: z.number(),
   maxAttempts: z.number(),
-  /** Duration of the last attempt. */
   durationMs: z.number(),
   /** When to try next, in milliseconds since the epoch. */
   nextAt: z.number().nullable(),
@@ -245,14 +236,12 @@ function backoff(attempts: number, firstMs: number, longestMs: number): number {
   return Math.min(longestMs, firstMs * 2 ** Math.min(attempts - 1, 30));
 }
 
-/** How many finished deliveries to keep. */
 const DEFAULT_KEPT = 10_000;
 const DELIVERY_KIND = 'delivery';
 
 /** Stores deliveries. Queued ones resume after a restart. */
 export class DeliveryLog {
   readonly #queued = new Map<string, Delivery>();
-  /** In the order in which they finished. */
   readonly #finished = new Map<string, Delivery>();
 
   constructor(
@@ -365,7 +354,6 @@ const MAX_QUEUED = 10_000;
 export class Deliveries {
   readonly #log: DeliveryLog;
   readonly #sending = new Map<string, Sending>();
-  /** Test deliveries being sent, with the ids of their webhooks. */
   readonly #tests = new Map<AbortController, string>();
   #cancelTimer = (): void => {};
   #closed = false;
@@ -396,7 +384,6 @@ export class Deliveries {
     if (Number.isFinite(next)) this.#cancelTimer = timer(next - now(), () => this.start());
   }
 
-  /** Returns deliveries that were attempted, newest first. */
   list(mailboxes: ReadonlySet<string>): Delivery[] {
     return [...this.#log.queued(), ...this.#log.finished()]
       .filter(({ mailbox, state, attempts }) => {
@@ -591,7 +578,6 @@ function leadsInside(hostname: string): boolean {
   }
 }
 
-/** How one of the APIs reads requests for webhooks and answers them. */
 interface WebhookSurface<Call> {
   /** @throws Refusal */
   body<T extends z.ZodType>(call: Call, schema: T): z.output<T>;
@@ -607,7 +593,6 @@ interface WebhookSurface<Call> {
   reply(record: object, status?: number): Reply;
 }
 
-/** The operations of both APIs, which share webhooks and fields. */
 export function webhookOperations<Call extends { readonly service: ServiceState }>(
   surface: WebhookSurface<Call>,
 ) {
