@@ -16,7 +16,6 @@ export interface SourceFacts {
 export class Folder {
   #entries: Entry[] = [];
   #nextUid = 1;
-  #unread = 0;
   readonly #sorted = new Map<SortField, Uint32Array>();
 
   constructor(
@@ -30,7 +29,7 @@ export class Folder {
   }
 
   get unread(): number {
-    return this.#unread;
+    return this.#entries.filter(({ flags }) => !flags.includes('\\Seen')).length;
   }
 
   /** Never used before in this folder. */
@@ -47,7 +46,6 @@ export class Folder {
     if (uid < this.#nextUid) throw new RangeError(`uid ${uid} was handed out before`);
     this.#entries.push({ uid, source, flags });
     this.#nextUid = uid + 1;
-    if (isUnread(flags)) this.#unread += 1;
     this.#sorted.clear();
   }
 
@@ -66,7 +64,6 @@ export class Folder {
     const entry = this.get(uid);
     if (entry === null) return null;
     this.#entries.splice(this.#lowerBound(uid), 1);
-    if (isUnread(entry.flags)) this.#unread -= 1;
     this.#sorted.clear();
     return entry.source;
   }
@@ -74,7 +71,6 @@ export class Folder {
   clear(): readonly Entry[] {
     const entries = this.#entries;
     this.#entries = [];
-    this.#unread = 0;
     this.#sorted.clear();
     return entries;
   }
@@ -83,7 +79,6 @@ export class Folder {
   setFlags(uid: number, flags: FlagSet): boolean {
     const entry = this.get(uid);
     if (entry === null) return false;
-    this.#unread += Number(isUnread(flags)) - Number(isUnread(entry.flags));
     this.#entries[this.#lowerBound(uid)] = { ...entry, flags };
     return true;
   }
@@ -150,8 +145,4 @@ export class Folder {
     this.#sorted.set(sort, positions);
     return positions;
   }
-}
-
-function isUnread(flags: FlagSet): boolean {
-  return !flags.includes('\\Seen');
 }

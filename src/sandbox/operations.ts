@@ -228,7 +228,7 @@ function exists(path: string): Refusal {
 /** Also marks the message as read. */
 async function getMessageText(call: Call): Promise<Reply> {
   const entry = entryOf(call);
-  const rendered = await renderText(call.service.store.read(entry.source));
+  const rendered = await renderText(call.service.store.sources.read(entry.source));
   // The message may have been deleted during rendering.
   call.service.store.changeFlags(folderOf(call).folder, uidOf(call), ['\\Seen'], []);
   return dataReply(rendered);
@@ -237,7 +237,7 @@ async function getMessageText(call: Call): Promise<Reply> {
 function getMessageAttachment(call: Call): Reply {
   const entry = entryOf(call);
   const attachmentId = call.params.attachmentId ?? '';
-  const bytes = readAttachment(call.service.store.read(entry.source), attachmentId);
+  const bytes = readAttachment(call.service.store.sources.read(entry.source), attachmentId);
   if (bytes === null) {
     throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
       uid: entry.uid,
@@ -252,7 +252,7 @@ function listMessages(call: Call): Reply {
   const page = pageOf(call.query, 25, 100);
   const { field, descending } = sortOf(call.query);
   const { store } = call.service;
-  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store);
+  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store.sources);
   return pageReply(
     entries.map((entry) => store.records.messageJson(folder, entry)),
     page,
@@ -340,13 +340,13 @@ function deleteAllMessages(call: Call): Reply {
 function getMessageSource(call: Call): Reply {
   const entry = entryOf(call);
   const { store } = call.service;
-  const range = store.file(entry.source);
+  const range = store.sources.file(entry.source);
   if (range !== null && range.length > STREAM_FROM_BYTES) {
     // If a stream ended early, the client would wait for the missing bytes.
     assertThere(range);
     return { kind: 'file', type: 'message/rfc822', range };
   }
-  return { kind: 'bytes', type: 'message/rfc822', bytes: store.read(entry.source) };
+  return { kind: 'bytes', type: 'message/rfc822', bytes: store.sources.read(entry.source) };
 }
 
 /** Smaller sources are faster to read at once than to stream. */
@@ -392,14 +392,14 @@ function searchMessages(call: Call): Reply {
     (facts === null ||
       facts({
         flags: entry.flags,
-        received: () => store.received(entry.source),
-        size: () => store.size(entry.source),
+        received: () => store.sources.received(entry.source),
+        size: () => store.sources.size(entry.source),
       })) &&
-    (source === null || source(store.read(entry.source)));
+    (source === null || source(store.sources.read(entry.source)));
   const keyOf = {
     uid: null,
-    date: (entry: Entry) => store.received(entry.source),
-    size: (entry: Entry) => store.size(entry.source),
+    date: (entry: Entry) => store.sources.received(entry.source),
+    size: (entry: Entry) => store.sources.size(entry.source),
   }[field];
   const found =
     facts === null && source === null && field === 'uid'

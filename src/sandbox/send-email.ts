@@ -80,7 +80,7 @@ export async function sendEmail(call: Call): Promise<Reply> {
   checkAllowed(recipients, settings.outgoingAllowList);
   const reference = mail.inReplyTo ?? mail.forwardOf ?? null;
   const origin = reference === null ? null : originOf(call, reference.folder, reference.uid);
-  const thread = origin === null ? {} : threadHeaders(store.read(origin.entry.source));
+  const thread = origin === null ? {} : threadHeaders(store.sources.read(origin.entry.source));
   const sentAt = now();
   const { forSender, forRecipients } = await compose(mailbox.address, mail, thread, sentAt);
   const sent = store.folderFor(mailbox, 'INBOX.Sent');

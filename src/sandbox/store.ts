@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { type ImmutableRecord, readListingRecord } from '../service/message-view.ts';
 import { type FileRange, hasFlag } from '../service/surface.ts';
-import { type Entry, Folder, type SourceFacts } from './folder.ts';
+import { type Entry, Folder } from './folder.ts';
 import type { FolderRow, StateFile } from './state-file.ts';
 
 /**
@@ -209,11 +209,11 @@ interface Placement {
 }
 
 /** The service's state. A change is in the state file, if there is one, before the call returns. */
-export class Store implements SourceFacts {
+export class Store {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
-  readonly #sources: Sources;
+  readonly sources: Sources;
   /** Flag sets by their JSON. Many messages share few distinct sets. */
   readonly #flagSets = new Map<string, FlagSet>();
   readonly #documents = new Map<string, Map<string, unknown>>();
@@ -223,8 +223,8 @@ export class Store implements SourceFacts {
 
   /** @param state null keeps the state in memory only */
   constructor(private readonly state: StateFile | null = null) {
-    this.#sources = state ?? new BlockSources();
-    this.records = new RecordCache(this.#sources);
+    this.sources = state ?? new BlockSources();
+    this.records = new RecordCache(this.sources);
     if (state !== null) this.#open(state);
   }
 
@@ -295,7 +295,7 @@ export class Store implements SourceFacts {
   /** Adds messages of a block in order. @returns the number of the block's first source */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
-      const first = this.#sources.add(block);
+      const first = this.sources.add(block);
       for (const { folder, number, flags } of placements) {
         this.#append(folder, first + number, flags);
       }
@@ -315,7 +315,7 @@ export class Store implements SourceFacts {
     received: number,
   ): number[] {
     return this.atomically(() => {
-      const number = this.#sources.add(new MemoryBlock([source], [received]));
+      const number = this.sources.add(new MemoryBlock([source], [received]));
       if (places.length > 1) this.#shared.set(number, places.length);
       return places.map(({ folder, flags }) => this.#append(folder, number, flags));
     });
@@ -395,25 +395,9 @@ export class Store implements SourceFacts {
     let messages = 0;
     for (const folder of mailbox.folders.values()) {
       messages += folder.count;
-      for (const entry of folder.entries()) bytes += this.#sources.size(entry.source);
+      for (const entry of folder.entries()) bytes += this.sources.size(entry.source);
     }
     return { bytes, messages };
-  }
-
-  size(source: number): number {
-    return this.#sources.size(source);
-  }
-
-  received(source: number): number {
-    return this.#sources.received(source);
-  }
-
-  read(source: number): Buffer {
-    return this.#sources.read(source);
-  }
-
-  file(source: number): FileRange | null {
-    return this.#sources.file(source);
   }
 
   documents(kind: string): ReadonlyMap<string, unknown> {
@@ -467,7 +451,7 @@ export class Store implements SourceFacts {
     else if (places === 2) this.#shared.delete(source);
     else {
       this.records.forget(source);
-      this.#sources.release(source);
+      this.sources.release(source);
     }
   }
 

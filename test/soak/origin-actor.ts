@@ -57,7 +57,7 @@ export class Actor {
     for (const mailbox of store.mailboxes.values()) {
       for (const folder of mailbox.folders.values()) {
         for (const { uid, source, flags } of folder.entries()) {
-          const bytes = hash('sha256', store.read(source));
+          const bytes = hash('sha256', store.sources.read(source));
           all.set(`${mailbox.address}/${folder.path}/${uid}`, [bytes, ...flags].join(' '));
         }
       }

@@ -50,10 +50,10 @@ test('everything is there again after a restart, and uids go on from where they 
   if (back === undefined || out === undefined) return;
   const shared = out.get(1)?.source ?? 0;
   second.remove(back, 2);
-  expect(second.read(shared).toString()).toBe('two');
-  expect(second.received(shared)).toBe(2000);
+  expect(second.sources.read(shared).toString()).toBe('two');
+  expect(second.sources.received(shared)).toBe(2000);
   second.remove(out, 1);
-  expect(() => second.read(shared)).toThrow(RangeError);
+  expect(() => second.sources.read(shared)).toThrow(RangeError);
   second.close();
 });
 

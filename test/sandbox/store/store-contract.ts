@@ -43,16 +43,16 @@ export function storeContract(open: () => Store): void {
     const entry = inbox.get(uid);
     expect(uid).toBe(2);
     expect(entry?.flags).toEqual(['\\Seen']);
-    expect(store.read(entry?.source ?? 0)).toEqual(odd);
-    expect(store.size(entry?.source ?? 0)).toBe(6);
-    expect(store.received(entry?.source ?? 0)).toBe(12_345);
+    expect(store.sources.read(entry?.source ?? 0)).toEqual(odd);
+    expect(store.sources.size(entry?.source ?? 0)).toBe(6);
+    expect(store.sources.received(entry?.source ?? 0)).toBe(12_345);
     store.close();
   });
 
   test('an empty source is a source', () => {
     const { store, inbox } = filled([]);
     const uid = store.add(inbox, Buffer.alloc(0), 0, []);
-    expect(store.read(inbox.get(uid)?.source ?? 0)).toHaveLength(0);
+    expect(store.sources.read(inbox.get(uid)?.source ?? 0)).toHaveLength(0);
     store.close();
   });
 
@@ -64,7 +64,7 @@ export function storeContract(open: () => Store): void {
     expect(store.move(inbox, 1, trash)).toBeNull();
     expect(inbox.get(1)).toBeNull();
     expect(trash.get(1)?.flags).toEqual(['\\Flagged']);
-    expect(store.read(trash.get(1)?.source ?? 0)).toEqual(source('one'));
+    expect(store.sources.read(trash.get(1)?.source ?? 0)).toEqual(source('one'));
     expect(store.move(inbox, 2, inbox)).toBe(3);
     store.close();
   });
@@ -83,9 +83,9 @@ export function storeContract(open: () => Store): void {
     const number = inbox.get(a)?.source ?? 0;
     expect(sent.get(b)?.source).toBe(number);
     store.remove(inbox, a);
-    expect(store.read(number)).toEqual(source('shared'));
+    expect(store.sources.read(number)).toEqual(source('shared'));
     store.remove(sent, b);
-    expect(() => store.read(number)).toThrow(RangeError);
+    expect(() => store.sources.read(number)).toThrow(RangeError);
     store.close();
   });
 
@@ -103,9 +103,9 @@ export function storeContract(open: () => Store): void {
     ]);
     store.remove(inbox, 1);
     store.remove(inbox, 2);
-    expect(store.read(number)).toEqual(source('one'));
+    expect(store.sources.read(number)).toEqual(source('one'));
     store.remove(trash, 1);
-    expect(() => store.read(number)).toThrow(RangeError);
+    expect(() => store.sources.read(number)).toThrow(RangeError);
     store.close();
   });
 
@@ -142,7 +142,7 @@ export function storeContract(open: () => Store): void {
     store.remove(inbox, 2);
     store.renumber(inbox, 10);
     expect([...inbox.entries()].map(({ uid }) => uid)).toEqual([10, 11]);
-    expect(store.read(inbox.get(11)?.source ?? 0)).toEqual(source('three'));
+    expect(store.sources.read(inbox.get(11)?.source ?? 0)).toEqual(source('three'));
     expect(inbox.unread).toBe(2);
     store.close();
   });
