@@ -38,12 +38,6 @@ interface PendingJob {
   readonly reject: (error: Error) => void;
 }
 
-interface ThreadEnd {
-  readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
-  readonly left: readonly PendingJob[];
-  readonly end: ThreadEnded;
-}
-
 const GROUP_JOBS = 16;
 /** Source bytes per group. A larger message is sent alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
@@ -65,7 +59,8 @@ class ExtractorThread {
     private readonly events: {
       done(job: PendingJob, entry: IndexEntry): void;
       ready(): void;
-      ended(end: ThreadEnd): void;
+      /** `culprit` ended the thread; `left` are the other unanswered jobs. */
+      ended(end: ThreadEnded, culprit: PendingJob | undefined, left: readonly PendingJob[]): void;
     },
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
@@ -174,13 +169,16 @@ class ExtractorThread {
     const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.#outstanding.clear();
     const known = culprit !== undefined && started;
-    this.events.ended({
-      culprit: known ? { job: culprit, reason: reasonOfEnd(end) } : null,
-      left: known
-        ? jobs.filter((job) => job !== culprit)
-        : jobs.map((job) => ({ ...job, alone: job.alone || started })),
-      end,
-    });
+    if (known)
+      this.events.ended(
+        end,
+        culprit,
+        jobs.filter((job) => job !== culprit),
+      );
+    else {
+      const left = jobs.map((job) => ({ ...job, alone: job.alone || started }));
+      this.events.ended(end, undefined, left);
+    }
   }
 }
 
@@ -302,25 +300,27 @@ class ExtractorPool implements Extractor {
         this.#settle(() => job.resolve(entry));
       },
       ready: () => this.#pumpSoon(),
-      ended: (end) => this.#threadEnded(thread, end),
+      ended: (...end) => this.#threadEnded(thread, ...end),
     });
     this.#threads.add(thread);
     return thread;
   }
 
-  #threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
+  #threadEnded(
+    thread: ExtractorThread,
+    end: ThreadEnded,
+    culprit: PendingJob | undefined,
+    left: readonly PendingJob[],
+  ): void {
     this.#threads.delete(thread);
-    const again = [...left];
-    if (culprit !== null) {
-      const { job, reason } = culprit;
-      // Retry with the headers only. If they end a worker too, nothing can be read.
-      if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
-      else {
-        const nothing = emptyExtraction(job.unparsed ?? reason);
-        this.#settle(() => job.resolve(indexEntry(nothing)));
-      }
+    this.#queue.unshift(...left);
+    // Retry with the headers only. If they end a worker too, nothing can be read.
+    if (culprit?.unparsed === null) {
+      this.#queue.unshift({ ...culprit, unparsed: reasonOfEnd(end), alone: true });
+    } else if (culprit !== undefined) {
+      const nothing = indexEntry(emptyExtraction(culprit.unparsed));
+      this.#settle(() => culprit.resolve(nothing));
     }
-    this.#queue.unshift(...again);
     if (!end.facts.started) this.#failedStarts++;
     if (this.#failedStarts >= MAX_FAILED_STARTS) this.#giveUp(end.cause);
     else this.#pumpSoon();

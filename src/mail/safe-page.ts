@@ -392,8 +392,7 @@ function percentDecoded(text: string): string {
 /** Hosts of remote images that are counted. */
 const MAX_HOSTS = 200;
 
-/** Bytes of one embedded image, and of all of them together. */
-const PICTURE_BYTES = 2 * 1024 * 1024;
+/** Bytes of all embedded images together. */
 const PICTURES_BYTES = 16 * 1024 * 1024;
 
 /** Returns the HTML of a message as one page with its embedded images. The page is null without HTML. */
@@ -448,7 +447,7 @@ function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
       content,
       sink: (chunk) => {
         content.size += chunk.length;
-        if (content.size > PICTURE_BYTES || chunk.length > room) content.cut = true;
+        if (content.size > MAX_PICTURE_BYTES || chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
         // The decoder may reuse the buffer of the chunk.
