@@ -18,154 +18,78 @@ export interface TransferDecoder {
  * quadratic time for blanks and reads one string.)
  */
 export class QuotedPrintable implements TransferDecoder {
-  /** After an equals sign, until the line shows whether it is a soft line break. */
-  #equals = false;
-  /** After a carriage return that follows that equals sign. The line break ends at the next other byte. */
-  #return = false;
-  /** Blanks, dropped if the line ends after them. */
-  #blanks: Buffer[] = [];
-  /** The equals sign and first digit of an escape. */
-  readonly #escape: number[] = [];
-  #out = Buffer.alloc(0);
-  #length = 0;
+  /** An equals sign or blank and the blanks and carriage returns after it: what they are depends on the next byte. */
+  #held: Buffer[] = [];
+  /** An unfinished escape. */
+  #escape: Buffer = NOTHING;
 
   some(chunk: Buffer): Buffer {
-    this.#decode(chunk);
-    return this.#taken();
+    if (this.#held.length === 0 || chunk.some((byte) => !isBlank(byte) && byte !== CR))
+      return this.#decode(chunk, false);
+    this.#held.push(Buffer.from(chunk));
+    return NOTHING;
   }
 
   rest(): Buffer {
-    // An equals sign at the end of the text is a soft line break as well.
-    this.#room(8);
-    this.#release();
-    return this.#taken();
+    return this.#decode(NOTHING, true);
   }
 
-  #decode(chunk: Buffer): void {
-    this.#room(chunk.length);
+  /** Drops blanks at line ends and soft line breaks, then decodes escapes, which may span a soft line break. */
+  #decode(chunk: Buffer, final: boolean): Buffer {
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([...this.#held, chunk]);
+    const out = Buffer.allocUnsafe(this.#escape.length + bytes.length);
+    let length = this.#escape.copy(out);
     let at = 0;
-    while (at < chunk.length) {
-      if (!this.#holds) at = this.#plain(chunk, at);
-      const byte = chunk[at];
-      if (byte === undefined) return;
-      if (this.#return && byte !== CR && byte !== LF) {
-        this.#return = false;
-        this.#equals = false;
+    while (at < bytes.length) {
+      const byte = bytes[at] ?? 0;
+      if (byte !== EQUALS && !isBlank(byte)) {
+        out[length++] = byte;
+        at++;
         continue;
       }
-      if (byte === SPACE || byte === TAB) {
-        const start = at;
-        while (chunk[at] === SPACE || chunk[at] === TAB) at++;
-        this.#blanks.push(Buffer.from(chunk.subarray(start, at)));
-        continue;
+      let next = byte === EQUALS ? at + 1 : at;
+      while (isBlank(bytes[next])) next++;
+      const isEnd = bytes[next] === CR || bytes[next] === LF;
+      if (byte === EQUALS && isEnd) {
+        while (bytes[next] === CR) next++;
+        if (bytes[next] === LF || next === bytes.length) next++;
       }
-      at++;
-      if (byte === CR) {
-        this.#blanks = [];
-        if (this.#equals) this.#return = true;
-        else this.#emit(CR);
-      } else if (byte === LF) {
-        this.#blanks = [];
-        if (!this.#equals) this.#emit(LF);
-        this.#equals = false;
-        this.#return = false;
-      } else {
-        this.#keepBlanks();
-        if (byte === EQUALS) this.#equals = true;
-        else this.#emit(byte);
+      // At the end of the text, an equals sign is a soft line break as well.
+      if (next > bytes.length || (next === bytes.length && !isEnd)) break;
+      if (isEnd) at = next;
+      else if (byte === EQUALS) {
+        out[length++] = byte;
+        at++;
+      } else while (at < next) out[length++] = bytes[at++] ?? 0;
+    }
+    this.#held = final || at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
+    return this.#unescape(out.subarray(0, length), final);
+  }
+
+  /** Decodes escapes in place. */
+  #unescape(bytes: Buffer, final: boolean): Buffer {
+    this.#escape = NOTHING;
+    let at = bytes.indexOf(EQUALS);
+    if (at < 0) return bytes;
+    let length = at;
+    for (; at < bytes.length; at++) {
+      const byte = bytes[at] ?? 0;
+      const high = byte === EQUALS ? hexDigit(bytes[at + 1] ?? 0) : -1;
+      const low = high < 0 ? -1 : hexDigit(bytes[at + 2] ?? 0);
+      const isCut = byte === EQUALS && at + (high < 0 ? 1 : 2) >= bytes.length;
+      if (isCut && !final) {
+        this.#escape = Buffer.from(bytes.subarray(at));
+        break;
       }
+      bytes[length++] = low < 0 ? byte : high * 16 + low;
+      if (low >= 0) at += 2;
     }
+    return bytes.subarray(0, length);
   }
+}
 
-  /** True if a decision needs further bytes. */
-  get #holds(): boolean {
-    return this.#equals || this.#blanks.length > 0 || this.#escape.length > 0;
-  }
-
-  /** Decodes until something must be held back. Returns where that is. */
-  #plain(chunk: Buffer, from: number): number {
-    // Blanks held back from earlier pieces may have filled the buffer.
-    if (this.#out.length - this.#length < chunk.length - from) this.#room(chunk.length - from);
-    const out = this.#out;
-    let length = this.#length;
-    let at = from;
-    for (; at < chunk.length; at++) {
-      const byte = chunk[at] ?? 0;
-      if (byte === EQUALS) {
-        const next = chunk[at + 1] ?? 0;
-        const high = hexDigit(next);
-        const low = hexDigit(chunk[at + 2] ?? 0);
-        if (high >= 0 && low >= 0) {
-          out[length++] = high * 16 + low;
-          at += 2;
-        } else if (next === LF) at += 1;
-        else if (next === CR && chunk[at + 2] === LF) at += 2;
-        else break;
-      } else if (byte === SPACE || byte === TAB) {
-        const start = at;
-        while (chunk[at + 1] === SPACE || chunk[at + 1] === TAB) at++;
-        const next = chunk[at + 1];
-        if (next === undefined) {
-          at = start;
-          break;
-        }
-        if (next === CR || next === LF) continue;
-        for (let blank = start; blank <= at; blank++) out[length++] = chunk[blank] ?? 0;
-      } else out[length++] = byte;
-    }
-    this.#length = length;
-    return at;
-  }
-
-  /** Writes held-back bytes, since the line has not ended. */
-  #keepBlanks(): void {
-    if (this.#equals) this.#emit(EQUALS);
-    this.#equals = false;
-    for (const blanks of this.#blanks) for (const blank of blanks) this.#emit(blank);
-    this.#blanks = [];
-  }
-
-  /** Adds a byte outside soft line breaks, and decodes escapes. */
-  #emit(byte: number): void {
-    const [, first] = this.#escape;
-    const value = hexDigit(byte);
-    if (this.#escape.length > 0 && value >= 0) {
-      if (first === undefined) {
-        this.#escape.push(byte);
-        return;
-      }
-      this.#escape.length = 0;
-      this.#write(hexDigit(first) * 16 + value);
-      return;
-    }
-    this.#release();
-    if (byte === EQUALS) this.#escape.push(byte);
-    else this.#write(byte);
-  }
-
-  /** Writes an invalid escape as it is. */
-  #release(): void {
-    for (const byte of this.#escape) this.#write(byte);
-    this.#escape.length = 0;
-  }
-
-  #write(byte: number): void {
-    if (this.#length === this.#out.length) this.#room(this.#out.length);
-    this.#out[this.#length++] = byte;
-  }
-
-  #room(bytes: number): void {
-    const larger = Buffer.allocUnsafe(this.#length + bytes + 64);
-    this.#out.copy(larger, 0, 0, this.#length);
-    this.#out = larger;
-  }
-
-  #taken(): Buffer {
-    const taken = this.#out.subarray(0, this.#length);
-    this.#out = Buffer.alloc(0);
-    this.#length = 0;
-    return taken;
-  }
+function isBlank(byte: number | undefined): boolean {
+  return byte === SPACE || byte === TAB;
 }
 
 export function decodeQuotedPrintable(text: Buffer): Buffer {
