@@ -70,7 +70,7 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
     const code = text.charCodeAt(i);
     if (isUnspaced(code)) {
       close();
-      if (before >= 0) take(mixed(text.charCodeAt(before), code), before, i + 1);
+      if (before >= 0) take(mixHash(text.charCodeAt(before), code), before, i + 1);
       else if (!isUnspaced(text.charCodeAt(i + 1))) take(code, i, i + 1);
       before = i;
       continue;
@@ -83,14 +83,14 @@ function scan(text: string, isWrapped: boolean, take: TakeUnit): void {
         end = i;
         hash = 0;
       }
-      for (; end <= i; end++) hash = mixed(hash, text.charCodeAt(end));
+      for (; end <= i; end++) hash = mixHash(hash, text.charCodeAt(end));
     } else if (isBlank || i - end >= SIGNS_INSIDE) close();
   }
   close();
 }
 
 /** Thirty bits, which fit a small integer; collisions within a message are rare. */
-function mixed(hash: number, code: number): number {
+function mixHash(hash: number, code: number): number {
   return (Math.imul(hash, 0x01000193) ^ code) & 0x3fffffff;
 }
 
@@ -167,7 +167,7 @@ export function bodyText(
   };
   const visit = (part: Part<LeafContent>): void => {
     if (part.kind === 'leaf') {
-      const piece = pieceOf(part);
+      const piece = toPiece(part);
       if (piece !== null && room > 0) add(textOf(piece));
     } else if (part.subtype === 'alternative') {
       for (const text of alternative(part, textOf, links === 'short')) add(text);
@@ -191,7 +191,7 @@ export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
   return leaves.some(({ info, content }) => bodyKind(info) === 'plain' && content.size > LINE_END);
 }
 
-function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
+function toPiece(leaf: Leaf<LeafContent>): Piece | null {
   const kind = bodyKind(leaf.info);
   return kind === null ? null : { kind, leaf };
 }
@@ -202,7 +202,7 @@ function alternative(
   textOf: (piece: Piece) => string,
   isForIndex: boolean,
 ): string[] {
-  const pieces = piecesUnder(part);
+  const pieces = collectPieces(part);
   const textOfKind = (wanted: BodyKind): string =>
     pieces
       .filter(({ kind }) => kind === wanted)
@@ -213,18 +213,18 @@ function alternative(
   const html = textOfKind('html');
   const texts = [plain === '' && html === '' ? textOfKind('rich') || textOfKind('other') : plain];
   for (const other of [html, textOfKind('event')])
-    texts.push(...addition(texts, other, isForIndex));
+    texts.push(...addedText(texts, other, isForIndex));
   return texts;
 }
 
-function piecesUnder(part: Part<LeafContent>): Piece[] {
-  if (part.kind === 'multipart') return part.children.flatMap(piecesUnder);
-  const piece = pieceOf(part);
+function collectPieces(part: Part<LeafContent>): Piece[] {
+  if (part.kind === 'multipart') return part.children.flatMap(collectPieces);
+  const piece = toPiece(part);
   return piece === null ? [] : [piece];
 }
 
 /** Returns a form that has far more words, otherwise (for the index only) just the words that it adds. */
-function addition(texts: readonly string[], other: string, isForIndex: boolean): string[] {
+function addedText(texts: readonly string[], other: string, isForIndex: boolean): string[] {
   const { isMost, text } = newWords(other.replace(LINK, ' '), texts);
   if (isMost || texts.every((one) => one === '')) return [other];
   return isForIndex ? [text] : [];

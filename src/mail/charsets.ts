@@ -19,7 +19,7 @@ function rareDecoder(key: string): Decode | null {
   if (!Object.hasOwn(TABLES, key)) return null;
   const known = made.get(key);
   if (known !== undefined) return known;
-  const decode = decodeTable(wholeTable(TABLES[key] ?? ''));
+  const decode = decodeTable(expandTable(TABLES[key] ?? ''));
   made.set(key, decode);
   return decode;
 }
@@ -84,7 +84,7 @@ function decodeIso2022(bytes: Buffer): string {
   let text = '';
   let done = 0;
   const add = (end: number) => {
-    if (end > done) text += codedText(source.slice(done, end), isShifted ? shifted : plain);
+    if (end > done) text += decodeCodes(source.slice(done, end), isShifted ? shifted : plain);
   };
   for (const match of source.matchAll(SHIFTS)) {
     add(match.index);
@@ -95,7 +95,7 @@ function decodeIso2022(bytes: Buffer): string {
       text += shift;
     } else if (shift === '\x0e') isShifted = true;
     else if (shift === '\x0f') isShifted = false;
-    else if (shift[1] === 'N') text += codedText(shift.slice(2), single);
+    else if (shift[1] === 'N') text += decodeCodes(shift.slice(2), single);
     else {
       const set = SETS[shift.slice(1)] ?? null;
       if (shift[1] === '.') single = set;
@@ -108,7 +108,7 @@ function decodeIso2022(bytes: Buffer): string {
 }
 
 /** Decodes 7-bit codes of a set, ignoring the eighth bit. Without a set, 8-bit codes are stray Japanese. */
-function codedText(codes: string, set: CodedSet | null): string {
+function decodeCodes(codes: string, set: CodedSet | null): string {
   if (set === null)
     return codes.replace(/[\x80-\xff]+/g, (stray) =>
       iconv.decode(Buffer.from(stray, 'latin1'), 'shift_jis'),
@@ -134,7 +134,7 @@ function decodeHz(bytes: Buffer): string {
   return bytes
     .toString('latin1')
     .replace(HZ, (_, codes: string | undefined, tilde: string | undefined) =>
-      codes === undefined ? (tilde ?? '') : codedText(codes, CHINESE),
+      codes === undefined ? (tilde ?? '') : decodeCodes(codes, CHINESE),
     );
 }
 
@@ -188,7 +188,7 @@ function otherJohab(lead: number, trail: number): string | undefined {
 const EBCDIC_CONTROLS =
   '\u0000\u0001\u0002\u0003\u009c\u0009\u0086\u007f\u0097\u008d\u008e\u000b\u000c\u000d\u000e\u000f\u0010\u0011\u0012\u0013\u009d\u0085\u0008\u0087\u0018\u0019\u0092\u008f\u001c\u001d\u001e\u001f\u0080\u0081\u0082\u0083\u0084\u000a\u0017\u001b\u0088\u0089\u008a\u008b\u008c\u0005\u0006\u0007\u0090\u0091\u0016\u0093\u0094\u0095\u0096\u0004\u0098\u0099\u009a\u009b\u0014\u0015\u009e\u001a';
 
-function wholeTable(characters: string): string {
+function expandTable(characters: string): string {
   if (characters.length > 128) return `${EBCDIC_CONTROLS}${characters}\u009f`;
   const ascii = Array.from({ length: 128 }, (_, byte) => byte);
   return String.fromCharCode(...ascii) + characters;
@@ -327,13 +327,13 @@ function charsetKey(label: string | null): string {
   const known = recent.get(cut);
   if (known !== undefined) return known;
   if (recent.size >= RECENT_LABELS) recent.clear();
-  const key = keyOf(cut);
+  const key = parseLabel(cut);
   recent.set(cut, key);
   return key;
 }
 
 /** Labels come with comments, quotes, odd spelling, the parameter's name, or further names. */
-function keyOf(label: string): string {
+function parseLabel(label: string): string {
   const named = label
     .replace(/\([^()]*\)?/g, ' ')
     .replace(/["'<>\s]{0,9}charset["'\s]{0,9}[=:]/gi, ' ');
@@ -343,7 +343,7 @@ function keyOf(label: string): string {
     const spelled = (text.split('*', 1)[0] ?? '').trim();
     for (const name of [spelled, spelled.replace(/[:_-](?:19|20)\d\d$/, '')]) {
       const key = name.toLowerCase().replace(/[^a-z0-9]/g, '');
-      const spellings = [key, key.replace(/^x{0,2}(?:cs)?(?=[a-z0-9])/, ''), ...numberedKeys(key)];
+      const spellings = [key, key.replace(/^x{0,2}(?:cs)?(?=[a-z0-9])/, ''), ...numericKeys(key)];
       const found = spellings.map(canonicalKey).find((one) => one !== null);
       if (found !== undefined) return found;
     }
@@ -352,7 +352,7 @@ function keyOf(label: string): string {
 }
 
 /** Returns the keys of a numbered code page, or of a part of ISO 8859, in any vendor's spelling. */
-function numberedKeys(key: string): string[] {
+function numericKeys(key: string): string[] {
   const page =
     /^x?(?:cs)?(?:ms|microsoft)?(?:windows|win|cp|ibm|ms|dos|pc|oem|codepage|ansi)(?:cp)?0*(\d{3,5})/.exec(
       key,

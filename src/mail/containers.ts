@@ -221,26 +221,28 @@ function tnefParts(bytes: Buffer, level = 0): ContainedPart[] | null {
   let properties: ReadonlyMap<number, Property> = new Map();
   let charset = 'windows-1252';
   const attachments: Attachment[] = [];
-  for (const { id, value } of attributesOf(bytes)) {
+  for (const { id, value } of readAttributes(bytes)) {
     const attachment = attachments.at(-1);
     if (id === BODY) body = value;
-    else if (id === MESSAGE_PROPERTIES) properties = propertiesOf(value);
+    else if (id === MESSAGE_PROPERTIES) properties = readProperties(value);
     else if (id === CODEPAGE && value.length >= 4) charset = `cp${value.readUInt32LE(0)}`;
     else if (id === NEW_ATTACHMENT && attachments.length < MAX_ATTACHMENTS)
       attachments.push({ title: null, data: null, properties: new Map() });
     else if (attachment === undefined) continue;
     else if (id === ATTACHMENT_TITLE) attachment.title = value;
     else if (id === ATTACHMENT_DATA) attachment.data = value;
-    else if (id === ATTACHMENT_PROPERTIES) attachment.properties = propertiesOf(value);
+    else if (id === ATTACHMENT_PROPERTIES) attachment.properties = readProperties(value);
   }
-  const text = textOf(body, properties, charset);
+  const text = messageText(body, properties, charset);
   return [
     ...(text === null ? [] : [text]),
-    ...attachments.flatMap((attachment) => partsOf(attachment, charset, level)),
+    ...attachments.flatMap((attachment) => attachmentParts(attachment, charset, level)),
   ];
 }
 
-function* attributesOf(bytes: Buffer): Generator<{ readonly id: number; readonly value: Buffer }> {
+function* readAttributes(
+  bytes: Buffer,
+): Generator<{ readonly id: number; readonly value: Buffer }> {
   // After the signature and a key come attributes: level, id with type, length, value, checksum.
   for (let at = 6; at + 9 <= bytes.length; ) {
     const id = bytes.readUInt16LE(at + 1);
@@ -252,7 +254,7 @@ function* attributesOf(bytes: Buffer): Generator<{ readonly id: number; readonly
   }
 }
 
-function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
+function readProperties(bytes: Buffer): ReadonlyMap<number, Property> {
   const found = new Map<number, Property>();
   try {
     let at = 4;
@@ -264,7 +266,7 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
       // A named property starts with a set, and a number or a text.
       if (id >= 0x8000) {
         const isText = bytes.readUInt32LE(at + 16) === 1;
-        at += 24 + (isText ? filled(bytes.readUInt32LE(at + 20)) : 0);
+        at += 24 + (isText ? padToFour(bytes.readUInt32LE(at + 20)) : 0);
       }
       const fixed = FIXED[type];
       if (fixed === undefined && ![STRING8, UNICODE, OBJECT, BINARY].includes(type)) break;
@@ -278,7 +280,7 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
         if (fixed === undefined) at += 4;
         if (at + size > bytes.length) return found;
         found.set(id, { type, value: bytes.subarray(at, at + size) });
-        at += filled(size);
+        at += padToFour(size);
       }
     }
   } catch (error) {
@@ -288,22 +290,22 @@ function propertiesOf(bytes: Buffer): ReadonlyMap<number, Property> {
   return found;
 }
 
-function filled(size: number): number {
+function padToFour(size: number): number {
   return Math.ceil(size / 4) * 4;
 }
 
-function stringOf(property: Property | undefined, charset: string): string | null {
+function readString(property: Property | undefined, charset: string): string | null {
   if (property === undefined) return null;
   const { type, value } = property;
   const text = type === UNICODE ? value.toString('utf16le') : decodeText(value, charset);
-  return untilNul(text) || null;
+  return cutAtNul(text) || null;
 }
 
-function untilNul(text: string): string {
+function cutAtNul(text: string): string {
   return text.split('\0', 1)[0] ?? '';
 }
 
-function textOf(
+function messageText(
   body: Buffer | null,
   properties: ReadonlyMap<number, Property>,
   charset: string,
@@ -312,9 +314,9 @@ function textOf(
   if (html !== undefined) return part('text/html', null, htmlBytes(html));
   const rtf = properties.get(PR_RTF_COMPRESSED);
   const text =
-    stringOf(properties.get(PR_BODY), charset) ??
-    (body === null ? null : untilNul(decodeText(body, charset))) ??
-    (rtf === undefined ? null : rtfText(uncompressedRtf(rtf.value).toString('latin1')));
+    readString(properties.get(PR_BODY), charset) ??
+    (body === null ? null : cutAtNul(decodeText(body, charset))) ??
+    (rtf === undefined ? null : rtfText(decompressRtf(rtf.value).toString('latin1')));
   return text === null || text.trim() === '' ? null : part('text/plain', null, Buffer.from(text));
 }
 
@@ -323,26 +325,26 @@ function htmlBytes({ type, value }: Property): Buffer {
   return type === UNICODE ? Buffer.from(value.toString('utf16le')) : value;
 }
 
-function partsOf(
+function attachmentParts(
   { title, data, properties }: Attachment,
   charset: string,
   level: number,
 ): ContainedPart[] {
   const name =
-    stringOf(properties.get(PR_ATTACH_LONG_FILENAME), charset) ??
-    stringOf(properties.get(PR_ATTACH_FILENAME), charset) ??
-    (title === null ? null : untilNul(decodeText(title, charset)));
+    readString(properties.get(PR_ATTACH_LONG_FILENAME), charset) ??
+    readString(properties.get(PR_ATTACH_FILENAME), charset) ??
+    (title === null ? null : cutAtNul(decodeText(title, charset)));
   const object = properties.get(PR_ATTACH_DATA);
   // An embedded message follows an interface identifier.
   const embedded = object?.type === OBJECT ? object.value.subarray(16) : object?.value;
   const bytes = data ?? embedded ?? Buffer.alloc(0);
   const inner = object?.type === OBJECT && level < MAX_LEVELS ? tnefParts(bytes, level + 1) : null;
   if (inner !== null) return inner;
-  const type = stringOf(properties.get(PR_ATTACH_MIME_TAG), charset) ?? '';
+  const type = readString(properties.get(PR_ATTACH_MIME_TAG), charset) ?? '';
   const contentType = /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/.test(type)
     ? type.toLowerCase()
     : 'application/octet-stream';
-  const contentId = stringOf(properties.get(PR_ATTACH_CONTENT_ID), charset);
+  const contentId = readString(properties.get(PR_ATTACH_CONTENT_ID), charset);
   return [part(contentType, name ?? 'attachment.dat', bytes, contentId)];
 }
 
@@ -364,7 +366,7 @@ const COMPRESSED_RTF = 0x75465a4c;
 const MAX_RTF_BYTES = 8 * 1024 * 1024;
 
 /** Decompresses RTF in TNEF (MS-OXRTFCP) up to the first defect. */
-function uncompressedRtf(bytes: Buffer): Buffer {
+function decompressRtf(bytes: Buffer): Buffer {
   if (bytes.length < 16) return Buffer.alloc(0);
   if (bytes.readUInt32LE(8) !== COMPRESSED_RTF) return bytes.subarray(16);
   const window = Buffer.alloc(4096, ' ');
@@ -415,7 +417,7 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
 export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;
-  const content = cmsContent(unarmoured(bytes));
+  const content = cmsContent(removeArmour(bytes));
   if (content === null || content.length === 0) return [];
   // A signed file such as `bill.xml.p7m`, not a signed message.
   const inner = /^(.+\.\w{1,5})\.p7m$/i.exec(filename ?? '')?.[1];
@@ -437,12 +439,12 @@ const ENCRYPTED = [`${PKCS7}03`, `${PKCS7}04`, `${PKCS7}06`, '2a864886f70d010910
 /** True for the start of S/MIME encryption or of armoured OpenPGP. */
 export function isEncrypted(head: Buffer): boolean {
   if (/^\s*-----BEGIN PGP MESSAGE-----/.test(head.toString('latin1', 0, 200))) return true;
-  const cms = contentInfo(unarmoured(head));
+  const cms = contentInfo(removeArmour(head));
   return cms !== null && ENCRYPTED.includes(cms.type);
 }
 
 /** Undoes PEM or a second base64 encoding, which some programs write. */
-function unarmoured(bytes: Buffer): Buffer {
+function removeArmour(bytes: Buffer): Buffer {
   const head = bytes.toString('latin1', 0, 64);
   if (!/^(?:-----BEGIN (?:PKCS7|CMS)-----\s|MI[A-Za-z0-9+/])/.test(head)) return bytes;
   return Buffer.from(bytes.toString('latin1').replace(/-----[A-Z0-9 ]{1,30}-----/g, ''), 'base64');
@@ -481,7 +483,7 @@ function elementAt(bytes: Buffer, at: number): Element | undefined {
 }
 
 /** Returns the position after an element. A loop, because hostile input may nest as deep as it is long. */
-function behind(bytes: Buffer, { from, to }: Element): number {
+function elementEnd(bytes: Buffer, { from, to }: Element): number {
   if (to !== null) return to;
   let at = from;
   for (let level = 1; level > 0; ) {
@@ -500,21 +502,21 @@ function* elementsIn(bytes: Buffer, outer: Element): Generator<Element> {
     const element = elementAt(bytes, at);
     if (element === undefined || element.tag === END_OF_CONTENTS) return;
     yield element;
-    at = behind(bytes, element);
+    at = elementEnd(bytes, element);
   }
 }
 
 /** Reads a ContentInfo or EncapsulatedContentInfo: a type and explicitly tagged content. */
-function typed(bytes: Buffer, outer: Element | undefined) {
+function readTyped(bytes: Buffer, outer: Element | undefined) {
   if (outer?.tag !== SEQUENCE) return null;
-  const [name, tagged] = [...firstOf(elementsIn(bytes, outer), 2)];
+  const [name, tagged] = [...takeFirst(elementsIn(bytes, outer), 2)];
   if (name?.tag !== OBJECT_IDENTIFIER || name.to === null) return null;
   const type = bytes.toString('hex', name.from, name.to);
-  const [content] = tagged?.tag === EXPLICIT ? firstOf(elementsIn(bytes, tagged), 1) : [];
+  const [content] = tagged?.tag === EXPLICIT ? takeFirst(elementsIn(bytes, tagged), 1) : [];
   return { type, content };
 }
 
-function* firstOf<T>(values: Iterable<T>, count: number): Generator<T> {
+function* takeFirst<T>(values: Iterable<T>, count: number): Generator<T> {
   let left = count;
   for (const value of values) {
     if (left-- <= 0) return;
@@ -523,7 +525,7 @@ function* firstOf<T>(values: Iterable<T>, count: number): Generator<T> {
 }
 
 function contentInfo(bytes: Buffer) {
-  return typed(bytes, elementAt(bytes, 0));
+  return readTyped(bytes, elementAt(bytes, 0));
 }
 
 /** Returns the content of signed or compressed data, or null for anything else and for detached signatures. */
@@ -532,19 +534,19 @@ function cmsContent(bytes: Buffer): Buffer | null {
   if (cms === null || cms.content === undefined) return null;
   if (cms.type !== SIGNED && cms.type !== COMPRESSED) return null;
   // A version and algorithms come before the content, certificates and signatures after it.
-  for (const element of firstOf(elementsIn(bytes, cms.content), 3)) {
-    const content = element.tag === SEQUENCE ? typed(bytes, element)?.content : undefined;
+  for (const element of takeFirst(elementsIn(bytes, cms.content), 3)) {
+    const content = element.tag === SEQUENCE ? readTyped(bytes, element)?.content : undefined;
     if (content === undefined) continue;
-    const octets = octetsOf(bytes, content);
-    return cms.type === SIGNED ? octets : inflated(octets);
+    const octets = readOctets(bytes, content);
+    return cms.type === SIGNED ? octets : inflate(octets);
   }
   return null;
 }
 
-function octetsOf(bytes: Buffer, outer: Element): Buffer {
+function readOctets(bytes: Buffer, outer: Element): Buffer {
   if (outer.tag === OCTETS) return bytes.subarray(outer.from, outer.to ?? bytes.length);
   const pieces: Buffer[] = [];
-  const end = behind(bytes, outer);
+  const end = elementEnd(bytes, outer);
   // Pieces may be nested, so skip their headers.
   for (let at = outer.from; outer.tag === OCTETS_IN_PIECES && at < end; ) {
     const element = elementAt(bytes, at);
@@ -556,7 +558,7 @@ function octetsOf(bytes: Buffer, outer: Element): Buffer {
   return Buffer.concat(pieces);
 }
 
-function inflated(bytes: Buffer): Buffer | null {
+function inflate(bytes: Buffer): Buffer | null {
   try {
     return inflateSync(bytes, { maxOutputLength: MAX_CONTAINER_BYTES });
   } catch {

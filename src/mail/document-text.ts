@@ -45,7 +45,7 @@ export class TextSink {
   result(): { readonly text: string; readonly truncated: boolean } {
     const text = withoutNul(this.#pieces.join(''))
       .split('\n')
-      .map(withoutTrailingBlanks)
+      .map(trimTrailingBlanks)
       .join('\n')
       .replace(/\n{3,}/g, '\n\n')
       .trim();
@@ -54,7 +54,7 @@ export class TextSink {
 }
 
 /** A regular expression would take quadratic time. */
-function withoutTrailingBlanks(line: string): string {
+function trimTrailingBlanks(line: string): string {
   let end = line.length;
   while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
   return line.slice(0, end);
@@ -100,7 +100,7 @@ async function readInto(
   if (kind === 'encrypted') throw new Unreadable('encrypted');
   if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
   if (kind === 'old-office') {
-    if (!hasTextOnly(bytes)) return await readBinary(sink, bytes, limits);
+    if (!mayBeText(bytes)) return await readBinary(sink, bytes, limits);
     // Reports are often HTML or tab-separated tables with the name of a workbook.
     const isHtml = /^\s*<(?:!doctype|html|table|head|body|meta|\?xml)/i.test(
       bytes.toString('latin1', 0, 200),
@@ -148,7 +148,7 @@ async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimit
   throw new Unreadable('malformed');
 }
 
-function hasTextOnly(bytes: Buffer): boolean {
+function mayBeText(bytes: Buffer): boolean {
   const head = bytes.subarray(0, 4096);
   const isTagged = isPdf(bytes) || head.subarray(0, RICH_TEXT.length).equals(RICH_TEXT);
   return !isTagged && head.every((byte) => byte > 0x1f || WHITE.has(byte));

@@ -45,7 +45,7 @@ export function attachmentOf(
 ): ExtractedAttachment {
   return {
     number,
-    filename: nameOf(info),
+    filename: cutFilename(info),
     contentType: info.contentType,
     size: content.size,
     inline: info.disposition === 'inline' || (info.disposition === null && info.related),
@@ -53,7 +53,7 @@ export function attachmentOf(
   };
 }
 
-function nameOf({ filename }: LeafInfo): string | null {
+function cutFilename({ filename }: LeafInfo): string | null {
   return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
 }
 
@@ -107,14 +107,14 @@ export function attachmentForm(
   const type = contentType.toLowerCase();
   const ending = byEnding(filename);
   const form =
-    formOf(type) ??
+    formByType(type) ??
     (MEDIA.test(type) && ending !== 'pdf' && ending !== 'office' ? null : ending) ??
     (OLD_OFFICE.test(type) ? 'old-office' : byMagic(head));
   if (form !== 'text' && form !== 'html' && form !== 'calendar') return form;
   return `${form}:${(charset ?? '').trim().toLowerCase().slice(0, 40)}`;
 }
 
-function formOf(type: string): string | null {
+function formByType(type: string): string | null {
   if (PDF.test(type)) return 'pdf';
   if (OFFICE.test(type)) return 'office';
   if (MAIL.test(type)) return 'mail';
@@ -217,7 +217,7 @@ export async function extractMessage(
     tagsLeft: limits.htmlTags,
   };
   await look(source, 0, 0, found, limits);
-  return extraction(facts, found.breach, found);
+  return toExtraction(facts, found.breach, found);
 }
 
 export function extractHeaders(
@@ -227,7 +227,7 @@ export function extractHeaders(
   limits: MimeLimits,
 ): Extraction {
   const block = readHeaderBlock(source, limits.headerBytes);
-  return extraction(headerFacts(block.fields, limits), reason, {
+  return toExtraction(headerFacts(block.fields, limits), reason, {
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
@@ -245,7 +245,7 @@ interface Findings {
   tagsLeft: number;
 }
 
-function extraction(
+function toExtraction(
   facts: HeaderFacts,
   reason: UnparsedReason | null,
   found: Pick<Findings, 'truncated' | 'bodies' | 'attachments'>,
@@ -289,12 +289,13 @@ async function look(
   if (hashes !== null)
     found.attachments.push(...hashes.attachments(leavesIn(tree.root), found.cut));
   for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
-    if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf.info) ?? '');
-    if (EMBEDDED.test(leaf.info.contentType)) await lookInside(leaf, level, below, found, limits);
+    if (level > 0 && leaf.info.filename !== null) found.bodies.push(cutFilename(leaf.info) ?? '');
+    if (EMBEDDED.test(leaf.info.contentType))
+      await collectEmbedded(leaf, level, below, found, limits);
   }
 }
 
-async function lookInside(
+async function collectEmbedded(
   leaf: Leaf<LeafContent>,
   level: number,
   depth: number,

@@ -81,7 +81,7 @@ export function indexEntry(extraction: Extraction) {
     /** A worker sends this text, the longest one, as UTF-8. */
     body: indexText(body) as string | Buffer,
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
-    tokens: tokensOf(extraction),
+    tokens: metaTokens(extraction),
     packedText: packText(body),
     attachments,
     links: threadLinks(extraction),
@@ -90,7 +90,7 @@ export function indexEntry(extraction: Extraction) {
   };
 }
 
-function tokensOf({ attachments, listId, senders, recipients }: Extraction): string[] {
+function metaTokens({ attachments, listId, senders, recipients }: Extraction): string[] {
   const attached = attachments.filter((attachment) => !attachment.inline);
   const tokens = [
     ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),

@@ -66,7 +66,7 @@ export function safeFileName(
   name: string | null,
   options: { readonly fallback: string; readonly taken: Set<string> },
 ): string {
-  const safe = harmless(name ?? '') || harmless(options.fallback) || 'attachment';
+  const safe = harmlessFileName(name ?? '') || harmlessFileName(options.fallback) || 'attachment';
   const [stem, extension] = splitExtension(safe);
   for (let number = 1; ; number++) {
     const candidate =
@@ -78,7 +78,7 @@ export function safeFileName(
   }
 }
 
-function harmless(name: string): string {
+function harmlessFileName(name: string): string {
   // The directories of a path are the sender's.
   const last =
     name

@@ -58,7 +58,7 @@ interface Day {
  * @returns null if there is no plausible time
  */
 export function parseHeaderDate(text: string): number | null {
-  const plain = withoutComments(text.slice(0, MAX_CHARS))
+  const plain = removeComments(text.slice(0, MAX_CHARS))
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
     .replace(/\s+/g, ' ')
@@ -69,8 +69,8 @@ export function parseHeaderDate(text: string): number | null {
     const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.map((part) =>
       Number(part ?? 0),
     );
-    const zone = zoneOf(` ${plain.slice(compact.index + whole.length)}`);
-    return instant({ year, month, day }, [hour, minute, second], zone);
+    const zone = parseZone(` ${plain.slice(compact.index + whole.length)}`);
+    return toTime({ year, month, day }, [hour, minute, second], zone);
   }
   // Remove a numeric date before looking for the time, which may also contain dots.
   const numeric = ISO.exec(plain) ?? NUMERIC.exec(plain);
@@ -82,14 +82,14 @@ export function parseHeaderDate(text: string): number | null {
   const before = time === null ? rest : rest.slice(0, time.index);
   const after = time === null ? '' : rest.slice(time.index + time[0].length);
   const [, hour = '0', minute = '0', second = '0', half] = time ?? [];
-  const day = numeric === null ? namedDay(before, after) : numberedDay(numeric, half);
+  const day = numeric === null ? parseNamedDay(before, after) : parseNumericDay(numeric, half);
   if (day === null) return null;
-  const hours = half === undefined ? Number(hour) : twelveHours(Number(hour), half);
-  return instant(day, [hours, Number(minute), Number(second)], zoneOf(` ${after}`));
+  const hours = half === undefined ? Number(hour) : to24Hours(Number(hour), half);
+  return toTime(day, [hours, Number(minute), Number(second)], parseZone(` ${after}`));
 }
 
 /** Removes comments, which may be nested (RFC 5322, 3.2.2). An unclosed one extends to the end. */
-function withoutComments(text: string): string {
+function removeComments(text: string): string {
   let depth = 0;
   let kept = '';
   for (const char of text) {
@@ -101,7 +101,7 @@ function withoutComments(text: string): string {
   return kept;
 }
 
-function twelveHours(hour: number, half: string): number {
+function to24Hours(hour: number, half: string): number {
   // Some programs add "PM" to 24-hour times: 13:05 PM.
   if (hour > 12) return hour;
   return (hour % 12) + (half === 'p' ? 12 : 0);
@@ -110,7 +110,7 @@ function twelveHours(hour: number, half: string): number {
 /**
  * Parses a date with a month name, such as `3 march 2020`, `march 3, 2020`, `3-mar-20`, or ctime with the year last.
  */
-function namedDay(before: string, after: string): Day | null {
+function parseNamedDay(before: string, after: string): Day | null {
   const words = [...before.matchAll(/\p{L}{3,}|\d+/gu)].map(([word]) => word);
   const names = words.flatMap((word, at) => {
     const month = MONTHS.findIndex((name) => name.test(word));
@@ -131,23 +131,23 @@ function namedDay(before: string, after: string): Day | null {
   const dayText = isYearFirst ? second?.word : first?.word;
   const yearText = lone ? later[0] : isYearFirst ? first?.word : second.word;
   if (dayText === undefined || yearText === undefined || yearText.length < 2) return null;
-  return { year: fullYear(yearText), month: found.month, day: Number(dayText) };
+  return { year: expandYear(yearText), month: found.month, day: Number(dayText) };
 }
 
-function numberedDay(found: RegExpExecArray, half: string | undefined): Day | null {
+function parseNumericDay(found: RegExpExecArray, half: string | undefined): Day | null {
   const [whole, first = '', second = '', third = '', fourth = ''] = found;
   if (/^\d{4}/.test(whole)) {
     return { year: Number(first), month: Number(second), day: Number(third) };
   }
   const [a, b] = [Number(first), Number(third)];
-  const year = fullYear(fourth);
+  const year = expandYear(fourth);
   // Dots always separate day before month. Only Americans combine slashes with AM and PM.
   if (second === '.' || a > 12 || a === b) return { year, month: b, day: a };
   return b > 12 || (second === '/' && half !== undefined) ? { year, month: a, day: b } : null;
 }
 
 /** Returns minutes east of UTC. */
-function zoneOf(text: string): number {
+function parseZone(text: string): number {
   const [, sign, hours, minutes = '0'] = OFFSET.exec(text) ?? [];
   if (sign !== undefined && Number(hours) <= 15 && Number(minutes) < 60) {
     return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
@@ -157,13 +157,13 @@ function zoneOf(text: string): number {
 }
 
 /** Expands two- and three-digit years (RFC 5322, 4.3). */
-function fullYear(text: string): number {
+function expandYear(text: string): number {
   const year = Number(text);
   if (text.length > 3) return year;
   return year < 50 ? 2000 + year : 1900 + year;
 }
 
-function instant(
+function toTime(
   { year, month, day }: Day,
   [hour, minute, second]: readonly [number, number, number],
   minutesEast: number,

@@ -60,7 +60,7 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   const start = messageStart(source);
   // Even a damaged line is shown if it has a name and a value.
   const end = walkHeader(source.subarray(0, limit), start, true, isWhole, (lines) => {
-    const field = fieldOf(unfolded(lines.toString('latin1')));
+    const field = parseField(unfold(lines.toString('latin1')));
     if (field !== null) fields.push(field);
   });
   return { fields, end: end ?? limit, cut: end === null };
@@ -262,7 +262,7 @@ class Lines {
 function orEnd(at: number, source: Buffer): number {
   return at < 0 ? source.length : at;
 }
-function unfolded(lines: string): string {
+function unfold(lines: string): string {
   return lines.replace(/[\r\n]+/g, (_, at: number, all: string) => {
     const end = /[^\r\n]/g;
     end.lastIndex = at;
@@ -271,7 +271,7 @@ function unfolded(lines: string): string {
   });
 }
 
-function fieldOf(line: string): RawField | null {
+function parseField(line: string): RawField | null {
   const colon = line.indexOf(':');
   if (colon <= 0) return null;
   const label = line.slice(0, colon).trim();
@@ -319,7 +319,7 @@ function addressText(
     for (const field of fields) {
       if (field.name !== name) continue;
       if (length >= limits.addressChars) break;
-      for (const { text } of addressesOf(cutText(field.value, limits.fieldChars), hint)) {
+      for (const { text } of readAddresses(cutText(field.value, limits.fieldChars), hint)) {
         length += text.length + 2;
         seen.add(text);
       }
@@ -334,7 +334,7 @@ interface AddressEntry {
   readonly address: string | null;
 }
 
-function addressesOf(value: string, hint: string | null): AddressEntry[] {
+function readAddresses(value: string, hint: string | null): AddressEntry[] {
   return parseAddresses(rawText(value, hint));
 }
 
@@ -346,7 +346,7 @@ function parseAddresses(text: string): AddressEntry[] {
       const decoded = decodeWords(address).trim();
       const mailbox = withUnicodeDomain(decoded);
       const shown = readable === '' || readable === mailbox ? mailbox : `${readable} <${mailbox}>`;
-      return { text: mailbox === '' ? readable : shown, address: usable(decoded) };
+      return { text: mailbox === '' ? readable : shown, address: usableAddress(decoded) };
     })
     .filter((entry) => entry.text !== '');
 }
@@ -354,14 +354,14 @@ function parseAddresses(text: string): AddressEntry[] {
 /** Longest address (RFC 5321 section 4.5.3.1). */
 const ADDRESS_CHARS = 320;
 
-function usable(address: string): string | null {
+function usableAddress(address: string): string | null {
   const lower = address.toLowerCase();
   return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
 }
 
 const MAX_PEOPLE = 200;
 
-function peopleIn(
+function collectAddresses(
   fields: readonly RawField[],
   names: readonly string[],
   hint: string | null,
@@ -370,7 +370,7 @@ function peopleIn(
   const found = new Set<string>();
   for (const field of fields) {
     if (!names.includes(field.name) || found.size >= MAX_PEOPLE) continue;
-    for (const { address } of addressesOf(cutText(field.value, fieldChars), hint))
+    for (const { address } of readAddresses(cutText(field.value, fieldChars), hint))
       if (address !== null) found.add(address);
   }
   return [...found].slice(0, MAX_PEOPLE);
@@ -395,7 +395,7 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
     return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
   };
   const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
-  const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
+  const people = (...names: string[]) => collectAddresses(fields, names, hint, limits.fieldChars);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
     /** Names and addresses. To, Cc and Bcc are separate because of the search operators. */
@@ -405,12 +405,12 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
     bcc: addresses('bcc'),
     deliveredTo: addresses('delivered-to', 'x-original-to'),
     /** The id in angle brackets (RFC 2919), or the text without one. */
-    listId: listIdOf(first('list-id')),
+    listId: parseListId(first('list-id')),
     /**
      * Message ids have no angle brackets. `references` has the ancestors from References and In-Reply-To, oldest first.
      */
     messageId: messageIds(first('message-id'))[0] ?? null,
-    references: references(first('references'), first('in-reply-to'), (id) =>
+    references: threadReferences(first('references'), first('in-reply-to'), (id) =>
       people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
     ),
     senders: people('from'),
@@ -418,7 +418,7 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
   };
 }
 
-function listIdOf(value: string): string | null {
+function parseListId(value: string): string | null {
   const text = value.replace(/\s+/g, ' ').trim();
   if (text === '') return null;
   const id = /<([^<>]{1,1000})>/.exec(text)?.[1]?.trim();
@@ -426,13 +426,13 @@ function listIdOf(value: string): string | null {
 }
 
 /** Returns the ancestors in a thread, oldest first (RFC 5322 section 3.6.4). */
-function references(
+function threadReferences(
   field: string,
   inReplyTo: string,
   isAddress: (id: string) => boolean,
 ): string[] {
   const ids = new Set(messageIds(field));
-  for (const id of repliedTo(inReplyTo, isAddress)) ids.add(id);
+  for (const id of parseInReplyTo(inReplyTo, isAddress)) ids.add(id);
   return [...ids].slice(-MAX_REFERENCES);
 }
 
@@ -441,13 +441,13 @@ function references(
  * `<id@host> from Carol <carol@example.org> at "10:00"`. In prose, only the first id that is not an address counts (RFC
  * 5256 section 3).
  */
-function repliedTo(value: string, isAddress: (id: string) => boolean): string[] {
-  const ids = bracketed(value).filter((id) => usableId(id) !== null);
+function parseInReplyTo(value: string, isAddress: (id: string) => boolean): string[] {
+  const ids = bracketedIds(value).filter((id) => usableId(id) !== null);
   if (ids.length === 0) return [];
   if (!/[^\s,;]/.test(value.replace(BRACKETED, ' '))) return ids.filter((id) => !isAddress(id));
   let done = 0;
   for (const match of value.matchAll(BRACKETED)) {
-    const id = withoutSpaces(match[1] ?? '');
+    const id = removeSpaces(match[1] ?? '');
     const before = value.slice(done, match.index);
     done = match.index + match[0].length;
     if (/^[^@]+@[^@]+$/.test(id) && !SENDER.test(before) && !isAddress(id)) return [id];
@@ -458,17 +458,17 @@ function repliedTo(value: string, isAddress: (id: string) => boolean): string[] 
 const SENDER = /\b(?:from|by|von|de)\s[^<>\d]{0,200}$/i;
 const BRACKETED = /<([^<>]{1,998})>/g;
 
-function withoutSpaces(id: string): string {
+function removeSpaces(id: string): string {
   return id.replace(/\s+/g, '');
 }
 
-function bracketed(value: string): string[] {
-  return [...value.matchAll(BRACKETED)].map((match) => withoutSpaces(match[1] ?? ''));
+function bracketedIds(value: string): string[] {
+  return [...value.matchAll(BRACKETED)].map((match) => removeSpaces(match[1] ?? ''));
 }
 
 /** Returns the message ids in a field. Words without angle brackets count only if nothing has brackets. */
 function messageIds(value: string): string[] {
-  const ids = bracketed(value);
+  const ids = bracketedIds(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
   return found.filter((id) => usableId(id) !== null && id.length <= 998);
 }

@@ -163,7 +163,7 @@ function addWords(block: Block, text: string, links: readonly OpenLink[]): void 
     return;
   }
   const end = wordsEnd(text);
-  const words = withSingleSpaces(start === 0 && end === length ? text : text.slice(start, end));
+  const words = collapseSpaces(start === 0 && end === length ? text : text.slice(start, end));
   if (block.breaks > 0) {
     block.newLines(block.breaks);
     block.breaks = 0;
@@ -184,7 +184,7 @@ function compare(link: OpenLink, words: string): void {
 
 const SPACES = / [ \t\r\n\f\u200b]+|[\t\r\n\f\u200b][ \t\r\n\f\u200b]*/g;
 
-function withSingleSpaces(words: string): string {
+function collapseSpaces(words: string): string {
   return words.replace(SPACES, ' ');
 }
 
@@ -461,7 +461,7 @@ class Walk {
     if (this.#elements > (this.limits.elements ?? Number.POSITIVE_INFINITY)) this.isOver = true;
     this.#top = frame;
     if (outer.items !== null) {
-      frame.prefix = name === 'li' ? prefixOf(outer) : '';
+      frame.prefix = name === 'li' ? itemPrefix(outer) : '';
       this.#openItem(outer);
     }
     const layout = this.layout;
@@ -526,7 +526,7 @@ class Walk {
         layout.closeBlock(format.trailing);
         break;
       case 'quote':
-        layout.closeBlock(format.trailing, quoted);
+        layout.closeBlock(format.trailing, quoteLines);
         break;
       case 'list': {
         const breaks = frame.outer?.name === 'li' ? 1 : 2;
@@ -537,14 +537,14 @@ class Walk {
   }
 }
 
-function prefixOf(list: Frame): string {
+function itemPrefix(list: Frame): string {
   const isOrdered = list.format.kind === 'list' && list.format.isOrdered;
   const prefix = isOrdered ? ` ${listNumber(list.number++, list.type)}. ` : ' * ';
   // A nested list has the indentation of its item.
   return list.outer?.name === 'li' ? prefix.trimStart() : prefix;
 }
 
-function quoted(text: string): string {
+function quoteLines(text: string): string {
   let start = 0;
   let end = text.length;
   while (start < end && text[start] === '\n') start++;
@@ -577,7 +577,7 @@ const NO_LIMITS: WalkLimits = {
 
 function run(walk: Walk, html: string): void {
   const parser = new WalkParser(walk);
-  for (const piece of piecesOf(html)) {
+  for (const piece of splitBeforeTags(html)) {
     // The parser's time per tag grows with the depth.
     if (walk.isOver) return;
     parser.write(piece);
@@ -595,7 +595,7 @@ class WalkParser extends Parser {
     super(
       {
         onopentagname: (name) => walk.readTag(name),
-        onattribute: (name, value) => walk.addAttribute(name, decodedAttribute(value)),
+        onattribute: (name, value) => walk.addAttribute(name, decodeAttribute(value)),
         onclosetag: () => walk.close(),
         ontext: (text) => walk.addText(walk.isRaw ? text : decodedText(text)),
         oncomment: () => walk.addNote(),
@@ -642,7 +642,7 @@ function decodedText(text: string): string {
   return text.includes('&') ? decodeHTML(text) : text;
 }
 
-function decodedAttribute(value: string): string {
+function decodeAttribute(value: string): string {
   return value.includes('&') ? decodeHTMLAttribute(value) : value;
 }
 
@@ -683,10 +683,10 @@ export function htmlText(
     readonly tags: number;
   },
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
-  const source = withoutInlineData(html);
+  const source = dropInlineImages(html);
   const cut = source.length > limits.chars;
   const input = cutText(source, limits.chars);
-  const tags = tagsIn(input);
+  const tags = countTags(input);
   const isFlat = tags > limits.tags;
   const text =
     (isFlat ? null : walkHtml(input, addresses[links], WALK)) ??
@@ -694,14 +694,14 @@ export function htmlText(
   return { text: tidy(text), cut, tags: isFlat ? 0 : tags };
 }
 
-function tagsIn(html: string): number {
+function countTags(html: string): number {
   let tags = 0;
   for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
   return tags;
 }
 
 /** Removes inline images, which are no text but often most of the HTML. */
-function withoutInlineData(html: string): string {
+function dropInlineImages(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
 
@@ -714,14 +714,14 @@ const IN_LINE = /^(?:inline|link|image|skip)$/;
 /** Removes all nesting but keeps the words: block tags become line breaks, other tags vanish. Linear. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
-  const flat = piecesOf(unfolded)
-    .map((piece) => piece.replace(TAG_OR_SIGN, flatTag))
+  const flat = splitBeforeTags(unfolded)
+    .map((piece) => piece.replace(TAG_OR_SIGN, flattenTag))
     .join('');
   return flat.replace(/\n[\n ]*\n/g, '\n\n');
 }
 
 /** A lone `<` must not start a tag once the tag after it is gone. */
-function flatTag(tag: string, name: string | undefined): string {
+function flattenTag(tag: string, name: string | undefined): string {
   if (name === undefined) return tag === '<' ? '&lt;' : tag;
   // HTML has no self-closing elements of these names, but the parser would nest them.
   if (RAW_TEXT.test(name)) return tag.replace(/\/>$/, '>');
@@ -731,7 +731,7 @@ function flatTag(tag: string, name: string | undefined): string {
 }
 
 /** Splits HTML before tags, so that no text is divided. V8 collects every match before it replaces the first, and each takes 200 bytes. */
-function piecesOf(html: string): string[] {
+function splitBeforeTags(html: string): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < html.length; ) {
     const next = html.indexOf('<', at + PIECE);
@@ -791,13 +791,13 @@ function propertyText(source: string): string {
     if (encoding === 'quoted-printable')
       while (values.at(-1)?.endsWith('=') && i + 1 < lines.length) values.push(lines[++i] ?? '');
     if (!READ.test(name) || encoding === 'base64' || encoding === 'b') continue;
-    read.push(valueText(name, parameters, quotedText(values, parameters)));
+    read.push(valueText(name, parameters, decodeValue(values, parameters)));
   }
   return read.length === 0 ? source : read.join('\n');
 }
 
 /** Version 2.1 of both formats allows quoted-printable in a declared charset. */
-function quotedText(lines: readonly string[], parameters: string): string {
+function decodeValue(lines: readonly string[], parameters: string): string {
   if (!/;(?:encoding=)?quoted-printable/i.test(parameters)) return lines.join('');
   const bytes = decodeQuotedPrintable(Buffer.from(lines.join('\n')));
   return decodeText(bytes, /;charset=([^;:]{1,100})/i.exec(parameters)?.[1] ?? null);

@@ -67,16 +67,16 @@ export function threadLinks(headers: {
 }
 
 export function threadNode(messageId: string): number {
-  return hash47(withoutBrackets(messageId));
+  return hash47(removeBrackets(messageId));
 }
 
 /** Returns a Message-ID without angle brackets, or null for one that is not unique, such as `<>` or `<@host>`. */
 export function usableId(messageId: string): string | null {
-  const id = withoutBrackets(messageId);
+  const id = removeBrackets(messageId);
   return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
 }
 
-function withoutBrackets(messageId: string): string {
+function removeBrackets(messageId: string): string {
   return messageId.trim().replace(/^<|>$/g, '').trim();
 }
 

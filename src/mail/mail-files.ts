@@ -69,7 +69,7 @@ export function* mboxRanges(
   let emptyAt = 0;
   let size = 0;
   let isStray = false;
-  const closed = (end: number): MboxRange[] => {
+  const closeMessage = (end: number): MboxRange[] => {
     if (open === undefined) return [];
     const range = { ...open, end: until ?? Math.max(end, open.start) };
     return [{ ...range, quotedLines: isQuoted ? quotedLines : 0 }];
@@ -84,7 +84,7 @@ export function* mboxRanges(
         const end = lines.delimiterEnd(line, text.length);
         const isApart = afterEmpty || until !== undefined;
         const where = open === undefined ? 'start' : isApart ? 'after-empty' : 'within';
-        const { is, isDoubtful, sender, date } = judged(text, where, lines.peek(end.offset));
+        const { is, isDoubtful, sender, date } = classify(text, where, lines.peek(end.offset));
         const isDelimiter = is === 'delimiter' && !isWithin;
         if (isWithin) isQuoted = false;
         if (isWithin ? is === 'delimiter' && !isDoubtful : isDoubtful) {
@@ -92,7 +92,7 @@ export function* mboxRanges(
         }
         if (isDelimiter) {
           if (open === undefined && isStray) onStray(offset);
-          yield* closed(afterEmpty ? emptyAt : offset);
+          yield* closeMessage(afterEmpty ? emptyAt : offset);
           size = end.offset;
           lines.continueAt(size, end.lineEnds);
           const hasSender = !/^-?\s*$/.test(sender);
@@ -126,7 +126,7 @@ export function* mboxRanges(
       }
     }
     if (open === undefined && isStray) onStray(size);
-    yield* closed(afterEmpty ? emptyAt : size);
+    yield* closeMessage(afterEmpty ? emptyAt : size);
   } finally {
     lines.close();
   }
@@ -140,7 +140,7 @@ export function beginsMbox(head: Buffer): boolean {
   if (!startsWith(line, FROM, 0)) return false;
   const text = delimiterText(line);
   const next = withoutLineEnd(line.toString('latin1', text.length));
-  return judged(text, 'start', next).is === 'delimiter';
+  return classify(text, 'start', next).is === 'delimiter';
 }
 
 const ZONE = String.raw`(?:[+-]\d{2}:?\d{2}|[a-z]{1,5}(?:[+-]\d{1,2}(?::?\d{2})?)?)`;
@@ -169,29 +169,33 @@ interface Judgement {
   readonly date: string;
 }
 
-function judged(text: string, where: 'start' | 'after-empty' | 'within', next: string): Judgement {
+function classify(
+  text: string,
+  where: 'start' | 'after-empty' | 'within',
+  next: string,
+): Judgement {
   const found = text.length > DELIMITER_CHARS ? null : DELIMITER.exec(text);
   const [, sender = '', date = ''] = found ?? [];
   // Addresses with blanks are in quotes or angle brackets. Other words make a sentence.
   const isSender = /^\S*\s*$|@|^"/.test(sender);
   const isApart = where !== 'within';
   const hasField = FIELD.test(next) || next.startsWith('>From ');
-  const decided = (isDelimiter: boolean, isDoubtful: boolean): Judgement => {
+  const judgement = (isDelimiter: boolean, isDoubtful: boolean): Judgement => {
     return { is: isDelimiter ? 'delimiter' : 'text', isDoubtful, sender, date };
   };
   if (date !== '') {
-    if (hasField && isSender) return decided(true, false);
+    if (hasField && isSender) return judgement(true, false);
     const hasNothing = /^(?:[\r\n]|From |$)/.test(next);
-    return decided(isApart && (isSender || hasField), !(isApart && isSender && hasNothing));
+    return judgement(isApart && (isSender || hasField), !(isApart && isSender && hasNothing));
   }
   const hasUsualField = USUAL_FIELD.test(next);
   const rest = text.slice(FROM.length).trim();
   // Newer versions of Thunderbird write neither sender nor date.
-  if (rest === '' || rest === '-') return decided(isApart && hasUsualField, false);
+  if (rest === '' || rest === '-') return judgement(isApart && hasUsualField, false);
   const [word = ''] = rest.split(/[ \t]/, 1);
   const isAddress = /^[^@]+@[^@]+$/.test(word) || word.toUpperCase() === 'MAILER-DAEMON';
   const isDelimiter = where === 'start' ? hasField : isApart && isAddress && hasUsualField;
-  return decided(isDelimiter, isDelimiter || (isApart && hasUsualField));
+  return judgement(isDelimiter, isDelimiter || (isApart && hasUsualField));
 }
 
 /** Cuts a line at its first CR, since an old Mac's file may have further lines after it. */
@@ -291,7 +295,7 @@ class Lines {
     if (rest === '' || !rest.startsWith('From ')) return rest === '';
     const text = rest.split(/[\r\n]/, 1)[0] ?? '';
     const next = withoutLineEnd(rest.slice(text.length));
-    return judged(text, 'after-empty', next).is === 'delimiter';
+    return classify(text, 'after-empty', next).is === 'delimiter';
   }
 
   /** Returns bytes as Latin-1. */

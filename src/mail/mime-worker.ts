@@ -167,20 +167,20 @@ async function serve(wire: ReaderWire, want: ReadWant, limits: MimeLimits): Prom
     let message: MessageReading;
     if (want.kind === 'message') {
       const tree = await parseTree(source, collectText(limits), limits);
-      message = reading(head.block(), tree, tree.breach, limits);
+      message = toReading(head.block(), tree, tree.breach, limits);
       if (want.countsRemote && message.html !== null) {
         const { remotePictures } = await import('./safe-page.ts');
         message = { ...message, remote: remotePictures(message.html) };
       }
     } else {
       for await (const _ of source) if (head.full) break;
-      message = reading(head.block(), null, want.reason, limits);
+      message = toReading(head.block(), null, want.reason, limits);
     }
     wire.send({ kind: 'message', message });
   }
 }
 
-function reading(
+function toReading(
   block: HeaderBlock,
   tree: ParsedTree<LeafContent> | null,
   reason: UnparsedReason | null,
@@ -199,7 +199,7 @@ function reading(
       value: fieldText(value, limits.fieldChars, hint),
     })),
     ...{ subject, from, to, cc, bcc, messageId },
-    encrypted: encryptionOf(leaves, body.text),
+    encrypted: detectEncryption(leaves, body.text),
     text: body.text,
     html: html.length === 0 ? null : html.join('\n'),
     remote: null,
@@ -211,7 +211,7 @@ function reading(
   };
 }
 
-function encryptionOf(
+function detectEncryption(
   leaves: readonly Leaf<LeafContent>[],
   text: string,
 ): MessageReading['encrypted'] {

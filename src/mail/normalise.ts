@@ -17,13 +17,13 @@ export function indexText(text: string): string {
     const start = Math.max(done, BEYOND_ASCII.lastIndex - 2);
     ASCII_STRETCH.lastIndex = BEYOND_ASCII.lastIndex;
     const end = ASCII_STRETCH.test(text) ? ASCII_STRETCH.lastIndex - STRETCH : text.length;
-    written += text.slice(done, start) + rewritten(text.slice(start, end));
+    written += text.slice(done, start) + rewriteScripts(text.slice(start, end));
     done = end;
   }
   return done === 0 ? text : written + text.slice(done);
 }
 
-function rewritten(text: string): string {
+function rewriteScripts(text: string): string {
   const folded = foldLetters(text);
   return RUNS().test(folded)
     ? folded.replaceAll(RUN(), (run) => ` ${bigrams(run).join(' ')} `)
@@ -41,14 +41,14 @@ export function foldLetters(text: string): string {
     .normalize('NFKC')
     .replaceAll(OPTIONAL_MARKS, '')
     .replaceAll(APOSTROPHES, "'");
-  return withoutGeresh(composed)
+  return removeGeresh(composed)
     .replaceAll(BETWEEN_WORDS(), ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
 
 /** Removes geresh and gershayim within words, so that צה״ל is one word, even if typed with ASCII quotes. */
-function withoutGeresh(text: string): string {
+function removeGeresh(text: string): string {
   return /[\u05d0-\u05ea]/.test(text)
     ? text.replaceAll(GERESH, '').replaceAll(GERSHAYIM, '')
     : text;
@@ -205,13 +205,13 @@ export function listTokens(listId: string): string[] {
 /** Returns one word for `image/png` and one for any image. */
 export function mimeTokens(contentType: string): string[] {
   const [type = '', subtype = ''] = contentType.toLowerCase().split(';', 1)[0]?.split('/') ?? [];
-  const major = plain(type);
-  const minor = plain(subtype);
+  const major = lettersAndDigits(type);
+  const minor = lettersAndDigits(subtype);
   if (major === '') return [];
   return minor === '' ? [`zm${major}`] : [`zm${major}`, `zm${major}z${minor}`];
 }
 
-function plain(text: string): string {
+function lettersAndDigits(text: string): string {
   return text.replaceAll(/[^a-z0-9]/g, '');
 }
 

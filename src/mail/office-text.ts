@@ -23,15 +23,15 @@ async function openZip(
   bytes: Buffer,
   limits: Pick<AttachmentLimits, 'entries' | 'inflatedBytes'>,
 ): Promise<OpenZip> {
-  const zip = await opened(bytes);
+  const zip = await openZipFile(bytes);
   if (zip.entryCount > limits.entries) throw new Unreadable('bomb');
-  const entries = await listed(zip, limits.entries);
+  const entries = await listEntries(zip, limits.entries);
   let inflated = 0;
   return {
     entries,
     async *read({ entry }) {
       if (entry.isEncrypted()) throw new Unreadable('encrypted');
-      const stream = await openedEntry(zip, entry);
+      const stream = await openEntry(zip, entry);
       try {
         for await (const piece of stream) {
           if (!Buffer.isBuffer(piece)) continue;
@@ -48,7 +48,7 @@ async function openZip(
   };
 }
 
-function opened(bytes: Buffer): Promise<ZipFile> {
+function openZipFile(bytes: Buffer): Promise<ZipFile> {
   return new Promise((resolve, reject) => {
     // Odd names are harmless: they are compared, but never used as paths.
     yauzl.fromBuffer(bytes, { lazyEntries: true, validateEntrySizes: true }, (error, zip) => {
@@ -58,7 +58,7 @@ function opened(bytes: Buffer): Promise<ZipFile> {
   });
 }
 
-function listed(zip: ZipFile, max: number): Promise<ZipEntry[]> {
+function listEntries(zip: ZipFile, max: number): Promise<ZipEntry[]> {
   return new Promise((resolve, reject) => {
     const entries: ZipEntry[] = [];
     zip.on('entry', (entry: Entry) => {
@@ -72,7 +72,7 @@ function listed(zip: ZipFile, max: number): Promise<ZipEntry[]> {
   });
 }
 
-function openedEntry(
+function openEntry(
   zip: ZipFile,
   entry: Entry,
 ): Promise<NodeJS.ReadableStream & { destroy(): void }> {
@@ -159,7 +159,7 @@ export async function officeText(
     .sort((a, b) => a.kind - b.kind || natural.compare(a.entry.name, b.entry.name));
   if (parts.length === 0) throw new Unreadable('unsupported');
   const manifest = zip.entries.find(({ name }) => name === 'META-INF/manifest.xml');
-  if (manifest !== undefined && (await saysEncrypted(zip.read(manifest)))) {
+  if (manifest !== undefined && (await declaresEncryption(zip.read(manifest)))) {
     throw new Unreadable('encrypted');
   }
   for (const { entry, kind } of parts) {
@@ -179,7 +179,7 @@ export async function officeText(
 }
 
 /** True if an OpenDocument's manifest declares encryption. The names of its entries are not encrypted. */
-async function saysEncrypted(pieces: AsyncIterable<Buffer>): Promise<boolean> {
+async function declaresEncryption(pieces: AsyncIterable<Buffer>): Promise<boolean> {
   let before = '';
   for await (const piece of pieces) {
     const text = before + piece.toString('latin1');

@@ -54,11 +54,11 @@ interface PartInfo {
  *
  * @param around subtypes of the enclosing multiparts, innermost last
  */
-function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
-  const info = infoOf(fields, around);
+function readPartInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+  const info = parsePartInfo(fields, around);
   const parted = fields.filter((lines) => PARTED.test(lines.toString('latin1')));
   if (parted.length <= (info.boundaries.length > 0 ? 1 : 0)) return info;
-  const others = parted.slice(0, MAX_TYPES).map((lines) => infoOf([lines], around));
+  const others = parted.slice(0, MAX_TYPES).map((lines) => parsePartInfo([lines], around));
   const boundaries = [info, ...others].flatMap((one) => one.boundaries);
   const multipart = info.multipart ?? others[0]?.multipart ?? null;
   return { ...info, multipart, boundaries: [...new Set(boundaries)] };
@@ -67,15 +67,15 @@ function partInfo(fields: readonly Buffer[], around: readonly string[]): PartInf
 const PARTED = /^content-type[ \t]*:\s*multipart\/[\s\S]*boundary/i;
 const MAX_TYPES = 8;
 
-function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo {
+function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): PartInfo {
   const values = contentFields(fields);
-  const disposition = utf8OrLatin1(values.get('content-disposition') ?? '');
+  const disposition = decodeUtf8OrLatin1(values.get('content-disposition') ?? '');
   const { value: disposed, params: named } = parseHeaderValue(disposition);
   const typeField = values.get('content-type');
-  const type = typeField === undefined ? undefined : utf8OrLatin1(typeField);
-  const { value, params } = parseHeaderValue(type ?? untoldType(disposed, named.filename));
+  const type = typeField === undefined ? undefined : decodeUtf8OrLatin1(typeField);
+  const { value, params } = parseHeaderValue(type ?? defaultType(disposed, named.filename));
   const isUntoldInDigest = around.at(-1) === 'digest' && type === undefined;
-  const contentType = isUntoldInDigest ? 'message/rfc822' : normalisedType(value);
+  const contentType = isUntoldInDigest ? 'message/rfc822' : normaliseType(value);
   // Raw 8-bit text is UTF-8, or else in the charset of the part.
   const readable = (name: string) => rawText(values.get(name) ?? '', params.charset || null);
   const hasName = Boolean(named.filename || params.name);
@@ -94,11 +94,11 @@ function infoOf(fields: readonly Buffer[], around: readonly string[]): PartInfo 
     related: around.includes('related'),
   };
   const isMultipart = contentType.startsWith('multipart/');
-  const encoding = withoutComments(values.get('content-transfer-encoding') ?? '');
+  const encoding = removeComments(values.get('content-transfer-encoding') ?? '');
   return {
     leaf,
     multipart: isMultipart ? contentType.slice('multipart/'.length) : null,
-    boundaries: isMultipart ? boundariesOf(params.boundary ?? '', type ?? '') : [],
+    boundaries: isMultipart ? possibleBoundaries(params.boundary ?? '', type ?? '') : [],
     encoding: /[\w-]+/.exec(encoding.toLowerCase())?.[0] ?? '',
   };
 }
@@ -116,24 +116,24 @@ function contentFields(fields: readonly Buffer[]): ReadonlyMap<string, string> {
   return values;
 }
 
-function utf8OrLatin1(value: string): string {
+function decodeUtf8OrLatin1(value: string): string {
   const bytes = Buffer.from(value, 'latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : value;
 }
 
-function untoldType(disposition: string | false, filename: string | undefined): string {
+function defaultType(disposition: string | false, filename: string | undefined): string {
   const ending = path.extname(filename ?? '').slice(1);
   if (ending !== '') return libmime.detectMimeType(ending);
   return /^attachment$/i.test(disposition || '') ? 'application/octet-stream' : 'text/plain';
 }
 
-function withoutComments(value: string): string {
+function removeComments(value: string): string {
   const [from, to] = [value.indexOf('('), value.lastIndexOf(')')];
   return from >= 0 && to > from ? value.slice(0, from) + value.slice(to + 1) : value;
 }
 
 /** Returns plain text for an invalid type (RFC 2045 section 5.2), and mixed for an odd multipart (RFC 2046 section 5.1.7). */
-function normalisedType(value: string | false): string {
+function normaliseType(value: string | false): string {
   const text = (value || '').toLowerCase().trim();
   const type = /^([\w!#$&.+^-]{1,127})\s{0,9}\/\s{0,9}([\w!#$&.+^-]{1,127})(?=$|[\s;,(])/.exec(
     text,
@@ -143,7 +143,7 @@ function normalisedType(value: string | false): string {
 }
 
 /** Returns the boundary with and without comments and quotes, and one that only lacks its semicolon. */
-function boundariesOf(text: string, type: string): string[] {
+function possibleBoundaries(text: string, type: string): string[] {
   const named = /\bboundary\s{0,9}=\s{0,9}(?:"([^"]{1,200})"|([^\s";]{1,200}))/i.exec(type);
   const ways = [text, text.replace(/\s{0,9}\([^()]{0,200}\)$/, ''), text.replace(/^'(.*)'$/, '$1')];
   const all = [...ways, named?.[1] ?? named?.[2] ?? ''].map((way) => way.trimEnd());
@@ -358,7 +358,7 @@ class Splitter<T> {
     const around = this.#open.map(({ part }) => (part.kind === 'leaf' ? '' : part.subtype));
     const depth = (parent?.depth ?? 0) + 1;
     if (!this.#counts(depth)) return;
-    const info = partInfo(fields, around);
+    const info = readPartInfo(fields, around);
     let open: Open<T>;
     if (info.multipart === null) {
       const taken = this.take(info.leaf);

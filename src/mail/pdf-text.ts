@@ -112,7 +112,7 @@ function install(): void {
     construct(target, [format]: ConstructorParameters<typeof DecompressionStream>) {
       const stream = new target(format);
       const bound = current;
-      return bound === null ? stream : counted(stream, bound);
+      return bound === null ? stream : countBytes(stream, bound);
     },
   });
   // Every other decoder doubles one buffer until its stream fits.
@@ -137,7 +137,7 @@ function install(): void {
   };
 }
 
-function counted(
+function countBytes(
   { readable, writable }: DecompressionStream,
   bound: Bound,
 ): Pick<DecompressionStream, 'readable' | 'writable'> {
@@ -172,7 +172,7 @@ export async function pdfText(
   const { getDocumentProxy } = await loadPdfJs();
   const bound = boundWork(limits);
   try {
-    const pdf = await opened(
+    const pdf = await openPdf(
       bound.within(
         // The parser transfers the buffer.
         getDocumentProxy(new Uint8Array(bytes), {
@@ -241,7 +241,7 @@ async function pageText(page: PDFPageProxy, room: number): Promise<readonly stri
   return pieces;
 }
 
-async function opened<T>(opening: Promise<T>): Promise<T> {
+async function openPdf<T>(opening: Promise<T>): Promise<T> {
   try {
     return await opening;
   } catch (error) {

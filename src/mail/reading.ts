@@ -21,7 +21,7 @@ export async function readMessage(
 ): Promise<MessageReading> {
   const head: Uint8Array[] = [];
   try {
-    return await messageIn(keepingHead(source, head, limitsOf(options).headerBytes), {
+    return await messageIn(keepHead(source, head, limitsOf(options).headerBytes), {
       kind: 'message',
       countsRemote: options.countsRemote ?? false,
     });
@@ -40,9 +40,9 @@ export async function readMessage(
 
   async function headersOnly(reason: UnparsedReason): Promise<MessageReading> {
     try {
-      return await messageIn(each(head), { kind: 'headers', reason });
+      return await messageIn(toStream(head), { kind: 'headers', reason });
     } catch (error) {
-      if (hasCode(error, 'mail-unreadable')) return nothingRead(reason);
+      if (hasCode(error, 'mail-unreadable')) return emptyReading(reason);
       throw error;
     }
   }
@@ -106,7 +106,7 @@ export async function readFramedPage(
 }
 
 /** Keeps the first bytes of a source, in case the message ends its worker. */
-async function* keepingHead(
+async function* keepHead(
   source: AsyncIterable<Uint8Array>,
   head: Uint8Array[],
   max: number,
@@ -121,11 +121,11 @@ async function* keepingHead(
   }
 }
 
-async function* each(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+async function* toStream(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* pieces;
 }
 
-function nothingRead(reason: UnparsedReason): MessageReading {
+function emptyReading(reason: UnparsedReason): MessageReading {
   return {
     ...{ reason, headers: [], subject: '', from: '', to: '', cc: '', bcc: '', messageId: null },
     ...{ encrypted: null, text: '', html: null, remote: null, hasPlain: false },

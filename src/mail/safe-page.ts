@@ -176,7 +176,7 @@ function remoteHosts({
   srcset = '',
 }: Readonly<Record<string, string>>): ReadonlySet<string> {
   const hosts = new Set<string>();
-  for (const address of [src, ...candidates(srcset)]) {
+  for (const address of [src, ...parseSrcset(srcset)]) {
     const uri = address.trim();
     if (uri === '' || !URL.canParse(uri, NOWHERE)) continue;
     const { protocol, host } = new URL(uri, NOWHERE);
@@ -189,7 +189,7 @@ function remoteHosts({
 /**
  * Returns the addresses in a `srcset`. Each ends at a blank or a comma. A description up to the next comma may follow.
  */
-function candidates(srcset: string): string[] {
+function parseSrcset(srcset: string): string[] {
   const found: string[] = [];
   let isAddress = true;
   for (const word of srcset.split(/\s/)) {
@@ -197,14 +197,14 @@ function candidates(srcset: string): string[] {
     const from = isAddress ? 0 : word.indexOf(',') + 1;
     const isDescription = !isAddress && from === 0;
     if (word === '' || isDescription) continue;
-    const address = withoutCommas(word.slice(from));
+    const address = trimCommas(word.slice(from));
     if (address !== '') found.push(address);
     isAddress = address === '' || word.endsWith(',');
   }
   return found;
 }
 
-function withoutCommas(word: string): string {
+function trimCommas(word: string): string {
   let [from, to] = [0, word.length];
   while (word[from] === ',') from += 1;
   while (to > from && word[to - 1] === ',') to -= 1;
@@ -283,7 +283,9 @@ export function safeHtml(
   { links = null, onRemote = () => {} }: PageOptions = {},
 ): string {
   const options = { links, onRemote };
-  const body = isDeeperThan(html, MAX_DEPTH) ? textOf(html) : cleaned(html, pictures, options);
+  const body = isDeeperThan(html, MAX_DEPTH)
+    ? textPage(html)
+    : sanitizeHtml(html, pictures, options);
   return [
     '<!doctype html>',
     '<html><head><meta charset="utf-8">',
@@ -295,13 +297,13 @@ export function safeHtml(
   ].join('\n');
 }
 
-function textOf(html: string): string {
+function textPage(html: string): string {
   const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
   const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
   return `<pre style="white-space: pre-wrap">${escaped}</pre>`;
 }
 
-function cleaned(
+function sanitizeHtml(
   html: string,
   pictures: ReadonlyMap<string, string>,
   { links, onRemote }: Required<PageOptions>,
@@ -310,7 +312,7 @@ function cleaned(
   let pointsLeft = PAGE_POINTS;
   const points = new Map<string, number>();
   const pointsOf = (uri: string): number => {
-    const known = points.get(uri) ?? pointsOfPicture(uri);
+    const known = points.get(uri) ?? countPoints(uri);
     points.set(uri, known);
     return known;
   };
@@ -332,7 +334,7 @@ function cleaned(
     transformTags: {
       img: (tagName, { src, srcset = '', ...attribs }) => {
         const uri = src?.trim() ?? '';
-        const own = ownPicture(uri, pictures);
+        const own = embeddedPicture(uri, pictures);
         const fits = own !== undefined && own.length <= room;
         if (fits) room -= own.length;
         for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
@@ -369,19 +371,19 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
 }
 
 /** Returns infinity if the dimensions cannot be read. */
-function pointsOfPicture(uri: string): number {
+function countPoints(uri: string): number {
   const header = pictureHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;
   return points > 0 ? points : Number.POSITIVE_INFINITY;
 }
 
-function ownPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {
+function embeddedPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {
   if (!/^cid:/i.test(uri)) return undefined;
-  return pictures.get(uri.slice(4)) ?? pictures.get(percentDecoded(uri.slice(4)));
+  return pictures.get(uri.slice(4)) ?? pictures.get(decodePercent(uri.slice(4)));
 }
 
 /** Content-IDs in links are percent-encoded (RFC 2392). */
-function percentDecoded(text: string): string {
+function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -405,7 +407,7 @@ export async function safePage(
   readonly remote: RemotePictures;
   readonly reason: Breach | null;
 }> {
-  const { root, breach } = await parseTree(source, keepingPictures(collectText(limits)), limits);
+  const { root, breach } = await parseTree(source, keepPictures(collectText(limits)), limits);
   const leaves = leavesIn(root);
   const html = htmlBodies(leaves, limits.textPartBytes);
   if (html.length === 0) return { page: null, remote: {}, reason: breach };
@@ -416,15 +418,15 @@ export async function safePage(
     const type = info.contentType.toLowerCase();
     pictures.set(info.contentId, `data:${type};base64,${bytesOf(content).toString('base64')}`);
   }
-  return { ...counting(html.join('\n'), pictures, links), reason: breach };
+  return { ...buildPage(html.join('\n'), pictures, links), reason: breach };
 }
 
 /** Counts the remote images that a page of this HTML would leave out. */
 export function remotePictures(html: string): RemotePictures {
-  return counting(html, new Map(), null).remote;
+  return buildPage(html, new Map(), null).remote;
 }
 
-function counting(
+function buildPage(
   html: string,
   pictures: ReadonlyMap<string, string>,
   links: LinkTarget,
@@ -438,7 +440,7 @@ function counting(
 }
 
 /** Wraps `take` to keep the bytes of images that a page may use, up to a limit. */
-function keepingPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
+function keepPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
   let room = PICTURES_BYTES;
   return (info) => {
     if (info.contentId === null || !PICTURE.test(info.contentType)) return take(info);

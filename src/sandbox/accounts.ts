@@ -114,18 +114,18 @@ export class Tokens {
   }
 
   put(secret: string, token: Token): void {
-    const hash = hashOf(secret);
+    const hash = hashSecret(secret);
     this.#byHash.set(hash, token);
     this.store.putDocument(KIND, hash, token);
   }
 
   has(secret: string): boolean {
-    return this.#byHash.has(hashOf(secret));
+    return this.#byHash.has(hashSecret(secret));
   }
 
   /** @returns false for an unknown token */
   revoke(secret: string, now: number): boolean {
-    const token = this.#byHash.get(hashOf(secret));
+    const token = this.#byHash.get(hashSecret(secret));
     if (token === undefined) return false;
     this.put(secret, { ...token, revokedAt: now });
     return true;
@@ -139,8 +139,8 @@ export class Tokens {
   ): Extract<Token, { surface: S }> | null {
     const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
     if (secret === undefined) return null;
-    const token = this.#byHash.get(hashOf(secret));
-    if (token === undefined || !isOf(token, surface)) return null;
+    const token = this.#byHash.get(hashSecret(secret));
+    if (token === undefined || !isFor(token, surface)) return null;
     if (token.revokedAt !== null && token.revokedAt <= now) return null;
     if (token.expiresAt !== null && token.expiresAt <= now) return null;
     return token;
@@ -152,13 +152,13 @@ export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox):
   return mailboxes === null || mailboxes.includes(mailbox.resourceId);
 }
 
-function isOf<S extends Token['surface']>(
+function isFor<S extends Token['surface']>(
   token: Token,
   surface: S,
 ): token is Extract<Token, { surface: S }> {
   return token.surface === surface;
 }
 
-function hashOf(secret: string): string {
+function hashSecret(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }

@@ -70,7 +70,7 @@ function randomAt(seed: number, index: number, salt: number): Random {
   );
 }
 
-function filled(template: string, language: Language, random: Random): string {
+function fillTemplate(template: string, language: Language, random: Random): string {
   return template.replace(/\{(thing|day|place|number)\}/g, (_, slot: string) => {
     switch (slot) {
       case 'thing':
@@ -90,7 +90,7 @@ function paragraphs(language: Language, random: Random, signer: string): string[
   const count = 1 + random.below(4);
   for (let paragraph = 0; paragraph < count; paragraph += 1) {
     const sentences = Array.from({ length: 1 + random.below(6) }, () =>
-      filled(random.pick(language.sentences), language, random),
+      fillTemplate(random.pick(language.sentences), language, random),
     );
     out.push(sentences.join(' '));
   }
@@ -99,10 +99,10 @@ function paragraphs(language: Language, random: Random, signer: string): string[
 }
 
 function asText(blocks: readonly string[]): string {
-  return `${blocks.map(wrapped).join('\r\n\r\n')}\r\n`;
+  return `${blocks.map(wrap).join('\r\n\r\n')}\r\n`;
 }
 
-function wrapped(block: string): string {
+function wrap(block: string): string {
   return block
     .split('\r\n')
     .map((line) => {
@@ -119,7 +119,7 @@ function wrapped(block: string): string {
     .join('\r\n');
 }
 
-function quoted(text: string): string {
+function quote(text: string): string {
   return text
     .trimEnd()
     .split('\r\n')
@@ -138,7 +138,7 @@ interface HtmlParts {
 function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   const body = blocks.map(
     (block) =>
-      `<p style="margin:0 0 12px 0;line-height:1.5;mso-line-height-rule:exactly">${escaped(block).replaceAll('\r\n', '<br>')}</p>`,
+      `<p style="margin:0 0 12px 0;line-height:1.5;mso-line-height-rule:exactly">${escapeHtml(block).replaceAll('\r\n', '<br>')}</p>`,
   );
   const anchors = links.map(
     (link, index) =>
@@ -160,7 +160,7 @@ function asHtml({ charset, blocks, pictureId, links }: HtmlParts): string {
   ].join('\r\n');
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
@@ -445,13 +445,13 @@ export function planAt(mail: MailSeed, index: number) {
     root = index;
   }
   const opening = randomAt(mail.seed, root, OPENING_SALT);
-  const kind = kindOf(opening.below(100));
+  const kind = pickKind(opening.below(100));
   const person = personAt(mail.seed, opening.below(PEOPLE));
   const random = randomAt(mail.seed, index, PLAN_SALT);
   const answerable = kind === 'personal' || kind === 'list';
   const fromOwner = answerable && random.chance(depth % 2 === 1 ? 0.6 : 0.12);
   const received = receivedAt(mail, index);
-  const folder = folderOf(kind, fromOwner, received, random.below(100));
+  const folder = pickFolder(kind, fromOwner, received, random.below(100));
   return {
     index,
     parent: answerable ? parent : -1,
@@ -461,18 +461,18 @@ export function planAt(mail: MailSeed, index: number) {
     fromOwner,
     person,
     folder,
-    flags: flagsOf(mail, index, folder, fromOwner, random.below(100)),
+    flags: pickFlags(mail, index, folder, fromOwner, random.below(100)),
     received,
   };
 }
 
-function kindOf(draw: number): Kind {
+function pickKind(draw: number): Kind {
   if (draw < 66) return 'personal';
   if (draw < 80) return 'list';
   return draw < 90 ? 'newsletter' : 'notice';
 }
 
-function folderOf(kind: Kind, fromOwner: boolean, received: number, draw: number): string {
+function pickFolder(kind: Kind, fromOwner: boolean, received: number, draw: number): string {
   if (fromOwner) return draw < 3 ? 'INBOX.Drafts' : 'INBOX.Sent';
   if (kind === 'list') return 'INBOX.Lists.gardening';
   if (kind === 'newsletter' && draw < 60) return 'INBOX.Newsletters';
@@ -482,7 +482,7 @@ function folderOf(kind: Kind, fromOwner: boolean, received: number, draw: number
   return draw < 26 ? 'INBOX.Projects.Größe & Maß' : 'INBOX';
 }
 
-function flagsOf(
+function pickFlags(
   mail: MailSeed,
   index: number,
   folder: string,
@@ -594,7 +594,7 @@ function threadOf(mail: MailSeed, plan: Plan): string[] {
 function subjectOf(mail: MailSeed, plan: Plan): string {
   const random = randomAt(mail.seed, plan.root, SALT + 2);
   const { language } = plan.person;
-  const subject = filled(random.pick(language.subjects), language, random);
+  const subject = fillTemplate(random.pick(language.subjects), language, random);
   return plan.depth > 0 ? `Re: ${subject}` : subject;
 }
 
@@ -645,7 +645,7 @@ function blocksOf(mail: MailSeed, plan: Plan): string[] {
 function quotation(mail: MailSeed, plan: Plan): string {
   const parent = planAt(mail, plan.parent);
   const heading = `${authorOf(mail, parent)} ${parent.person.language.wrote}:`;
-  return `\r\n${heading}\r\n${quoted(asText(blocksOf(mail, parent)))}\r\n`;
+  return `\r\n${heading}\r\n${quote(asText(blocksOf(mail, parent)))}\r\n`;
 }
 
 function authorOf(mail: MailSeed, plan: Plan): string {

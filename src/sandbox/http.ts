@@ -80,7 +80,7 @@ async function sendReply(response: ServerResponse, reply: Reply): Promise<void> 
 
 /** Responds within this turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
-  const { status, headers, body } = wholeBody(reply);
+  const { status, headers, body } = toWholeReply(reply);
   const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
   response.writeHead(status, { ...headers, ...length });
   response.end(body);
@@ -104,7 +104,7 @@ async function sendFaultyReply(
   if (latencyMs > 0) await delay(latencyMs);
   let bent = reply;
   for (const fault of faults) {
-    const whole = wholeBody(bent);
+    const whole = toWholeReply(bent);
     const { status, body } = whole;
     switch (fault.kind) {
       case 'close':
@@ -116,16 +116,18 @@ async function sendFaultyReply(
         await slowBody(response, whole, fault.overMs);
         return status;
       case 'broken-json':
-        bent = { kind: 'text', status, text: brokenJson(body) };
+        bent = { kind: 'text', status, text: breakJson(body) };
         break;
       case 'html-page':
         sendReady(response, MAINTENANCE);
         return 200;
       case 'wrong-total':
-        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'total', fault.by) };
+        if (bent.kind === 'text')
+          bent = { ...bent, text: shiftNumbers(bent.text, 'total', fault.by) };
         break;
       case 'wrong-size':
-        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
+        if (bent.kind === 'text')
+          bent = { ...bent, text: shiftNumbers(bent.text, 'size', fault.by) };
         break;
       case 'accepted':
         // As the API does for orders: the client polls the resource instead of sending the request again.
@@ -154,7 +156,7 @@ interface WholeReply {
   readonly body: Buffer;
 }
 
-function wholeBody(reply: Reply): WholeReply {
+function toWholeReply(reply: Reply): WholeReply {
   switch (reply.kind) {
     case 'empty':
       return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
@@ -216,12 +218,12 @@ async function slowBody(
 }
 
 /** Half of the text and a quote are never valid JSON. */
-function brokenJson(body: Buffer): string {
+function breakJson(body: Buffer): string {
   return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
 }
 
 /** Adds to the numbers of a field, to no less than 0. JSON escapes quotes in strings, so mail text cannot match. */
-function shifted(text: string, name: string, by: number): string {
+function shiftNumbers(text: string, name: string, by: number): string {
   return text.replace(
     new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
     (_, value: string) => `"${name}":${Math.max(0, Number(value) + by)}`,
@@ -272,7 +274,7 @@ export abstract class ApiSurface {
         return;
       }
       if (!(error instanceof Refusal)) report(error);
-      send({ reply: envelopeOf(refused(error)), faults: [] });
+      send({ reply: envelopeOf(toRefusal(error)), faults: [] });
     };
     try {
       const outcome = run();
@@ -284,7 +286,7 @@ export abstract class ApiSurface {
   }
 }
 
-function refused(error: unknown): unknown {
+function toRefusal(error: unknown): unknown {
   return hasCode(error, 'sandbox-source-changed')
     ? new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed')
     : error;
@@ -550,7 +552,7 @@ function refuseUnreadable(
     socket.destroy();
     return;
   }
-  const reply = envelopeAt(pathOf(error), refusalOf(code));
+  const reply = envelopeAt(requestedPath(error), unreadableRefusal(code));
   if (reply.kind !== 'text') throw new TypeError('an envelope is text');
   const headers = {
     ...reply.headers,
@@ -562,7 +564,7 @@ function refuseUnreadable(
   socket.end(`HTTP/1.1 ${reply.status} Refused\r\n${lines.join('')}\r\n${reply.text}`);
 }
 
-function refusalOf(code: unknown): Refusal {
+function unreadableRefusal(code: unknown): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new Refusal(431, 'ERR_HEADER_TOO_LARGE', 'The header is too long');
@@ -577,7 +579,7 @@ function refusalOf(code: unknown): Refusal {
   }
 }
 
-function pathOf(error: Error): string {
+function requestedPath(error: Error): string {
   if (!('rawPacket' in error) || !Buffer.isBuffer(error.rawPacket)) return '';
   return /^\S+ (\S+)/.exec(error.rawPacket.toString('latin1', 0, 1024))?.[1] ?? '';
 }
@@ -623,12 +625,12 @@ export async function listen(port: number, surfaces: readonly Surface[]) {
     throw serviceError('sandbox-cannot-listen', { host, port, reason }, error);
   }
   return {
-    url: `http://${host}:${portOf(server.address())}`,
+    url: `http://${host}:${listeningPort(server.address())}`,
     close: () => closeServer(server),
   };
 }
 
-function portOf(address: AddressInfo | string | null): number {
+function listeningPort(address: AddressInfo | string | null): number {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 

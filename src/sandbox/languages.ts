@@ -15,7 +15,7 @@ export interface Language {
   readonly wrote: string;
 }
 
-function listed(text: string): Words {
+function list(text: string): Words {
   const [first = '', ...rest] = text
     .trim()
     .split(/[|\n]/)
@@ -55,13 +55,13 @@ const english: Language = {
     'The server was down for {number} minutes last night.',
   ],
   closings: ['Best regards', 'Kind regards', 'Thanks', 'Cheers', 'See you soon'],
-  things: listed(`
+  things: list(`
     contract | report | budget | schedule | proposal | presentation | invoice | catalogue | survey
     drawing | manual | shipment | prototype | lease | backup | migration | recipe | photograph
     timetable | warranty | newsletter | inventory | garden plan`),
   days: ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'the weekend', 'tomorrow'],
   places: ['London', 'Dublin', 'Oslo', 'Toronto', 'Bristol', 'Leeds', 'Boston', 'Wellington'],
-  first: listed(`
+  first: list(`
     Ada | Grace | Oliver | Emily | Henry | Charlotte | Samuel | Alice | Peter | Ruth`),
   last: ['Carter', 'Hughes', 'Bennett', 'Marsh', 'Fletcher', 'Holloway', 'Quinn', 'Barlow', 'Reed'],
   wrote: 'wrote',
@@ -90,7 +90,7 @@ const german: Language = {
     'Schöne Grüße von der Straße zwischen {place} und zu Hause.',
   ],
   closings: ['Mit freundlichen Grüßen', 'Viele Grüße', 'Herzliche Grüße', 'Bis bald'],
-  things: listed(`
+  things: list(`
     Vertrag | Angebot | Prüfbericht | Mietvertrag | Kostenübersicht | Präsentation | Lieferschein`),
   days: ['Montag', 'Dienstag', 'Mittwoch', 'Donnerstag', 'Freitag', 'übermorgen'],
   places: ['Köln', 'München', 'Zürich', 'Lübeck', 'Wien', 'Görlitz', 'Düsseldorf'],

@@ -102,12 +102,12 @@ function submitFeedback(call: Call): Reply {
     at,
     mailboxResourceId: mailbox.resourceId,
     score,
-    message: scrubSecrets(withoutTokens(call, message)),
+    message: scrubSecrets(removeTokens(call, message)),
   });
   return NO_CONTENT;
 }
 
-function withoutTokens({ service }: Call, text: string): string {
+function removeTokens({ service }: Call, text: string): string {
   return text.replace(/[\w.~+/=-]+/g, (word) =>
     service.tokens.has(word) || service.tokens.has(word.replace(/\.$/, '')) ? '[removed]' : word,
   );
@@ -167,8 +167,8 @@ function folderRecordOf(folder: Folder): FolderRecord {
 /** Creates missing parents too. */
 function createFolder(call: Call): Reply {
   const mailbox = mailboxOf(call);
-  const path = newPath(bodyOf(call, folderRequest).name);
-  if (mailbox.folders.has(path)) throw exists(path);
+  const path = parsePath(bodyOf(call, folderRequest).name);
+  if (mailbox.folders.has(path)) throw folderExists(path);
   const { store } = call.service;
   const folder = store.atomically(() => store.folderWithParents(mailbox, path));
   return dataReply(folderRecordOf(folder), 201);
@@ -176,7 +176,7 @@ function createFolder(call: Call): Reply {
 
 function updateFolder(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
-  const path = newPath(bodyOf(call, folderRequest).name);
+  const path = parsePath(bodyOf(call, folderRequest).name);
   if (path === folder.path) return dataReply(folderRecordOf(folder));
   refuseStanding(folder);
   if (path.startsWith(folder.path + DELIMITER)) {
@@ -186,7 +186,7 @@ function updateFolder(call: Call): Reply {
   const moved = withSubfolders(mailbox, folder.path);
   for (const { path: old } of moved) {
     const renamed = path + old.slice(folder.path.length);
-    if (mailbox.folders.has(renamed)) throw exists(renamed);
+    if (mailbox.folders.has(renamed)) throw folderExists(renamed);
   }
   store.atomically(() => {
     const end = path.lastIndexOf(DELIMITER);
@@ -206,7 +206,7 @@ function deleteFolder(call: Call): Reply {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const BAD_NAME = /[\x00-\x1f\x7f-\x9f/*%\\]|\p{Surrogate}/u;
 
-function newPath(name: string): string {
+function parsePath(name: string): string {
   const path = spelledPath(name);
   if (BAD_NAME.test(path) || path.split(DELIMITER).some((part) => part.trim() === '')) {
     throw invalid({ name: ['must be a path of names joined by dots, without / * % \\'] });
@@ -221,7 +221,7 @@ function refuseStanding(folder: Folder): void {
   });
 }
 
-function exists(path: string): Refusal {
+function folderExists(path: string): Refusal {
   return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
 }
 
@@ -362,12 +362,12 @@ function flagChange(body: {
   readonly removeFlags?: readonly string[] | undefined;
 }): { readonly add: readonly string[]; readonly remove: readonly string[] } {
   return {
-    add: spelled('addFlags', body.addFlags ?? []),
-    remove: spelled('removeFlags', body.removeFlags ?? []),
+    add: normaliseFlags('addFlags', body.addFlags ?? []),
+    remove: normaliseFlags('removeFlags', body.removeFlags ?? []),
   };
 }
 
-function spelled(field: string, flags: readonly string[]): string[] {
+function normaliseFlags(field: string, flags: readonly string[]): string[] {
   return flags.map((flag) => {
     if (!flag.startsWith('\\')) {
       if (KEYWORD.test(flag)) return flag;

@@ -69,19 +69,19 @@ function readQuery(
     }
     const reading = readParam(param, text);
     if (reading.ok) values.set(param.name, reading.value);
-    else wrong[param.name] = [expectation(param)];
+    else wrong[param.name] = [describeExpectation(param)];
   }
-  if (Object.keys(wrong).length > 0) throw refused(wrong);
+  if (Object.keys(wrong).length > 0) throw invalidFields(wrong);
   return values;
 }
 
-function expectation(param: Param): string {
+function describeExpectation(param: Param): string {
   if (param.type === 'string') return `The ${param.name} must be ${describeParam(param)}.`;
   const most = param.max === undefined ? '' : ` and at most ${param.max}`;
   return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
 }
 
-function refused(fields: Readonly<Record<string, readonly string[]>>): Refusal {
+function invalidFields(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const { status, code, params } = invalid(fields);
   return new Refusal(status, code, Object.values(fields)[0]?.[0] ?? 'Validation failed.', params);
 }
@@ -152,12 +152,12 @@ function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<
   const problems = problemsByField(result.error.issues, (issue, field) => {
     const missing =
       issue.code === 'invalid_type' && issue.path.reduce(fieldOf, call.body) === undefined;
-    return `The ${field} ${missing ? 'is required' : problemOf(issue)}.`;
+    return `The ${field} ${missing ? 'is required' : describeProblem(issue)}.`;
   });
-  throw refused(problems);
+  throw invalidFields(problems);
 }
 
-function problemOf(issue: z.core.$ZodIssue): string {
+function describeProblem(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return `must be of type ${issue.expected}`;
@@ -198,7 +198,7 @@ const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =
       if (!service.standings.isSuspended(mailbox)) return;
       throw new Refusal(409, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended.');
     },
-    urlRefusal: (problem) => refused({ url: [`The url ${problem}.`] }),
+    urlRefusal: (problem) => invalidFields({ url: [`The url ${problem}.`] }),
     recordOf: webhookRecordOf,
     reply: resource,
   });
@@ -265,7 +265,7 @@ function listMailboxes(call: PlatformCall): Reply {
   const found = service.orders
     .mailboxesOf(orderOf(call))
     .filter(({ address }) => address.toLowerCase().includes(wanted));
-  const sorted = sortedBy(String(query.get('sort') ?? 'address'), found, service);
+  const sorted = sortMailboxes(String(query.get('sort') ?? 'address'), found, service);
   return collection(call, sorted, (mailbox) => mailboxRecordOf(mailbox, service));
 }
 
@@ -281,24 +281,30 @@ const SORT_KEYS: Readonly<Record<string, SortKey>> = {
 };
 
 /** Ties go by resource id, so that pages do not overlap. */
-function sortedBy(sort: string, mailboxes: readonly Mailbox[], service: ServiceState): Mailbox[] {
+function sortMailboxes(
+  sort: string,
+  mailboxes: readonly Mailbox[],
+  service: ServiceState,
+): Mailbox[] {
   const descending = sort.startsWith('-');
   const field = descending ? sort.slice(1) : sort;
   const keyOf = Object.hasOwn(SORT_KEYS, field) ? SORT_KEYS[field] : undefined;
   if (keyOf === undefined) {
-    throw refused({
+    throw invalidFields({
       sort: [
         `The sort must be one of ${Object.keys(SORT_KEYS).join(', ')}; a leading - is descending.`,
       ],
     });
   }
   const keyed = mailboxes.map((mailbox) => ({ mailbox, key: keyOf(mailbox, service) }));
-  keyed.sort((a, b) => order(a.key, b.key) || order(a.mailbox.resourceId, b.mailbox.resourceId));
+  keyed.sort(
+    (a, b) => compare(a.key, b.key) || compare(a.mailbox.resourceId, b.mailbox.resourceId),
+  );
   if (descending) keyed.reverse();
   return keyed.map(({ mailbox }) => mailbox);
 }
 
-function order<T extends string | number>(a: T, b: T): number {
+function compare<T extends string | number>(a: T, b: T): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }

@@ -40,7 +40,7 @@ function postgresFolders(): string[] {
  * @throws demo-programs-missing, demo-no-owner
  */
 export function requirePrograms(folders: string): void {
-  const missing = Object.keys(PACKAGES).filter((name) => !isIn(folders, name));
+  const missing = Object.keys(PACKAGES).filter((name) => !isInstalled(folders, name));
   if (missing.length > 0) {
     const packages = [
       ...new Set(
@@ -54,7 +54,7 @@ export function requirePrograms(folders: string): void {
   }
 }
 
-function isIn(folders: string, program: string): boolean {
+function isInstalled(folders: string, program: string): boolean {
   return folders.split(path.delimiter).some((folder) => {
     try {
       accessSync(path.join(folder, program), constants.X_OK);

@@ -287,7 +287,7 @@ export function loadPath(store: Store, mailbox: Mailbox, path: string): void {
 const FIELD =
   /^(?:bcc|cc|content-type|date|delivered-to|from|message-id|mime-version|received|return-path|subject|to)[ \t]*:/im;
 
-function beginsWithHeader(path: string, size: number): boolean {
+function startsWithHeader(path: string, size: number): boolean {
   const begin = readRange(
     { path, start: 0, length: Math.min(size, 65_536) },
     Number.POSITIVE_INFINITY,
@@ -300,14 +300,14 @@ function loadReadable(store: Store, mailbox: Mailbox, path: string, stats: Stats
   if (!stats.isDirectory()) {
     if (path.endsWith('.mbox')) intoInbox(store, mailbox, new MboxBlock(path));
     else {
-      if (!path.endsWith('.eml') && !beginsWithHeader(path, stats.size))
+      if (!path.endsWith('.eml') && !startsWithHeader(path, stats.size))
         throw serviceError('sandbox-seed-unreadable', { path, reason: 'it is not a message' });
       intoInbox(store, mailbox, new FileBlock([path]));
     }
     return;
   }
   if (!isMaildir(path)) {
-    intoInbox(store, mailbox, new FileBlock(walk(path)));
+    intoInbox(store, mailbox, new FileBlock(listFiles(path)));
     return;
   }
   for (const { path: folderPath, block, flags } of readMaildir(path)) {
@@ -333,7 +333,7 @@ const DOT = 46;
 /**
  * Returns the regular files below a directory in the order of path bytes. Skips links and hidden files and directories.
  */
-function walk(root: string): (string | Buffer)[] {
+function listFiles(root: string): (string | Buffer)[] {
   const found: Buffer[] = [];
   const pending: Buffer[] = [Buffer.from(root)];
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
@@ -349,10 +349,10 @@ function walk(root: string): (string | Buffer)[] {
       else if (entry.isFile()) found.push(path);
     }
   }
-  return found.sort(Buffer.compare).map(textWhereUtf8);
+  return found.sort(Buffer.compare).map(toTextIfUtf8);
 }
 
-function textWhereUtf8(path: Buffer): string | Buffer {
+function toTextIfUtf8(path: Buffer): string | Buffer {
   const text = path.toString('utf8');
   return Buffer.from(text).equals(path) ? text : path;
 }

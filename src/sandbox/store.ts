@@ -252,7 +252,7 @@ export class Store {
   createFolder(mailbox: Mailbox, path: string): Folder {
     const folder = new Folder(this.#nextFolder, path, specialUseOf(path));
     this.#nextFolder += 1;
-    this.state?.putFolder(folderRowOf(mailbox, folder));
+    this.state?.putFolder(toFolderRow(mailbox, folder));
     mailbox.folders.set(path, folder);
     return folder;
   }
@@ -276,7 +276,7 @@ export class Store {
         mailbox.folders.delete(folder.path);
         folder.path = to + folder.path.slice(from.length);
         mailbox.folders.set(folder.path, folder);
-        this.state?.putFolder(folderRowOf(mailbox, folder));
+        this.state?.putFolder(toFolderRow(mailbox, folder));
       }
     });
   }
@@ -465,7 +465,7 @@ export class Store {
       if (mailbox === undefined) continue;
       const folder = new Folder(row.id, row.path, row.specialUse);
       for (const [uid, source, json] of state.messages(row.id)) {
-        folder.append(uid, source, this.#flagSets.get(json) ?? this.#interned(readFlags(json)));
+        folder.append(uid, source, this.#flagSets.get(json) ?? this.#interned(parseFlags(json)));
         if (seen.has(source)) this.#shared.set(source, (this.#shared.get(source) ?? 1) + 1);
         else seen.add(source);
       }
@@ -479,11 +479,11 @@ export class Store {
   }
 }
 
-function readFlags(json: string): string[] {
+function parseFlags(json: string): string[] {
   return z.array(z.string()).parse(JSON.parse(json));
 }
 
-function folderRowOf(mailbox: Mailbox, folder: Folder): FolderRow {
+function toFolderRow(mailbox: Mailbox, folder: Folder): FolderRow {
   return {
     id: folder.id,
     mailbox: mailbox.resourceId,

@@ -171,7 +171,7 @@ export class Sender {
     } catch (error) {
       if (timeout.aborted) return outcome(null, `No answer within ${this.timeoutMs} ms`);
       if (signal.aborted) return outcome(null, 'The delivery was called off');
-      return outcome(null, reasonOf(error));
+      return outcome(null, describeError(error));
     }
   }
 
@@ -200,7 +200,7 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<string> {
     .slice(0, MAX_ERROR_CHARACTERS);
 }
 
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   // If several addresses were tried, the error has a code but no message.
@@ -227,7 +227,7 @@ const deliveryState = z.object({
 export type Delivery = z.infer<typeof deliveryState>;
 
 /** Newest first. */
-function byAge(a: Delivery, b: Delivery): number {
+function compareAge(a: Delivery, b: Delivery): number {
   return b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1);
 }
 
@@ -389,7 +389,7 @@ export class Deliveries {
       .filter(({ mailbox, state, attempts }) => {
         return mailboxes.has(mailbox) && (state !== 'queued' || attempts > 0);
       })
-      .sort(byAge);
+      .sort(compareAge);
   }
 
   /** Sends a sample at once, whatever the webhook's status. It is logged but not retried. */
@@ -562,10 +562,10 @@ export function targetProblem(url: string, local: boolean): string | null {
   if (username !== '' || password !== '') return 'must not hold a user name or a password';
   if (local) return null;
   if (protocol !== 'https:') return 'must be an https URL';
-  return leadsInside(hostname) ? 'must not name this machine or a private network' : null;
+  return isLocalHost(hostname) ? 'must not name this machine or a private network' : null;
 }
 
-function leadsInside(hostname: string): boolean {
+function isLocalHost(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   switch (isIP(host)) {
     case 4:
