@@ -50,22 +50,12 @@ const KOREAN: CodedSet = { charset: 'euc-kr', width: 2 };
 const CHINESE: CodedSet = { charset: 'gbk', width: 2 };
 /** Sets by the bytes after ESC. Null is ASCII, or a variant that differs in two characters. */
 const SETS: Readonly<Record<string, CodedSet | null>> = {
-  '(B': null,
-  '(J': null,
-  '(I': KATAKANA,
-  $B: JIS,
-  '$@': JIS,
-  '$(B': JIS,
-  '$(@': JIS,
+  ...{ '(B': null, '(J': null, '(I': KATAKANA, $B: JIS, '$@': JIS, '$(B': JIS, '$(@': JIS },
   // JIS X 0213; most of its characters are also in JIS X 0208.
   '$(O': JIS,
   '$(Q': JIS,
   '$(D': { charset: 'euc-jp', width: 2, prefix: 0x8f },
-  $A: CHINESE,
-  '$(A': CHINESE,
-  '$)A': CHINESE,
-  '$(C': KOREAN,
-  '$)C': KOREAN,
+  ...{ $A: CHINESE, '$(A': CHINESE, '$)A': CHINESE, '$(C': KOREAN, '$)C': KOREAN },
   '.A': { charset: 'iso-8859-1', width: 1 },
   '.F': { charset: 'iso-8859-7', width: 1 },
 };

@@ -7,45 +7,14 @@ const DESTINATIONS =
   /^(?:fonttbl|colortbl|stylesheet|info|pict|object|objdata|fldinst|filetbl|listtable|listoverridetable|rsidtbl|generator|themedata|datastore|latentstyles|xmlnstbl|revtbl|nonshppict)$/;
 
 const SIGNS: Readonly<Record<string, string>> = {
-  par: '\n',
-  line: '\n',
-  sect: '\n',
-  page: '\n',
-  row: '\n',
-  cell: '\t',
-  tab: '\t',
-  emdash: '—',
-  endash: '–',
-  bullet: '•',
-  lquote: '‘',
-  rquote: '’',
-  ldblquote: '“',
-  rdblquote: '”',
-  '~': ' ',
-  _: '-',
-  '\\': '\\',
-  '{': '{',
-  '}': '}',
-  '\n': '\n',
-  '\r': '\n',
+  ...{ par: '\n', line: '\n', sect: '\n', page: '\n', row: '\n', '\n': '\n', '\r': '\n' },
+  ...{ cell: '\t', tab: '\t', emdash: '—', endash: '–', bullet: '•', '~': ' ', _: '-' },
+  ...{ lquote: '‘', rquote: '’', ldblquote: '“', rdblquote: '”', '\\': '\\', '{': '{', '}': '}' },
 };
 
 const FONT_PAGES: Readonly<Record<number, number>> = {
-  77: 10000,
-  128: 932,
-  129: 949,
-  130: 1361,
-  134: 936,
-  136: 950,
-  161: 1253,
-  162: 1254,
-  163: 1258,
-  177: 1255,
-  178: 1256,
-  186: 1257,
-  204: 1251,
-  222: 874,
-  238: 1250,
+  ...{ 77: 10000, 128: 932, 129: 949, 130: 1361, 134: 936, 136: 950, 161: 1253, 162: 1254 },
+  ...{ 163: 1258, 177: 1255, 178: 1256, 186: 1257, 204: 1251, 222: 874, 238: 1250 },
 };
 
 interface Group {

@@ -201,14 +201,7 @@ function wordsEnd(text: string): number {
 }
 
 function isSpace(unit: number): boolean {
-  return (
-    unit === 0x20 ||
-    unit === 0x0a ||
-    unit === 0x09 ||
-    unit === 0x0d ||
-    unit === 0x0c ||
-    unit === 0x200b
-  );
+  return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d && unit !== 0x0b) || unit === 0x200b;
 }
 
 /** What an element does to the text of a page. */
