@@ -6,7 +6,7 @@ import { PlatformSurface } from './platform.ts';
 import { type GeneratedMail, loadGenerated, loadPath } from './seed.ts';
 import { StateFile } from './state-file.ts';
 import { resourceIdOf, Store } from './store.ts';
-import { Deliveries, realTimer, Sender, type Timer, Webhooks } from './webhooks.ts';
+import { Deliveries, realTimer, type Timer, Webhooks } from './webhooks.ts';
 
 /** How many refused requests in a row block an address, and for how long. */
 export interface RateBlock {
@@ -76,11 +76,9 @@ export async function startSandbox(options: SandboxOptions = {}) {
   const now = options.now ?? Date.now;
   const secrets = secretsOf(seed);
   const settings = { ...defaultSettings, ...options.settings };
-  const sender = new Sender(settings.webhookTimeoutMs);
-  const service = openService(options, seed, now, secrets, settings, sender);
+  const service = openService(options, seed, now, secrets, settings);
   const closeState = async () => {
     await service.deliveries.close();
-    await sender.close();
     service.store.close();
   };
   try {
@@ -137,7 +135,6 @@ function openService(
   now: () => number,
   secrets: ReturnType<typeof secretsOf>,
   settings: ServiceSettings,
-  sender: Sender,
 ) {
   const { stateFile } = options;
   const store = new Store(stateFile === undefined ? null : new StateFile(stateFile));
@@ -166,7 +163,6 @@ function openService(
       store,
       webhooks,
       settings,
-      send: (...call) => sender.send(...call),
       now,
       timer: options.timer ?? realTimer,
       report,

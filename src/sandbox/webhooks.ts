@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'node:events';
+import http, { type IncomingMessage } from 'node:http';
+import https from 'node:https';
 import { BlockList, isIP } from 'node:net';
-import type { Agent } from 'undici';
 import { z } from 'zod';
 import { createWebhookRequest, updateWebhookRequest } from '../service/mailbox-wire.ts';
 import type { DeliveryBody } from '../service/platform-wire.ts';
@@ -122,62 +123,57 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_ERROR_CHARACTERS = 1000;
 
 /**
- * Sends each delivery over a new connection, since a kept one fails when the receiver restarts. Redirects are not
- * followed, because they would receive the secret.
+ * POSTs a JSON text once. A failing receiver never makes it reject. Each delivery takes a new connection, since a kept
+ * one fails when the receiver restarts. Redirects are not followed, because they would receive the secret.
+ *
+ * @param timeoutMs limits the whole exchange
  */
-export class Sender {
-  #agent: Promise<Agent> | null = null;
-
-  /** @param timeoutMs limits the whole exchange */
-  constructor(private readonly timeoutMs: number) {}
-
-  /** POSTs a JSON text once. A failing receiver never makes it reject. */
-  async send(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<DeliveryOutcome> {
-    // Undici takes longer to load than the rest of the service.
-    this.#agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
-      sendingAgent(this.timeoutMs, MAX_ANSWER_BYTES),
-    );
-    const agent = await this.#agent;
-    const started = performance.now();
-    const outcome = (httpStatus: number | null, error: string | null): DeliveryOutcome => ({
-      httpStatus,
-      success: error === null,
-      error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
-      // To clients, a duration of zero means that there was no attempt.
-      durationMs: Math.max(1, Math.round(performance.now() - started)),
-    });
-    const timeout = AbortSignal.timeout(this.timeoutMs);
-    try {
-      const url = new URL(target.url);
-      const answer = await agent.request({
-        origin: url.origin,
-        path: url.pathname + url.search,
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          authorization: `Bearer ${target.secret}`,
-          'user-agent': 'mailkeep-sandbox',
-        },
-        body,
-        signal: AbortSignal.any([signal, timeout]),
-      });
-      const { statusCode } = answer;
-      const said = await readStart(answer.body);
-      if (statusCode >= 200 && statusCode < 300) return outcome(statusCode, null);
-      return outcome(
-        statusCode,
-        `The endpoint answered ${statusCode}${said === '' ? '' : `: ${said}`}`,
-      );
-    } catch (error) {
-      if (timeout.aborted) return outcome(null, `No answer within ${this.timeoutMs} ms`);
-      if (signal.aborted) return outcome(null, 'The delivery was called off');
-      return outcome(null, describeError(error));
-    }
+async function sendDelivery(
+  target: DeliveryTarget,
+  body: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<DeliveryOutcome> {
+  const started = performance.now();
+  const outcome = (httpStatus: number | null, error: string | null): DeliveryOutcome => ({
+    httpStatus,
+    success: error === null,
+    error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
+    // To clients, a duration of zero means that there was no attempt.
+    durationMs: Math.max(1, Math.round(performance.now() - started)),
+  });
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    const answer = await post(target, body, AbortSignal.any([signal, timeout]));
+    const status = answer.statusCode ?? 0;
+    const said = await readStart(answer);
+    if (status >= 200 && status < 300) return outcome(status, null);
+    return outcome(status, `The endpoint answered ${status}${said === '' ? '' : `: ${said}`}`);
+  } catch (error) {
+    if (timeout.aborted) return outcome(null, `No answer within ${timeoutMs} ms`);
+    if (signal.aborted) return outcome(null, 'The delivery was called off');
+    return outcome(null, describeError(error));
   }
+}
 
-  async close(): Promise<void> {
-    if (this.#agent !== null) await (await this.#agent).destroy();
-  }
+function post(target: DeliveryTarget, body: string, signal: AbortSignal): Promise<IncomingMessage> {
+  const url = new URL(target.url);
+  const { request } = url.protocol === 'https:' ? https : http;
+  const headers = {
+    'content-type': 'application/json',
+    authorization: `Bearer ${target.secret}`,
+    'user-agent': 'mailkeep-sandbox',
+  };
+  const options = {
+    method: 'POST',
+    agent: false,
+    maxHeaderSize: MAX_ANSWER_BYTES,
+    headers,
+    signal,
+  };
+  return new Promise((resolve, reject) => {
+    request(url, options, resolve).on('error', reject).end(body);
+  });
 }
 
 /** Returns the start of a response as one line, even if the rest fails. */
@@ -328,14 +324,13 @@ export const realTimer: Timer = (ms, act) => {
 
 type DeliverySettings = Pick<
   ServiceSettings,
-  'webhookAttempts' | 'webhookFirstRetryMs' | 'webhookLongestRetryMs'
+  'webhookAttempts' | 'webhookFirstRetryMs' | 'webhookLongestRetryMs' | 'webhookTimeoutMs'
 >;
 
 interface DeliveryPorts {
   readonly store: Store;
   readonly webhooks: Webhooks;
   readonly settings: DeliverySettings;
-  readonly send: Sender['send'];
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly timer: Timer;
@@ -394,14 +389,13 @@ export class Deliveries {
 
   /** Sends a sample at once, whatever the webhook's status. It is logged but not retried. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
-    const { send, now } = this.ports;
+    const { settings, now } = this.ports;
     const createdAt = now();
     const abort = new AbortController();
     const body = JSON.stringify(testPayload(mailbox, createdAt));
     this.#tests.set(abort, webhook.id);
-    const outcome = await send(webhook, body, abort.signal).finally(() => {
-      this.#tests.delete(abort);
-    });
+    const outcome = await sendDelivery(webhook, body, settings.webhookTimeoutMs, abort.signal);
+    this.#tests.delete(abort);
     if (this.#closed) return outcome;
     this.#log.put({
       id: uuidV7(createdAt),
@@ -473,8 +467,8 @@ export class Deliveries {
 
   #send(delivery: Delivery, webhook: Webhook, body: string): void {
     const abort = new AbortController();
-    const run = this.ports
-      .send(webhook, body, abort.signal)
+    const { webhookTimeoutMs } = this.ports.settings;
+    const run = sendDelivery(webhook, body, webhookTimeoutMs, abort.signal)
       .then((outcome) => this.#attempted(delivery, webhook, outcome))
       .catch((error: unknown) => this.ports.report(error))
       .finally(() => {
