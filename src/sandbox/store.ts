@@ -24,16 +24,13 @@ export interface SourceBlock {
 }
 
 export class MemoryBlock implements SourceBlock {
-  readonly #sources: readonly Buffer[];
-  readonly #received: readonly number[];
-
-  constructor(sources: readonly Buffer[], received: readonly number[]) {
-    this.#sources = sources;
-    this.#received = received;
-  }
+  constructor(
+    private readonly sources: readonly Buffer[],
+    private readonly dates: readonly number[],
+  ) {}
 
   get count(): number {
-    return this.#sources.length;
+    return this.sources.length;
   }
 
   size(number: number): number {
@@ -41,13 +38,13 @@ export class MemoryBlock implements SourceBlock {
   }
 
   read(number: number): Buffer {
-    const source = this.#sources[number];
+    const source = this.sources[number];
     if (source === undefined) throw new RangeError(`no source ${number} in this block`);
     return source;
   }
 
   received(number: number): number {
-    return this.#received[number] ?? 0;
+    return this.dates[number] ?? 0;
   }
 
   file(): null {

@@ -322,15 +322,10 @@ export const realTimer: Timer = (ms, act) => {
   return () => clearTimeout(handle);
 };
 
-type DeliverySettings = Pick<
-  ServiceSettings,
-  'webhookAttempts' | 'webhookFirstRetryMs' | 'webhookLongestRetryMs' | 'webhookTimeoutMs'
->;
-
 interface DeliveryPorts {
   readonly store: Store;
   readonly webhooks: Webhooks;
-  readonly settings: DeliverySettings;
+  readonly settings: ServiceSettings;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly timer: Timer;
