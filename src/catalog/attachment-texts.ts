@@ -7,8 +7,9 @@ import {
   CHARS_PER_MESSAGE,
 } from '../mail/attachment-text.ts';
 import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
+import { countBy, selectBy, updateBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { type Builder, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 
 /** A distinct attachment without a known text, and a message that contains it. */
 export interface PendingAttachment {
@@ -44,12 +45,7 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .where('a.docid', '=', p.docid)
     .orderBy('a.number'),
 );
-const TEXT = query<{ text: number }>()((db, p) =>
-  db
-    .selectFrom('attachment_texts')
-    .select(['version', 'failure', 'truncated', 'text'])
-    .where('id', '=', p.text),
-);
+const TEXT = selectBy('attachment_texts', 'version, failure, truncated, text', 'id');
 const PENDING = query<{ after: number; limit: number }>()((db, p) =>
   db
     .selectFrom('attachment_texts')
@@ -107,46 +103,19 @@ const HOLDER = query<{ text: number }>()((db, p) =>
     .orderBy('a.docid', 'desc')
     .limit((eb) => eb.lit(1)),
 );
-const HOLDERS = query<{ text: number }>()((db, p) =>
-  db.selectFrom('attachments').select('docid').distinct().where('text_id', '=', p.text),
-);
-const SETTLE = query<{
-  text: number;
-  version: number;
-  failure: string | null;
-  truncated: number;
-  packed: Buffer | null;
-}>()((db, p) =>
-  db
-    .updateTable('attachment_texts')
-    .set({ version: p.version, failure: p.failure, truncated: p.truncated, text: p.packed })
-    .where('id', '=', p.text),
-);
-const DUE = query<{ docid: number }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set((eb) => ({ extractor: eb.neg('extractor') }))
-    .where('docid', '=', p.docid)
-    .where('extractor', '>', 0),
-);
-const countTexts = (db: Builder) =>
-  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n'));
-const ALL = query()(countTexts);
-const ALL_PENDING = query()((db) => countTexts(db).where('version', '<=', (eb) => eb.lit(0)));
-const ALL_FAILED = query()((db) =>
-  countTexts(db)
-    .where('failure', 'is not', null)
-    .where('version', '>', (eb) => eb.lit(0)),
-);
-const VERSION = query()((db) => db.selectFrom('meta').select('attachment_version'));
-const SET_VERSION = query<{ version: number }>()((db, p) =>
-  db.updateTable('meta').set({ attachment_version: p.version }),
-);
-const READ_AGAIN = query()((db) =>
-  db
-    .updateTable('attachment_texts')
-    .set((eb) => ({ version: eb.neg(eb.fn<number>('abs', ['version'])), failure: null }))
-    .where((eb) => eb.or([eb('version', '>', 0), eb('failure', 'is not', null)])),
+const HOLDERS = selectBy('attachments', 'docid', 'text_id', 'GROUP BY docid');
+const SETTLE = updateBy('attachment_texts', 'version, failure, truncated, text', 'id');
+const DUE = updateBy('messages', 'extractor = -extractor', 'docid', 'AND extractor > 0');
+const ALL = countBy('attachment_texts', '');
+const ALL_PENDING = countBy('attachment_texts', '', 'AND version <= 0');
+const ALL_FAILED = countBy('attachment_texts', '', 'AND failure IS NOT NULL AND version > 0');
+const VERSION = selectBy('meta', 'attachment_version', '');
+const SET_VERSION = updateBy('meta', 'attachment_version', '');
+const READ_AGAIN = updateBy(
+  'attachment_texts',
+  'version = -abs(version), failure = NULL',
+  '',
+  'AND (version > 0 OR failure IS NOT NULL)',
 );
 
 /** Yields the attachments of a message that have text, in order. */
@@ -171,7 +140,7 @@ export interface KnownText
  * @throws `catalog-damaged`
  */
 export function knownText(connection: Connection, textId: number): KnownText | undefined {
-  const row = connection.get(TEXT, { text: textId });
+  const row = connection.get(TEXT, { id: textId });
   if (row === undefined) return undefined;
   const text = row.text === null ? '' : unpack(connection, row.text);
   return { ...stateOf(row), text };
@@ -256,13 +225,14 @@ function settleFinally(connection: Connection, textId: number, outcome: Attachme
   const done = outcome.status === 'done';
   const failure: AttachmentFailure | null = done ? null : outcome.reason;
   connection.run(SETTLE, {
-    text: textId,
+    id: textId,
     version: ATTACHMENT_VERSION,
     failure,
     truncated: done && outcome.truncated ? 1 : 0,
-    packed: done ? pack(outcome.text) : null,
+    text: done ? pack(outcome.text) : null,
   });
-  for (const { docid } of connection.all(HOLDERS, { text: textId })) indexAgain(connection, docid);
+  for (const { docid } of connection.all(HOLDERS, { text_id: textId }))
+    indexAgain(connection, docid);
   return 1;
 }
 
@@ -274,17 +244,16 @@ function indexAgain(connection: Connection, docid: number): void {
 }
 
 function settleTimeout(connection: Connection, textId: number): number {
-  const row = connection.get(TEXT, { text: textId });
+  const row = connection.get(TEXT, { id: textId });
   if (row === undefined) return 0;
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
   // Text of an older version stays until this version has one.
   const { truncated, text } = row;
-  const kept = { version: -attempts, failure: 'timeout', truncated, packed: text };
-  connection.run(SETTLE, { text: textId, ...kept });
+  connection.run(SETTLE, { id: textId, version: -attempts, failure: 'timeout', truncated, text });
   let settled = 0;
-  for (const { docid } of connection.all(HOLDERS, { text: textId })) {
+  for (const { docid } of connection.all(HOLDERS, { text_id: textId })) {
     const strikes = connection.get(STRIKES, { docid })?.strikes ?? 0;
     indexAgain(connection, docid);
     if (strikes < MAX_STRIKES) continue;
@@ -299,7 +268,7 @@ export function noticeAttachmentVersion(connection: Connection): void {
   if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {
     connection.run(READ_AGAIN, {});
-    connection.run(SET_VERSION, { version: ATTACHMENT_VERSION });
+    connection.run(SET_VERSION, { attachment_version: ATTACHMENT_VERSION });
   });
 }
 

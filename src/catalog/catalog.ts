@@ -6,6 +6,7 @@ import {
   attachmentWriter,
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
+import { countBy, selectBy } from './bound-sql.ts';
 import { chartQueries } from './charts.ts';
 import {
   CATALOG_VERSION,
@@ -130,22 +131,10 @@ function checkpoint(connection: Connection): boolean {
   return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
 }
 
-const ID = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select('id').where('docid', '=', p.docid),
-);
-const MAILBOX_NUMBER = query<MailboxKey>()((db, p) =>
-  db
-    .selectFrom('mailboxes')
-    .select('id')
-    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
-);
-const META = query()((db) => db.selectFrom('meta').select(['messages', 'message_bytes']));
-const UNPARSED_COUNT = query()((db) =>
-  db
-    .selectFrom('texts')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('unparsed', 'is not', null),
-);
+const ID = selectBy('messages', 'id', 'docid');
+const MAILBOX_NUMBER = selectBy('mailboxes', 'id', 'host, mailbox');
+const META = selectBy('meta', 'messages, message_bytes', '');
+const UNPARSED_COUNT = countBy('texts', '', 'AND unparsed IS NOT NULL');
 
 /** Returns sums for `status`, from indexes and running sums: the cost does not depend on the archive's size. */
 function totals(connection: Connection) {

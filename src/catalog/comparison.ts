@@ -3,6 +3,7 @@ import { catalogError } from '../core/error-tables.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { fingerprint, type PlaceLine } from '../mail/identity.ts';
+import { selectBy } from './bound-sql.ts';
 import {
   type Connection,
   catalogFile,
@@ -346,9 +347,7 @@ export interface ConcernedMessage {
 /** Maximum places shown per message. */
 const PLACES_SHOWN = 3;
 
-const MESSAGE = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select(['id', 'subject']).where('docid', '=', p.docid),
-);
+const MESSAGE = selectBy('messages', 'id, subject', 'docid');
 const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
   db
     .selectFrom('places')

@@ -1,11 +1,11 @@
 import type { Address, BlobHash } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
 import { knownText } from './attachment-texts.ts';
+import { selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
 import { isCutOff } from './indexing.ts';
 import { readable, senderOf } from './messages.ts';
-import { query } from './query.ts';
 import type { SearchNode } from './query-ast.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import { seen, type View, viewOf } from './resolve-query.ts';
@@ -372,12 +372,7 @@ export interface Holder extends HolderMessage {
 
 const MAX_HOLDERS_COUNTED = 1_000;
 
-const MESSAGE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['id', 'date', 'subject', 'sender_name', 'sender_address'])
-    .where('docid', '=', p.docid),
-);
+const MESSAGE = selectBy('messages', 'id, date, subject, sender_name, sender_address', 'docid');
 
 /** Returns a message as shown in a view. Undefined if it has disappeared. */
 function holderMessage(
@@ -397,12 +392,7 @@ function holderMessage(
   };
 }
 
-const FILENAME = query<{ docid: number; number: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select('filename')
-    .where((eb) => eb.and({ docid: p.docid, number: p.number })),
-);
+const FILENAME = selectBy('attachments', 'filename', 'docid, number');
 
 /** Counts the messages of a view with a content; a lower bound if time runs out. */
 function countHolders(
@@ -547,13 +537,11 @@ const MAX_COUNTED = 200_000;
 /** Maximum attachments of one message to look up elsewhere: each costs a query. */
 const MAX_OF_MESSAGE = 200;
 
-const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select(['number', 'hash', 'text_id'])
-    .where('docid', '=', p.docid)
-    .orderBy('number')
-    .limit((eb) => eb.lit(MAX_OF_MESSAGE)),
+const OF_MESSAGE = selectBy(
+  'attachments',
+  'number, hash, text_id',
+  'docid',
+  `ORDER BY number LIMIT ${MAX_OF_MESSAGE}`,
 );
 
 /** Attachments, with each content listed once. Excludes everything outside a request's query, time and scope. */

@@ -1,19 +1,13 @@
 import { canonicalJson, type Fact } from '../archive/format.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { named } from './bound-sql.ts';
+import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import type { FoldedChanges, FoldedMessages } from './fold.ts';
 import { highestUid } from './folders.ts';
 import { dayOf, type PlaceSet, placeSetOf } from './list.ts';
-import { query, type Row } from './query.ts';
-import type { FlagSets, StoredFlagSet } from './sql.ts';
-
-/** The columns of a messages row that come from a listing. */
-export type Envelope = Pick<
-  Row<'messages'>,
-  'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
->;
+import { type ParametersOf, query, type ResultOf, type Row } from './query.ts';
+import { type Envelope, type FlagSets, type StoredFlagSet, UID, type Uid } from './sql.ts';
 
 export function envelopeOf(listing: Listing): Envelope {
   return {
@@ -32,80 +26,33 @@ function moment(date: string): number | null {
 }
 
 /** Columns read of a place's row. */
-const FOUND = [
+
+// A UID whose message was replaced has several rows; facts refer to the last.
+const FIND = selectBy(
+  'places',
+  'id, folder_id, docid, from_commit, to_commit, flag_set, date, reason',
+  UID,
+  'ORDER BY id DESC LIMIT 1',
+);
+type PlaceRow = ResultOf<typeof FIND>;
+
+const ARRIVED = 'docid, from_commit, flag_set, marks, fingerprint, date, assumed';
+
+const ADD = insertInto('places', `${UID}, ${ARRIVED}, first_commit, held`);
+type NewPlace = ParametersOf<typeof ADD>;
+const REPLACE = updateBy('places', `${ARRIVED}, to_commit = NULL, held = 0, reason = NULL`, 'id');
+const ADD_SPAN = insertInto('spans', [
+  'place_id, folder_id, docid, from_commit, to_commit',
+  'flag_set, date, resumed, reason',
+]);
+const SET_FLAGS = updateBy(
+  'places',
+  'from_commit, flag_set, marks, to_commit = NULL, reason = NULL',
   'id',
-  'folder_id',
-  'docid',
-  'from_commit',
-  'to_commit',
-  'flag_set',
-  'date',
-  'reason',
-] as const;
-type PlaceRow = Pick<Row<'places'>, (typeof FOUND)[number]>;
-
-const FIND = query<Uid>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(FOUND)
-    .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
-    // A UID whose message was replaced has several rows; facts refer to the last.
-    .orderBy('id', 'desc')
-    .limit((eb) => eb.lit(1)),
 );
-
-type NewPlace = Uid &
-  Pick<
-    Row<'places'>,
-    'docid' | 'from_commit' | 'flag_set' | 'marks' | 'fingerprint' | 'date' | 'assumed'
-  >;
-
-const ADD = query<NewPlace>()((db, p) =>
-  db.insertInto('places').values({
-    ...named(p, 'folder_id', 'generation', 'uid', 'docid', 'from_commit', 'flag_set'),
-    ...named(p, 'marks', 'fingerprint', 'date', 'assumed'),
-    ...{ first_commit: p.from_commit, to_commit: null, held: 0, reason: null },
-  }),
-);
-const REPLACE = query<{ id: number } & NewPlace>()((db, p) =>
-  db
-    .updateTable('places')
-    .set({
-      ...named(p, 'docid', 'from_commit', 'flag_set', 'marks', 'fingerprint', 'date', 'assumed'),
-      ...{ to_commit: null, held: 0, reason: null },
-    })
-    .where('id', '=', p.id),
-);
-const ADD_SPAN = query<Omit<Row<'spans'>, 'id'>>()((db, p) =>
-  db.insertInto('spans').values({
-    ...named(p, 'place_id', 'folder_id', 'docid', 'from_commit', 'to_commit'),
-    ...named(p, 'flag_set', 'date', 'resumed', 'reason'),
-  }),
-);
-const SET_FLAGS = query<{ id: number; commit: number; flagSet: number; marks: number }>()((db, p) =>
-  db
-    .updateTable('places')
-    .set({
-      from_commit: p.commit,
-      to_commit: null,
-      flag_set: p.flagSet,
-      marks: p.marks,
-      reason: null,
-    })
-    .where('id', '=', p.id),
-);
-const END = query<{ id: number; commit: number; reason: string }>()((db, p) =>
-  db
-    .updateTable('places')
-    .set({ to_commit: p.commit, held: 0, reason: p.reason })
-    .where('id', '=', p.id),
-);
-const SET_HELD = query<{ id: number; held: number }>()((db, p) =>
-  db.updateTable('places').set({ held: p.held }).where('id', '=', p.id),
-);
-const SET_VERIFIED = query<{ id: number; docid: number }>()((db, p) =>
-  db.updateTable('places').set({ docid: p.docid, assumed: 0 }).where('id', '=', p.id),
-);
+const END = updateBy('places', 'to_commit, reason, held = 0', 'id');
+const SET_HELD = updateBy('places', 'held', 'id');
+const SET_VERIFIED = updateBy('places', 'docid, assumed = 0', 'id');
 const CORRECT_SPANS = query<{ id: number; wrong: number; docid: number }>()((db, p) =>
   db
     .updateTable('spans')
@@ -120,14 +67,8 @@ const IN_MAILBOX = query<{ docid: number; mailbox: number }>()((db, p) =>
     .where((eb) => eb.and({ 'places.docid': p.docid, 'folders.mailbox_id': p.mailbox }))
     .limit((eb) => eb.lit(1)),
 );
-const UNFORGET = query<Uid>()((db, p) =>
-  db.deleteFrom('forgotten').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
-);
-const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
-  db
-    .insertInto('events')
-    .values(named(p, 'commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail')),
-);
+const UNFORGET = deleteBy('forgotten', UID);
+const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
 /** Places in the fold. Methods return false for an unknown place, which only a damaged log has. */
 export class FoldedPlaces {
@@ -162,11 +103,13 @@ export class FoldedPlaces {
       uid: fact.uid,
       docid,
       from_commit: commit,
+      first_commit: commit,
       flag_set: flags.id,
       marks: flags.marks,
       fingerprint: Buffer.from(fingerprint(listing), 'hex'),
       date: received === date ? null : received,
       assumed: fact.assumedFrom === undefined ? 0 : 1,
+      held: 0,
     };
     const opened = this.#arrive(first ? undefined : this.#find(key), row, flags);
     // A new row already counts this place.
@@ -205,12 +148,7 @@ export class FoldedPlaces {
     else {
       this.#keepSpan(place, place.to_commit, commit);
       this.#returned(place, place.to_commit, commit);
-      this.connection.run(SET_FLAGS, {
-        id: place.id,
-        commit,
-        flagSet: flags.id,
-        marks: flags.marks,
-      });
+      this.#show(place, flags, commit);
       this.messages.opened(place.docid, 1);
     }
     return true;
@@ -265,7 +203,11 @@ export class FoldedPlaces {
   #setFlags(place: PlaceRow, flags: StoredFlagSet, commit: number): void {
     if (flags.id === place.flag_set) return;
     this.#keepSpan(place, commit, null);
-    this.connection.run(SET_FLAGS, { id: place.id, commit, flagSet: flags.id, marks: flags.marks });
+    this.#show(place, flags, commit);
+  }
+
+  #show({ id }: PlaceRow, { id: flag_set, marks }: StoredFlagSet, commit: number): void {
+    this.connection.run(SET_FLAGS, { id, from_commit: commit, flag_set, marks });
   }
 
   /** Returns false if the message was already there. */
@@ -279,7 +221,7 @@ export class FoldedPlaces {
       }
       this.#keepSpan(before, before.to_commit, row.from_commit);
       this.#returned(before, before.to_commit, row.from_commit);
-      this.connection.run(REPLACE, { id: before.id, ...row });
+      this.connection.run(REPLACE, { ...row, id: before.id });
     } else {
       // Another message at the same UID: the earlier place ends and keeps its row.
       if (before !== undefined && before.to_commit === null)
@@ -291,7 +233,7 @@ export class FoldedPlaces {
   }
 
   #end(place: PlaceRow, commit: number, reason: string): void {
-    this.connection.run(END, { id: place.id, commit, reason });
+    this.connection.run(END, { id: place.id, to_commit: commit, reason });
     this.changes?.ended(commit, place.folder_id);
     this.messages.opened(place.docid, -1);
   }
@@ -337,75 +279,38 @@ function wasNeverSeen(
 
 export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 
-/** The key of a place's rows. */
-export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
-
-const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
-  db
-    .selectFrom('mailboxes')
-    .select('id')
-    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
+const FIND_MAILBOX = selectBy('mailboxes', 'id', 'host, mailbox');
+const ADD_MAILBOX = insertInto('mailboxes', 'host, mailbox, address, from_commit');
+const SET_ADDRESS = updateBy('mailboxes', 'address', 'id');
+// A live folder first, otherwise the last one removed.
+const FIND_FOLDER = selectBy(
+  'folders',
+  'id, mailbox_id, delimiter, special_use, generation, gone_commit',
+  'mailbox_id, path',
+  'ORDER BY gone_commit IS NULL DESC, gone_commit DESC, id DESC LIMIT 1',
 );
-const ADD_MAILBOX = query<Omit<Row<'mailboxes'>, 'id'>>()((db, p) =>
-  db.insertInto('mailboxes').values(named(p, 'host', 'mailbox', 'address', 'from_commit')),
+const ADD_FOLDER = insertInto(
+  'folders',
+  'mailbox_id, path, name, delimiter, special_use, generation',
 );
-const SET_ADDRESS = query<{ id: number; address: string }>()((db, p) =>
-  db.updateTable('mailboxes').set({ address: p.address }).where('id', '=', p.id),
+const SET_FOLDER = updateBy(
+  'folders',
+  'path, name, delimiter, special_use, gone_commit = NULL',
+  'id',
 );
-const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
-  db
-    .selectFrom('folders')
-    .select(['id', 'mailbox_id', 'delimiter', 'special_use', 'generation', 'gone_commit'])
-    .where((eb) => eb.and({ mailbox_id: p.mailbox, path: p.path }))
-    // A live folder first, otherwise the last one removed.
-    .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
-    .orderBy('gone_commit', 'desc')
-    .orderBy('id', 'desc')
-    .limit((eb) => eb.lit(1)),
+const SET_GONE = updateBy('folders', 'gone_commit', 'id');
+const SET_GENERATION = updateBy('folders', 'generation', 'id');
+const CLOSE_SPAN = updateBy('folder_spans', 'to_commit', 'folder_id', 'AND to_commit IS NULL');
+// A second change within one commit: only the last is ever visible.
+const OPEN_SPAN = upsert(
+  'folder_spans',
+  'folder_id, from_commit',
+  'path, special_use, to_commit = NULL',
 );
-const ADD_FOLDER = query<Omit<Row<'folders'>, 'id' | 'gone_commit'>>()((db, p) =>
-  db.insertInto('folders').values({
-    ...named(p, 'mailbox_id', 'path', 'name', 'delimiter', 'special_use', 'generation'),
-    gone_commit: null,
-  }),
-);
-const SET_FOLDER = query<
-  Pick<Row<'folders'>, 'id' | 'path' | 'name' | 'delimiter' | 'special_use'>
->()((db, p) =>
-  db
-    .updateTable('folders')
-    .set({ ...named(p, 'path', 'name', 'delimiter', 'special_use'), gone_commit: null })
-    .where('id', '=', p.id),
-);
-const SET_GONE = query<{ id: number; commit: number }>()((db, p) =>
-  db.updateTable('folders').set({ gone_commit: p.commit }).where('id', '=', p.id),
-);
-const SET_GENERATION = query<{ id: number; generation: number }>()((db, p) =>
-  db.updateTable('folders').set({ generation: p.generation }).where('id', '=', p.id),
-);
-const CLOSE_SPAN = query<{ folder: number; commit: number }>()((db, p) =>
-  db
-    .updateTable('folder_spans')
-    .set({ to_commit: p.commit })
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is', null),
-);
-const OPEN_SPAN = query<Omit<Row<'folder_spans'>, 'to_commit'>>()((db, p) =>
-  db
-    .insertInto('folder_spans')
-    .values({ ...named(p, 'folder_id', 'from_commit', 'path', 'special_use'), to_commit: null })
-    // A second change within one commit: only the last is ever visible.
-    .onConflict((conflict) =>
-      conflict
-        .columns(['folder_id', 'from_commit'])
-        .doUpdateSet({ ...named(p, 'path', 'special_use'), to_commit: null }),
-    ),
-);
-const ADD_GENERATION = query<Omit<Row<'generations'>, 'highest_uid'>>()((db, p) =>
-  db
-    .insertInto('generations')
-    .values({ ...named(p, 'folder_id', 'generation', 'from_commit', 'reason'), highest_uid: 0 })
-    .onConflict((conflict) => conflict.columns(['folder_id', 'generation']).doNothing()),
+const ADD_GENERATION = insertInto(
+  'generations',
+  'folder_id, generation, from_commit, reason, highest_uid',
+  'ON CONFLICT (folder_id, generation) DO NOTHING',
 );
 const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
@@ -441,7 +346,7 @@ export class FoldedFolders {
 
   folder(fact: FactOf<'folder'>, commit: number): void {
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.folder) });
+    const found = this.#folder(mailbox, fact.folder);
     const shown = {
       path: storedName(fact.folder),
       name: storedName(fact.name),
@@ -450,11 +355,8 @@ export class FoldedFolders {
     };
     let id: number;
     if (found === undefined) {
-      id = this.connection.run(ADD_FOLDER, {
-        mailbox_id: mailbox,
-        ...shown,
-        generation: fact.generation,
-      }).lastInsertRowid;
+      const row = { mailbox_id: mailbox, ...shown, generation: fact.generation };
+      id = this.connection.run(ADD_FOLDER, row).lastInsertRowid;
     } else {
       id = found.id;
       this.connection.run(SET_FOLDER, { id, ...shown });
@@ -468,13 +370,13 @@ export class FoldedFolders {
   renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
     const target = { host: fact.host, mailbox: fact.mailbox, folder: fact.to };
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.folder) });
+    const found = this.#folder(mailbox, fact.folder);
     if (found === undefined || found.gone_commit !== null) {
       this.of(target, commit);
       return;
     }
     // A live folder at the new path was replaced by this one.
-    const replaced = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(fact.to) });
+    const replaced = this.#folder(mailbox, fact.to);
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
     const path = storedName(fact.to);
@@ -554,21 +456,26 @@ export class FoldedFolders {
     return id;
   }
 
+  #folder(mailbox: number, path: string) {
+    return this.connection.get(FIND_FOLDER, { mailbox_id: mailbox, path: storedName(path) });
+  }
+
   #known(key: FolderKey, commit: number, generation = 1): KnownFolder {
     const known = this.#live.get(folderText(key));
     if (known !== undefined) return known;
     const mailbox = this.#mailboxOf(key, commit);
-    const found = this.connection.get(FIND_FOLDER, { mailbox, path: storedName(key.folder) });
+    const found = this.#folder(mailbox, key.folder);
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
     const path = storedName(key.folder);
-    const id = this.connection.run(ADD_FOLDER, {
+    const row = {
       mailbox_id: mailbox,
       path,
       name: path,
       delimiter: '.',
       special_use: null,
       generation,
-    }).lastInsertRowid;
+    };
+    const id = this.connection.run(ADD_FOLDER, row).lastInsertRowid;
     this.#openSpan(id, commit, path, null);
     const folder = this.#remember(key, id, mailbox);
     this.#generation(folder, generation, commit, null);
@@ -593,20 +500,22 @@ export class FoldedFolders {
       generation,
       from_commit: commit,
       reason,
+      highest_uid: 0,
     });
     if (folder.generations.has(generation)) return;
     folder.generations.set(generation, highestUid(this.connection, folder.id, generation));
   }
 
   #gone(id: number, commit: number): void {
-    this.connection.run(SET_GONE, { id, commit });
-    this.connection.run(CLOSE_SPAN, { folder: id, commit });
+    this.connection.run(SET_GONE, { id, gone_commit: commit });
+    this.connection.run(CLOSE_SPAN, { folder_id: id, to_commit: commit });
   }
 
   #openSpan(folder: number, commit: number, path: string, specialUse: string | null): void {
-    this.connection.run(CLOSE_SPAN, { folder, commit });
+    const folder_id = folder;
+    this.connection.run(CLOSE_SPAN, { folder_id, to_commit: commit });
     this.connection.run(OPEN_SPAN, {
-      folder_id: folder,
+      folder_id,
       from_commit: commit,
       path,
       special_use: specialUse,
@@ -627,44 +536,14 @@ function folderText(key: FolderKey): string {
   return `${key.host}\0${key.mailbox}\0${key.folder}`;
 }
 
-const FIND_SET = query<Omit<Row<'place_sets'>, 'id'>>()((db, p) =>
-  db
-    .selectFrom('place_sets')
-    .select('id')
-    .where((eb) => eb.and(named(p, 'current', 'last', 'mailboxes'))),
-);
-const ADD_SET = query<Omit<Row<'place_sets'>, 'id'>>()((db, p) =>
-  db.insertInto('place_sets').values(named(p, 'current', 'last', 'mailboxes')),
-);
-const MAILBOX = query<{ folder: number }>()((db, p) =>
-  db.selectFrom('folders').select('mailbox_id').where('id', '=', p.folder),
-);
-const MESSAGE = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select(['size', 'place_set']).where('docid', '=', p.docid),
-);
-const PLACES = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('places').select(['folder_id', 'to_commit']).where('docid', '=', p.docid),
-);
-const SET = query<{ docid: number; place_set: number }>()((db, p) =>
-  db.updateTable('messages').set({ place_set: p.place_set }).where('docid', '=', p.docid),
-);
-const COUNT = query<Row<'received_days'>>()((db, p) =>
-  db
-    .insertInto('received_days')
-    .values(named(p, 'place_set', 'day', 'messages', 'bytes'))
-    .onConflict((conflict) =>
-      conflict.columns(['place_set', 'day']).doUpdateSet((eb) => ({
-        messages: eb('received_days.messages', '+', p.messages),
-        bytes: eb('received_days.bytes', '+', p.bytes),
-      })),
-    ),
-);
-const DROP_EMPTY = query<Pick<Row<'received_days'>, 'place_set' | 'day'>>()((db, p) =>
-  db
-    .deleteFrom('received_days')
-    .where((eb) => eb.and(named(p, 'place_set', 'day')))
-    .where('messages', '=', (eb) => eb.lit(0)),
-);
+const FIND_SET = selectBy('place_sets', 'id', 'current, last, mailboxes');
+const ADD_SET = insertInto('place_sets', 'current, last, mailboxes');
+const MAILBOX = selectBy('folders', 'mailbox_id', 'id');
+const MESSAGE = selectBy('messages', 'size, place_set', 'docid');
+const PLACES = selectBy('places', 'folder_id, to_commit', 'docid');
+const SET = updateBy('messages', 'place_set', 'docid');
+const COUNT = upsert('received_days', 'place_set, day', '+messages, +bytes');
+const DROP_EMPTY = deleteBy('received_days', 'place_set, day', 'AND messages = 0');
 
 type Counted = Row<'received_days'>;
 
@@ -783,7 +662,7 @@ export class FoldedPlaceSets {
   #mailboxOf(folder: number): number {
     let mailbox = this.#mailboxes.get(folder);
     if (mailbox === undefined) {
-      mailbox = this.connection.get(MAILBOX, { folder })?.mailbox_id ?? 0;
+      mailbox = this.connection.get(MAILBOX, { id: folder })?.mailbox_id ?? 0;
       this.#mailboxes.set(folder, mailbox);
     }
     return mailbox;

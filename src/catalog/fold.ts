@@ -3,56 +3,36 @@ import { catalogError } from '../core/error-tables.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { named } from './bound-sql.ts';
+import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { ComparedRecord, SettledRun } from './comparison.ts';
 import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
 import {
-  type Envelope,
   envelopeOf,
   type FactOf,
   FoldedFolders,
   FoldedPlaceSets,
   FoldedPlaces,
   storedName,
-  type Uid,
 } from './fold-places.ts';
 import { dropAttachments } from './indexing.ts';
 import { messageQueries } from './messages.ts';
 import { dropPeople, forgetPeople } from './people.ts';
 import { query, type Row } from './query.ts';
-import { FlagSets } from './sql.ts';
+import { ENVELOPE, type Envelope, FlagSets, UID, type Uid } from './sql.ts';
 import { leaveThreads } from './threads.ts';
 
-const COUNT = query<Row<'commit_changes'>>()((db, p) =>
-  db
-    .insertInto('commit_changes')
-    .values(named(p, 'commit_number', 'folder_id', 'came', 'ended'))
-    .onConflict((conflict) =>
-      conflict.columns(['commit_number', 'folder_id']).doUpdateSet((eb) => ({
-        came: eb('commit_changes.came', '+', p.came),
-        ended: eb('commit_changes.ended', '+', p.ended),
-      })),
-    ),
+const COUNT = upsert('commit_changes', 'commit_number, folder_id', '+came, +ended');
+const DROP_EMPTY = deleteBy(
+  'commit_changes',
+  'commit_number, folder_id',
+  'AND came = 0 AND ended = 0',
 );
-const DROP_EMPTY = query<Pick<Row<'commit_changes'>, 'commit_number' | 'folder_id'>>()((db, p) =>
-  db
-    .deleteFrom('commit_changes')
-    .where((eb) => eb.and(named(p, 'commit_number', 'folder_id')))
-    .where('came', '=', (eb) => eb.lit(0))
-    .where('ended', '=', (eb) => eb.lit(0)),
-);
-const PLACES = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(['folder_id', 'first_commit as came', 'to_commit as ended'])
-    .where('docid', '=', p.docid),
-);
-const SPANS = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('spans')
-    .select(['folder_id', 'resumed as came', 'to_commit as ended'])
-    .where('docid', '=', p.docid)
-    .where('resumed', 'is not', null),
+const PLACES = selectBy('places', 'folder_id, first_commit, to_commit', 'docid');
+const SPANS = selectBy(
+  'spans',
+  'folder_id, resumed, to_commit',
+  'docid',
+  'AND resumed IS NOT NULL',
 );
 
 /** Places that each commit opened and ended per folder, in the fold. */
@@ -83,9 +63,11 @@ export class FoldedChanges {
   /** Uncounts all places of a message before they are dropped. */
   dropped(docid: number): void {
     const places = this.connection.all(PLACES, { docid });
-    for (const { folder_id: folder, came, ended } of [
+    const spans = this.connection.all(SPANS, { docid });
+    const returns = spans.map(({ resumed, ...span }) => ({ ...span, first_commit: resumed }));
+    for (const { folder_id: folder, first_commit: came, to_commit: ended } of [
       ...places,
-      ...this.connection.all(SPANS, { docid }),
+      ...returns,
     ]) {
       if (came !== null) this.#count(came, folder, -1, 0);
       if (ended !== null) this.#count(ended, folder, 0, -1);
@@ -118,69 +100,29 @@ export class FoldedChanges {
   }
 }
 
-const FIND = query<{ kind: number; hash: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select(['docid', 'size'])
-    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
+const FIND = selectBy('records', 'docid, size', 'kind, hash');
+const RECORD = 'kind, hash, size, segment, ordinal, offset, docid';
+// The later record is in force: the earlier one was damaged or purged.
+const PUT_RECORD = insertInto(
+  'records',
+  RECORD,
+  `ON CONFLICT (kind, hash) DO UPDATE
+   SET (size, segment, ordinal, "offset") =
+     (excluded.size, excluded.segment, excluded.ordinal, excluded."offset")`,
 );
-const PUT_RECORD = query<Row<'records'>>()((db, p) =>
-  db
-    .insertInto('records')
-    .values(named(p, 'kind', 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'))
-    // The later record is in force: the earlier one was damaged or purged.
-    .onConflict((conflict) =>
-      conflict
-        .columns(['kind', 'hash'])
-        .doUpdateSet(named(p, 'size', 'segment', 'ordinal', 'offset')),
-    ),
-);
-const ADD_RECORD = query<Omit<Row<'records'>, 'kind'>>()((db, p) =>
-  db
-    .insertInto('records')
-    .values({
-      ...named(p, 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'),
-      kind: RECORD_MESSAGE,
-    })
-    .onConflict((conflict) => conflict.columns(['kind', 'hash']).doNothing()),
-);
-const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
-  db
-    .updateTable('records')
-    .set({ docid: p.docid })
-    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
-);
+const ADD_RECORD = insertInto('records', RECORD, 'ON CONFLICT (kind, hash) DO NOTHING');
+const SET_DOCID = updateBy('records', 'docid', 'kind, hash');
 const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
 );
-const ADD = query<Omit<Row<'messages'>, 'extractor'>>()((db, p) =>
-  db
-    .insertInto('messages')
-    .values({
-      ...named(p, 'docid', 'id', 'size', 'date', 'subject', 'sender_name', 'sender_address'),
-      ...named(p, 'message_id', 'first_commit', 'open_places', 'place_set'),
-      extractor: 0,
-    })
-    .onConflict((conflict) => conflict.column('docid').doNothing()),
+const ADD = insertInto(
+  'messages',
+  `docid, id, size, ${ENVELOPE}, first_commit, open_places, place_set, extractor`,
+  'ON CONFLICT (docid) DO NOTHING',
 );
-const ADD_OPEN = query<{ docid: number; change: number }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set((eb) => ({ open_places: eb('open_places', '+', p.change) }))
-    .where('docid', '=', p.docid),
-);
-const GET = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['date', 'subject', 'sender_name', 'sender_address', 'message_id'])
-    .where('docid', '=', p.docid),
-);
-const DUE_AGAIN = query<{ docid: number }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set((eb) => ({ extractor: eb.neg(eb.fn<number>('abs', ['extractor'])) }))
-    .where('docid', '=', p.docid),
-);
+const ADD_OPEN = updateBy('messages', '+open_places', 'docid');
+const GET = selectBy('messages', ENVELOPE, 'docid');
+const DUE_AGAIN = updateBy('messages', 'extractor = -abs(extractor)', 'docid');
 
 const NO_ENVELOPE: Envelope = {
   date: null,
@@ -238,7 +180,8 @@ export class FoldedMessages {
       const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
       if (known !== undefined && known.docid !== null)
         return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
-      if (known !== undefined) this.connection.run(SET_DOCID, { hash, docid });
+      if (known !== undefined)
+        this.connection.run(SET_DOCID, { kind: RECORD_MESSAGE, hash, docid });
       else this.#added(hash, size, docid, arrived);
     }
     const row = envelope();
@@ -259,11 +202,12 @@ export class FoldedMessages {
       first_commit: commit,
       open_places: place === undefined ? 0 : 1,
       place_set: set,
+      extractor: 0,
     };
     let given = docid;
     if (this.connection.run(ADD, values).changes === 0) {
       given = this.#firstFree(docid);
-      this.connection.run(SET_DOCID, { hash, docid: given });
+      this.connection.run(SET_DOCID, { kind: RECORD_MESSAGE, hash, docid: given });
       this.connection.run(ADD, { ...values, docid: given });
     }
     this.#rows += 1;
@@ -278,7 +222,7 @@ export class FoldedMessages {
 
   /** Counts places of a message that opened (1) or ended (-1). */
   opened(docid: number, change: 1 | -1): void {
-    this.connection.run(ADD_OPEN, { docid, change });
+    this.connection.run(ADD_OPEN, { docid, open_places: change });
     this.placeSets?.touched(docid);
   }
 
@@ -318,8 +262,8 @@ export class FoldedMessages {
   }
 
   /** Returns the growth in messages and raw bytes since the last call. */
-  grown(): { readonly messages: number; readonly bytes: number } {
-    const grown = { messages: this.#rows, bytes: this.#bytes };
+  grown() {
+    const grown = { messages: this.#rows, message_bytes: this.#bytes };
     this.#rows = 0;
     this.#bytes = 0;
     return grown;
@@ -343,15 +287,9 @@ export class FoldedMessages {
 
   /** Returns false if a record already has these bytes. */
   #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
-    const { changes } = this.connection.run(ADD_RECORD, {
-      hash,
-      size: arrived?.size ?? size,
-      segment: arrived?.position.segment ?? null,
-      ordinal: arrived?.position.ordinal ?? null,
-      offset: arrived?.position.offset ?? null,
-      docid,
-    });
-    return changes > 0;
+    const { position } = arrived ?? {};
+    const row = recordOf(RECORD_MESSAGE, hash, arrived?.size ?? size, position, docid);
+    return this.connection.run(ADD_RECORD, row).changes > 0;
   }
 
   #firstFree(docid: number): number {
@@ -370,81 +308,43 @@ export class FoldedMessages {
     position: Position | undefined,
     docid: number | null,
   ): void {
-    this.connection.run(PUT_RECORD, {
-      kind,
-      hash: Buffer.from(hash, 'hex'),
-      size,
-      segment: position?.segment ?? null,
-      ordinal: position?.ordinal ?? null,
-      offset: position?.offset ?? null,
-      docid,
-    });
+    const row = recordOf(kind, Buffer.from(hash, 'hex'), size, position, docid);
+    this.connection.run(PUT_RECORD, row);
   }
 }
 
-const TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
-  db
-    .insertInto('tombstones')
-    .values(named(p, 'id', 'reason', 'commit_number'))
-    .onConflict((conflict) =>
-      // It was purged, came back, and was purged again.
-      conflict.column('id').doUpdateSet(named(p, 'reason', 'commit_number')),
-    ),
+function recordOf(
+  kind: number,
+  hash: Buffer,
+  size: number,
+  position: Position | undefined,
+  docid: number | null,
+): Row<'records'> {
+  const { segment = null, ordinal = null, offset = null } = position ?? {};
+  return { kind, hash, size, segment, ordinal, offset, docid };
+}
+
+// It may have been purged, come back, and been purged again.
+const TOMBSTONE = upsert('tombstones', 'id', 'reason, commit_number');
+const KNOWN_TOMBSTONE = insertInto(
+  'tombstones',
+  'id, reason, commit_number',
+  'ON CONFLICT (id) DO NOTHING',
 );
-const KNOWN_TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
-  db
-    .insertInto('tombstones')
-    .values(named(p, 'id', 'reason', 'commit_number'))
-    .onConflict((conflict) => conflict.column('id').doNothing()),
-);
-const PURGED_PLACES = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(['id', 'folder_id', 'generation', 'uid'])
-    .where('docid', '=', p.docid),
-);
-const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
-  db
-    .insertInto('forgotten')
-    .values(named(p, 'folder_id', 'generation', 'uid', 'id'))
-    .onConflict((conflict) =>
-      conflict.columns(['folder_id', 'generation', 'uid']).doUpdateSet({ id: p.id }),
-    ),
-);
-const DROP_EVENTS = query<Uid>()((db, p) =>
-  db.deleteFrom('events').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
-);
-const DROP_QUARANTINE = query<Uid>()((db, p) =>
-  db.deleteFrom('quarantine').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
-);
-const DROP_SPANS_OF_PLACE = query<{ place: number }>()((db, p) =>
-  db.deleteFrom('spans').where('place_id', '=', p.place),
-);
-const DROP_SPANS = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('spans').where('docid', '=', p.docid),
-);
-const DROP_PLACES = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('places').where('docid', '=', p.docid),
-);
+const PURGED_PLACES = selectBy('places', `id, ${UID}`, 'docid');
+const FORGET_PLACE = upsert('forgotten', UID, 'id');
+const DROP_EVENTS = deleteBy('events', UID);
+const DROP_QUARANTINE = deleteBy('quarantine', UID);
+const DROP_SPANS_OF_PLACE = deleteBy('spans', 'place_id');
+const DROP_SPANS = deleteBy('spans', 'docid');
+const DROP_PLACES = deleteBy('places', 'docid');
 const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('messages').where('docid', '=', p.docid).returning(['size', 'place_set']),
 );
-const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
-  db
-    .updateTable('texts')
-    // NULL stays NULL: there is nothing to overwrite.
-    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
-    .where('docid', '=', p.docid),
-);
-const DROP_TEXT = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('texts').where('docid', '=', p.docid),
-);
-const DROP_TERMS = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
-);
-const DROP_RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
-  db.deleteFrom('records').where('kind', '=', p.kind).where('hash', '=', p.hash),
-);
+const BLANK_TEXT = updateBy('texts', 'text = zeroblob(length(text))', 'docid');
+const DROP_TEXT = deleteBy('texts', 'docid');
+const DROP_TERMS = deleteBy('msg_fts', 'rowid');
+const DROP_RECORD = deleteBy('records', 'kind, hash');
 
 /**
  * A purge in the fold. The result equals a rebuild from the purged log: the message's facts are gone there, so their
@@ -509,7 +409,7 @@ class FoldedPurges {
     this.changes?.dropped(docid);
     for (const place of this.connection.all(PURGED_PLACES, { docid })) {
       this.#clear(place);
-      this.connection.run(DROP_SPANS_OF_PLACE, { place: place.id });
+      this.connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
     }
     this.connection.run(DROP_SPANS, { docid });
     this.connection.run(DROP_PLACES, { docid });
@@ -519,34 +419,25 @@ class FoldedPurges {
     this.#leaving.push(docid);
     dropAttachments(this.connection, docid);
     dropPeople(this.connection, docid);
-    this.connection.run(DROP_TERMS, { docid });
+    this.connection.run(DROP_TERMS, { rowid: docid });
     const row = this.connection.get(DROP_MESSAGE, { docid });
     if (row !== undefined) this.messages.dropped(docid, row);
   }
 }
 
-const FIND_INCOMPLETE = query<Uid>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select(['id', 'from_commit', 'first_commit', 'acknowledged'])
-    .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
-    .where('to_commit', 'is', null),
+const FIND_INCOMPLETE = selectBy(
+  'quarantine',
+  'id, from_commit, first_commit, acknowledged',
+  UID,
+  'AND to_commit IS NULL',
 );
-const ADD_INCOMPLETE = query<Omit<Row<'quarantine'>, 'id' | 'to_commit'>>()((db, p) =>
-  db.insertInto('quarantine').values({
-    ...named(p, 'folder_id', 'generation', 'uid', 'position', 'from_commit', 'first_commit'),
-    ...named(p, 'flag_set', 'date', 'size', 'subject', 'sender_name', 'sender_address'),
-    ...named(p, 'message_id', 'fingerprint', 'reason', 'detail', 'kept', 'acknowledged'),
-    to_commit: null,
-  }),
-);
-const CLOSE = query<{ id: number; commit: number }>()((db, p) =>
-  db.updateTable('quarantine').set({ to_commit: p.commit }).where('id', '=', p.id),
-);
-const DROP = query<{ id: number }>()((db, p) => db.deleteFrom('quarantine').where('id', '=', p.id));
-const ACKNOWLEDGE = query<{ id: number }>()((db, p) =>
-  db.updateTable('quarantine').set({ acknowledged: 1 }).where('id', '=', p.id),
-);
+const ADD_INCOMPLETE = insertInto('quarantine', [
+  `${UID}, position, from_commit, first_commit, flag_set, ${ENVELOPE}`,
+  'size, fingerprint, reason, detail, kept, acknowledged',
+]);
+const CLOSE = updateBy('quarantine', 'to_commit', 'id');
+const DROP = deleteBy('quarantine', 'id');
+const ACKNOWLEDGE = updateBy('quarantine', 'acknowledged = 1', 'id');
 
 /** Incomplete messages in the fold; as with places, false means an unknown place. */
 class FoldedQuarantine {
@@ -563,7 +454,7 @@ class FoldedQuarantine {
     if (before !== undefined) {
       // A new attempt with another outcome starts a new interval, except within one commit.
       if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
-      else this.connection.run(CLOSE, { id: before.id, commit });
+      else this.connection.run(CLOSE, { id: before.id, to_commit: commit });
     }
     this.connection.run(ADD_INCOMPLETE, {
       ...key,
@@ -587,7 +478,7 @@ class FoldedQuarantine {
     if (found === undefined) return false;
     // Forgetting also removes the listing.
     if (fact.reason === 'forgotten') this.connection.run(DROP, { id: found.id });
-    else this.connection.run(CLOSE, { id: found.id, commit });
+    else this.connection.run(CLOSE, { id: found.id, to_commit: commit });
     return true;
   }
 
@@ -616,41 +507,22 @@ const REMOVED_PLACES = query<{ folder: number; first: number; last: number }>()(
     .where('first_commit', '<=', p.last)
     .orderBy('id'),
 );
-const DROP_PLACE_SPANS = query<{ id: number }>()((db, p) =>
-  db.deleteFrom('spans').where('place_id', '=', p.id),
-);
-const DROP_PLACE = query<{ id: number }>()((db, p) =>
-  db.deleteFrom('places').where('id', '=', p.id),
-);
+const DROP_PLACE = deleteBy('places', 'id');
 /** Sets a message's first commit to that of its oldest remaining place. */
-const SET_FIRST = query<{ docid: number }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set((eb) => ({
-      first_commit: eb.fn.coalesce(
-        eb
-          .selectFrom('places')
-          .select(({ fn }) => fn.min('first_commit').as('first'))
-          .where('docid', '=', p.docid),
-        'first_commit',
-      ),
-    }))
-    .where('docid', '=', p.docid),
+const SET_FIRST = updateBy(
+  'messages',
+  `first_commit = (SELECT min(first_commit) FROM places WHERE places.docid = messages.docid)`,
+  'docid',
+  'AND EXISTS (SELECT 1 FROM places WHERE places.docid = messages.docid)',
 );
 const OF_FOLDER = (
   [
     ...(['events', 'quarantine', 'forgotten', 'certificates', 'commit_changes'] as const),
     ...(['folder_spans', 'generations'] as const),
   ] as const
-).map((table) =>
-  query<{ folder: number }>()((db, p) => db.deleteFrom(table).where('folder_id', '=', p.folder)),
-);
-const DROP_FOLDER = query<{ id: number }>()((db, p) =>
-  db.deleteFrom('folders').where('id', '=', p.id),
-);
-const DROP_MAILBOX = query<MailboxKey>()((db, p) =>
-  db.deleteFrom('mailboxes').where((eb) => eb.and(named(p, 'host', 'mailbox'))),
-);
+).map((table) => deleteBy(table, 'folder_id'));
+const DROP_FOLDER = deleteBy('folders', 'id');
+const DROP_MAILBOX = deleteBy('mailboxes', 'host, mailbox');
 
 /**
  * Removes parts of mailboxes in the fold. Messages without other places are purged by separate facts in the same batch.
@@ -674,7 +546,7 @@ class FoldedRemovals {
       const isWhole = commits === undefined || going.has(path);
       const [first, last] = isWhole ? [0, Number.MAX_SAFE_INTEGER] : commits;
       for (const place of connection.all(REMOVED_PLACES, { folder, first, last })) {
-        connection.run(DROP_PLACE_SPANS, place);
+        connection.run(DROP_SPANS_OF_PLACE, { place_id: place.id });
         connection.run(DROP_PLACE, place);
         if (!isWhole) this.changes?.removed(place.first_commit, folder);
         if (place.to_commit === null) this.messages.opened(place.docid, -1);
@@ -683,7 +555,7 @@ class FoldedRemovals {
         this.messages.dueAgain(place.docid);
       }
       if (!isWhole) continue;
-      for (const drop of OF_FOLDER) connection.run(drop, { folder });
+      for (const drop of OF_FOLDER) connection.run(drop, { folder_id: folder });
       connection.run(DROP_FOLDER, { id: folder });
     }
     if (commits === undefined) connection.run(DROP_MAILBOX, { host, mailbox });
@@ -692,29 +564,17 @@ class FoldedRemovals {
   }
 }
 
-const REACHED = query()((db) =>
-  db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
+const REACHED = selectBy('meta', 'commit_number, commit_hash, commit_time, orphans', '');
+const REACH = updateBy(
+  'meta',
+  'commit_number, commit_hash, commit_time, +orphans, +messages, +message_bytes',
+  '',
 );
-const REACH = query<
-  Omit<Reached, 'hash'> & { hash: Buffer } & ReturnType<FoldedMessages['grown']>
->()((db, p) =>
-  db.updateTable('meta').set((eb) => ({
-    commit_number: p.number,
-    commit_hash: p.hash,
-    commit_time: p.time,
-    orphans: eb('orphans', '+', p.orphans),
-    messages: eb('messages', '+', p.messages),
-    message_bytes: eb('message_bytes', '+', p.bytes),
-  })),
-);
-const ADD_COMMIT = query<Row<'commits'>>()((db, p) =>
-  db.insertInto('commits').values(named(p, 'number', 'time')),
-);
-const ADD_CERTIFICATE = query<Row<'certificates'>>()((db, p) =>
-  db.replaceInto('certificates').values({
-    ...named(p, 'folder_id', 'commit_number', 'generation', 'origin_total', 'stored', 'assumed'),
-    ...named(p, 'quarantined', 'held', 'forgotten', 'complete', 'since'),
-  }),
+const ADD_COMMIT = insertInto('commits', 'number, time');
+const ADD_CERTIFICATE = upsert(
+  'certificates',
+  'folder_id, commit_number',
+  'generation, origin_total, stored, assumed, quarantined, held, forgotten, complete, since',
 );
 
 /** The catalog's last commit; number 0 and an empty hash before the first. */
@@ -841,11 +701,10 @@ export class Fold {
     this.#changes?.finish();
     this.#messages.finish();
     this.#folders.finish();
-    const hash = Buffer.from(commit.hash, 'hex');
     this.connection.run(REACH, {
-      number: commit.number,
-      hash,
-      time: commit.time,
+      commit_number: commit.number,
+      commit_hash: Buffer.from(commit.hash, 'hex'),
+      commit_time: commit.time,
       orphans,
       ...this.#messages.grown(),
     });

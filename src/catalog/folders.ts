@@ -1,7 +1,8 @@
 import { foldersMeant } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
+import { countBy, selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { type Builder, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 import { type FlagSetRow, flagSetRows, MARK, reachedCommit, type Scope } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
@@ -51,9 +52,6 @@ const EVER = query()((db) =>
     .distinct()
     .orderBy('s.path'),
 );
-const MAILBOX_NAMES = query()((db) =>
-  db.selectFrom('mailboxes').select(['id', 'host', 'address', 'mailbox']).orderBy('id'),
-);
 
 /** All past and present names of folders and mailboxes. */
 export interface EverNamed {
@@ -71,7 +69,7 @@ export function everNamed(connection: Connection, scope?: Scope | null): EverNam
     .all(EVER, {})
     .filter(({ mailboxId }) => has(mailboxId))
     .map(({ mailboxId: _, ...row }) => ({ ...row, name: lastPart(row) }));
-  const mailboxes = connection.all(MAILBOX_NAMES, {}).filter(({ id }) => has(id));
+  const mailboxes = connection.all(MAILBOXES, {}).filter(({ id }) => has(id));
   return { folders, mailboxes: mailboxes.map(({ id: _, ...mailbox }) => mailbox) };
 }
 
@@ -206,15 +204,8 @@ export interface KnownFolder extends FolderKey {
   readonly gone: boolean;
 }
 
-const MAILBOXES = query()((db) =>
-  db.selectFrom('mailboxes').select(['id', 'host', 'mailbox', 'address']).orderBy('id'),
-);
-const MAILBOX = query<MailboxKey>()((db, p) =>
-  db
-    .selectFrom('mailboxes')
-    .select(['id', 'host', 'mailbox', 'address'])
-    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
-);
+const MAILBOXES = selectBy('mailboxes', 'id, host, mailbox, address', '', 'ORDER BY id');
+const MAILBOX = selectBy('mailboxes', 'id, host, mailbox, address', 'host, mailbox');
 const SHOWN = [
   'f.id',
   'm.host',
@@ -265,44 +256,18 @@ const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
     .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox, 'f.path': p.path }))
     .where('f.gone_commit', 'is', null),
 );
-const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
-  db
-    .selectFrom('generations')
-    .select('highest_uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
-);
+const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
 const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('generations')
     .select((eb) => eb.fn.max('generation').as('generation'))
     .where('folder_id', '=', p.folder),
 );
-const countPlaces = (db: Builder, folder: number) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', folder);
-const OPEN = query<{ folder: number }>()((db, p) =>
-  countPlaces(db, p.folder).where('to_commit', 'is', null),
-);
-const ENDED = query<{ folder: number }>()((db, p) =>
-  countPlaces(db, p.folder).where('to_commit', 'is not', null),
-);
-const ASSUMED = query<{ folder: number }>()((db, p) =>
-  countPlaces(db, p.folder)
-    .where('assumed', '=', (eb) => eb.lit(1))
-    .where('to_commit', 'is', null),
-);
-const HELD = query<{ folder: number }>()((db, p) =>
-  countPlaces(db, p.folder)
-    .where('held', '=', (eb) => eb.lit(1))
-    .where('to_commit', 'is', null),
-);
-const UNREAD = query<{ folder: number }>()((db, p) =>
-  countPlaces(db, p.folder)
-    .where('to_commit', 'is', null)
-    .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
-);
+const OPEN = countBy('places', 'folder_id', 'AND to_commit IS NULL');
+const ENDED = countBy('places', 'folder_id', 'AND to_commit IS NOT NULL');
+const ASSUMED = countBy('places', 'folder_id', 'AND assumed = 1 AND to_commit IS NULL');
+const HELD = countBy('places', 'folder_id', 'AND held = 1 AND to_commit IS NULL');
+const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
 const QUARANTINED = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('quarantine')
@@ -313,12 +278,7 @@ const QUARANTINED = query<{ folder: number }>()((db, p) =>
     .where('folder_id', '=', p.folder)
     .where('to_commit', 'is', null),
 );
-const FORGOTTEN = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('forgotten')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder),
-);
+const FORGOTTEN = countBy('forgotten', 'folder_id');
 const CERTIFICATE = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('certificates as c')
@@ -369,7 +329,8 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   const unread = (folder: number): number => {
     const commit = reachedCommit(connection);
     if (counted.commit !== commit) counted = { commit, unread: new Map() };
-    const count = counted.unread.get(folder) ?? connection.get(UNREAD, { folder })?.n ?? 0;
+    const count =
+      counted.unread.get(folder) ?? connection.get(UNREAD, { folder_id: folder })?.n ?? 0;
     counted.unread.set(folder, count);
     return count;
   };
@@ -396,15 +357,16 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
      */
     counts(folder: number) {
       if (!isOwn(folder)) return NO_PLACES;
+      const folder_id = folder;
       const quarantine = connection.get(QUARANTINED, { folder });
       return {
-        open: connection.get(OPEN, { folder })?.n ?? 0,
-        assumed: connection.get(ASSUMED, { folder })?.n ?? 0,
-        held: connection.get(HELD, { folder })?.n ?? 0,
-        ended: connection.get(ENDED, { folder })?.n ?? 0,
+        open: connection.get(OPEN, { folder_id })?.n ?? 0,
+        assumed: connection.get(ASSUMED, { folder_id })?.n ?? 0,
+        held: connection.get(HELD, { folder_id })?.n ?? 0,
+        ended: connection.get(ENDED, { folder_id })?.n ?? 0,
         quarantined: quarantine?.quarantined ?? 0,
         acknowledged: quarantine?.acknowledged ?? 0,
-        forgotten: connection.get(FORGOTTEN, { folder })?.n ?? 0,
+        forgotten: connection.get(FORGOTTEN, { folder_id })?.n ?? 0,
       };
     },
     /** Returns the number of open places without `\\Seen`. */
@@ -427,7 +389,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
 
 /** Returns the highest UID in any fact of a generation; 0 for none. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
-  return connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0;
+  return connection.get(HIGHEST, { folder_id: folder, generation })?.highest_uid ?? 0;
 }
 
 function known({

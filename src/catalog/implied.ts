@@ -1,4 +1,5 @@
 import { MailkeepError } from '../core/errors.ts';
+import { selectBy } from './bound-sql.ts';
 import {
   agreesWithSettled,
   compareRows,
@@ -66,13 +67,11 @@ const MESSAGES_IN = query<{ segment: number; from: number }>()((db, p) =>
     .where('ordinal', '>=', p.from)
     .orderBy('ordinal'),
 );
-const WITHOUT_BYTES = query()((db) =>
-  db
-    .selectFrom('records')
-    .select(['kind', 'hash', 'docid'])
-    .where('segment', 'is', null)
-    .orderBy('kind')
-    .orderBy('hash'),
+const WITHOUT_BYTES = selectBy(
+  'records',
+  'kind, hash, docid',
+  '',
+  'AND segment IS NULL ORDER BY kind, hash',
 );
 
 const NO_ARRIVALS = `SELECT EXISTS (SELECT 1 FROM meta WHERE orphans > 0)

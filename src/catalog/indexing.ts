@@ -15,89 +15,34 @@ import {
 import { listedText } from '../mail/listed-text.ts';
 import { indexText, mailboxToken, TOKEN_ALL } from '../mail/normalise.ts';
 import { attachmentText } from './attachment-texts.ts';
-import { named } from './bound-sql.ts';
+import { countBy, deleteBy, insertInto, named, selectBy, updateBy, upsert } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { forgetPeople, putPeople } from './people.ts';
 import { query, type Row } from './query.ts';
 import { joinThread } from './threads.ts';
 
-const KNOWN = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select(['text_id', 'hash', 'type', 'size'])
-    .where('docid', '=', p.docid),
+const KNOWN = selectBy('attachments', 'text_id, hash, type, size', 'docid');
+const FIND_TEXT = selectBy('attachment_texts', 'id', 'hash, form');
+const ADD_TEXT = insertInto('attachment_texts', 'hash, form, version, truncated');
+const ADD = insertInto('attachments', 'docid, number, filename, type, size, hash, inline, text_id');
+const BLANK = updateBy(
+  'attachments',
+  'filename = cast(zeroblob(length(cast(filename AS blob))) AS text)',
+  'docid',
+  'AND filename IS NOT NULL',
 );
-const FIND_TEXT = query<{ hash: Buffer; form: string }>()((db, p) =>
-  db
-    .selectFrom('attachment_texts')
-    .select('id')
-    .where('hash', '=', p.hash)
-    .where('form', '=', p.form),
+const DROP = deleteBy('attachments', 'docid');
+const CONTENT = selectBy('attachments', 'docid', 'hash, type', 'LIMIT 1');
+const COUNT_CONTENT = upsert('attachment_types', 'type', '+contents, +bytes');
+const DROP_TYPE = deleteBy('attachment_types', 'type', 'AND contents = 0');
+const USED = selectBy('attachments', 'docid', 'text_id', 'LIMIT 1');
+const BLANK_TEXT = updateBy(
+  'attachment_texts',
+  'text = zeroblob(length(text))',
+  'id',
+  'AND text IS NOT NULL',
 );
-const ADD_TEXT = query<{ hash: Buffer; form: string }>()((db, p) =>
-  db
-    .insertInto('attachment_texts')
-    .values({ hash: p.hash, form: p.form, version: 0, failure: null, truncated: 0, text: null }),
-);
-const ADD = query<Row<'attachments'>>()((db, p) =>
-  db
-    .insertInto('attachments')
-    .values(named(p, 'docid', 'number', 'filename', 'type', 'size', 'hash', 'inline', 'text_id')),
-);
-const BLANK = query<{ docid: number }>()((db, p) =>
-  db
-    .updateTable('attachments')
-    .set({
-      filename: sql<string>`cast(zeroblob(length(cast(filename as blob))) as text)`,
-    })
-    .where('docid', '=', p.docid)
-    .where('filename', 'is not', null),
-);
-const DROP = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('attachments').where('docid', '=', p.docid),
-);
-const CONTENT = query<{ hash: Buffer; type: string }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select('docid')
-    .where('hash', '=', p.hash)
-    .where('type', '=', p.type)
-    .limit((eb) => eb.lit(1)),
-);
-const COUNT_CONTENT = query<Row<'attachment_types'>>()((db, p) =>
-  db
-    .insertInto('attachment_types')
-    .values(named(p, 'type', 'contents', 'bytes'))
-    .onConflict((conflict) =>
-      conflict.column('type').doUpdateSet((eb) => ({
-        contents: eb('attachment_types.contents', '+', p.contents),
-        bytes: eb('attachment_types.bytes', '+', p.bytes),
-      })),
-    ),
-);
-const DROP_TYPE = query<{ type: string }>()((db, p) =>
-  db
-    .deleteFrom('attachment_types')
-    .where('type', '=', p.type)
-    .where('contents', '=', (eb) => eb.lit(0)),
-);
-const USED = query<{ text: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select('docid')
-    .where('text_id', '=', p.text)
-    .limit((eb) => eb.lit(1)),
-);
-const BLANK_TEXT = query<{ text: number }>()((db, p) =>
-  db
-    .updateTable('attachment_texts')
-    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
-    .where('id', '=', p.text)
-    .where('text', 'is not', null),
-);
-const DROP_TEXT = query<{ text: number }>()((db, p) =>
-  db.deleteFrom('attachment_texts').where('id', '=', p.text),
-);
+const DROP_TEXT = deleteBy('attachment_texts', 'id');
 
 /** Replaces the recorded attachments of a message. Call within a transaction. */
 function putAttachments(
@@ -142,7 +87,10 @@ export function dropAttachments(connection: Connection, docid: number): void {
 
 function textOf(connection: Connection, hash: Buffer, form: string): number {
   const key = { hash, form };
-  return connection.get(FIND_TEXT, key)?.id ?? connection.run(ADD_TEXT, key).lastInsertRowid;
+  return (
+    connection.get(FIND_TEXT, key)?.id ??
+    connection.run(ADD_TEXT, { ...key, version: 0, truncated: 0 }).lastInsertRowid
+  );
 }
 
 type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
@@ -161,10 +109,10 @@ function uncount(connection: Connection, before: readonly Known[]): void {
 
 function dropUnused(connection: Connection, before: readonly Known[]): void {
   for (const text of new Set(before.map(({ text_id }) => text_id))) {
-    if (text === null || connection.get(USED, { text }) !== undefined) continue;
+    if (text === null || connection.get(USED, { text_id: text }) !== undefined) continue;
     // As above.
-    connection.run(BLANK_TEXT, { text });
-    connection.run(DROP_TEXT, { text });
+    connection.run(BLANK_TEXT, { id: text });
+    connection.run(DROP_TEXT, { id: text });
   }
 }
 
@@ -246,12 +194,7 @@ const FRESH = query<{ segment: number; ordinal: number }>()((db, p) =>
     .orderBy('r.segment')
     .orderBy('r.ordinal'),
 );
-const PENDING_COUNT = query()((db) =>
-  db
-    .selectFrom('messages')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('extractor', '<=', (eb) => eb.lit(0)),
-);
+const PENDING_COUNT = countBy('messages', '', 'AND extractor <= 0');
 const ROWS = query<{ docids: string }>()((db, p) =>
   db
     .selectFrom('messages')
@@ -259,11 +202,10 @@ const ROWS = query<{ docids: string }>()((db, p) =>
     .where('docid', 'in', valuesOf(p.docids))
     .orderBy('docid'),
 );
-const LISTED = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['id', 'subject', 'sender_name', 'sender_address', 'message_id'])
-    .where('docid', '=', p.docid),
+const LISTED = selectBy(
+  'messages',
+  'id, subject, sender_name, sender_address, message_id',
+  'docid',
 );
 const MAILBOXES = query<{ docids: string }>()((db, p) =>
   db
@@ -275,9 +217,7 @@ const MAILBOXES = query<{ docids: string }>()((db, p) =>
     .orderBy('places.docid')
     .orderBy('folders.mailbox_id'),
 );
-const DROP_TERMS = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
-);
+const DROP_TERMS = deleteBy('msg_fts', 'rowid');
 const ADD_TERMS = query<Terms>()((db, p) =>
   db.insertInto('msg_fts').values((eb) => ({
     ...named(p, 'rowid', 'subject', 'from_', 'rcpt', 'cc', 'bcc', 'delivered'),
@@ -285,25 +225,16 @@ const ADD_TERMS = query<Terms>()((db, p) =>
     ...named(p, 'att_name', 'att_text', 'meta'),
   })),
 );
-const SET_TEXT = query<Row<'texts'>>()((db, p) =>
-  db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text')),
-);
+const SET_TEXT = upsert('texts', 'docid', 'unparsed, text');
 const SET_EXTRACTED = query<{ docids: string; extractor: number }>()((db, p) =>
   db
     .updateTable('messages')
     .set({ extractor: p.extractor })
     .where('docid', 'in', valuesOf(p.docids)),
 );
-const EXTRACTOR = query()((db) => db.selectFrom('meta').select('extractor'));
-const SET_EXTRACTOR = query<{ version: number }>()((db, p) =>
-  db.updateTable('meta').set({ extractor: p.version }),
-);
-const ALL_DUE = query()((db) =>
-  db
-    .updateTable('messages')
-    .set((eb) => ({ extractor: eb.neg('extractor') }))
-    .where('extractor', '>', 0),
-);
+const EXTRACTOR = selectBy('meta', 'extractor', '');
+const SET_EXTRACTOR = updateBy('meta', 'extractor', '');
+const ALL_DUE = updateBy('messages', 'extractor = -extractor', '', 'AND extractor > 0');
 
 export function indexQueries(connection: Connection) {
   return {
@@ -366,7 +297,7 @@ export function noticeExtractor(connection: Connection): void {
   if (connection.get(EXTRACTOR, {})?.extractor === EXTRACTOR_VERSION) return;
   connection.transaction(() => {
     connection.run(ALL_DUE, {});
-    connection.run(SET_EXTRACTOR, { version: EXTRACTOR_VERSION });
+    connection.run(SET_EXTRACTOR, { extractor: EXTRACTOR_VERSION });
   });
 }
 
@@ -393,7 +324,7 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   for (const document of known) {
     const { docid, fresh } = document;
     // A contentless table only adds: old terms must be removed first.
-    if (!fresh) connection.run(DROP_TERMS, { docid });
+    if (!fresh) connection.run(DROP_TERMS, { rowid: docid });
     addTerms(connection, document, mailboxes.get(docid) ?? []);
   }
 }

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { FlagSet, MailboxKey, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, docidBaseOf } from '../mail/docid.ts';
 import type { PlaceLine } from '../mail/identity.ts';
+import { selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import type { Envelope } from './fold-places.ts';
 import {
   type FolderFilter,
   type FolderName,
@@ -15,7 +15,15 @@ import {
 import { readable, senderOf } from './messages.ts';
 import { type Builder, query, type Row } from './query.ts';
 import type { Direction } from './search-sql.ts';
-import { commitAt, flagSetRows, isoTime, isVisible, type Scope } from './sql.ts';
+import {
+  commitAt,
+  type Envelope,
+  flagSetRows,
+  isoTime,
+  isVisible,
+  type Scope,
+  UID,
+} from './sql.ts';
 
 /** A row of the list queries; all views have the same columns. */
 interface ListRow
@@ -442,13 +450,8 @@ const CHUNK = 1_000;
 
 /** Columns read of an open place. */
 const OPENED = [
-  'uid',
-  'docid',
-  'flag_set',
-  'fingerprint',
-  'assumed',
-  'held',
-  'from_commit',
+  ...(['uid', 'docid', 'flag_set', 'fingerprint'] as const),
+  ...(['assumed', 'held', 'from_commit'] as const),
 ] as const;
 const OPEN = query<{
   folder: number;
@@ -467,42 +470,15 @@ const OPEN = query<{
     .orderBy('uid')
     .limit(p.limit),
 );
-const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select([...OPENED, 'to_commit'])
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
-    .orderBy('id', 'desc')
-    .limit((eb) => eb.lit(1)),
-);
-const QUARANTINED_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select(['fingerprint'])
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
-    .where('to_commit', 'is', null),
-);
-const FORGOTTEN_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('forgotten')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid })),
-);
-const IN_FOLDER = query<{ folder: number; docid: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select('id')
-    .where((eb) => eb.and({ docid: p.docid, folder_id: p.folder }))
-    .limit((eb) => eb.lit(1)),
-);
-const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select('generation')
-    .distinct()
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is', null)
-    .orderBy('generation'),
+const AT = selectBy('places', [...OPENED, 'to_commit'], UID, 'ORDER BY id DESC LIMIT 1');
+const QUARANTINED_AT = selectBy('quarantine', 'fingerprint', UID, 'AND to_commit IS NULL');
+const FORGOTTEN_AT = selectBy('forgotten', 'uid', UID);
+const IN_FOLDER = selectBy('places', 'id', 'docid, folder_id', 'LIMIT 1');
+const GENERATIONS_OPEN = selectBy(
+  'places',
+  'generation',
+  'folder_id',
+  'AND to_commit IS NULL GROUP BY generation',
 );
 const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
   db
@@ -561,7 +537,7 @@ export function placeQueries(connection: Connection) {
       }
     },
     at(folder: number, generation: number, uid: number): PlaceState | undefined {
-      const key = { folder, generation, uid };
+      const key = { folder_id: folder, generation, uid };
       const quarantined = connection.get(QUARANTINED_AT, key);
       const row = connection.get(AT, key);
       if (row !== undefined && row.to_commit === null) return { state: 'open', ...opened(row) };
@@ -580,10 +556,10 @@ export function placeQueries(connection: Connection) {
     },
     /** Returns whether a message has or ever had a place in a folder. */
     wasIn: (folder: number, docid: number) =>
-      connection.get(IN_FOLDER, { folder, docid }) !== undefined,
+      connection.get(IN_FOLDER, { folder_id: folder, docid }) !== undefined,
     /** Returns a folder's generations with open places: several while the deletion guard holds an old one. */
     openGenerations: (folder: number) =>
-      connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
+      connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
     /** Returns places of a mailbox matched without download in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection

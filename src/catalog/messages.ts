@@ -3,6 +3,7 @@ import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '.
 import { docidBaseOf } from '../mail/docid.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { listedText } from '../mail/listed-text.ts';
+import { selectBy } from './bound-sql.ts';
 import {
   type CatalogTables,
   type Connection,
@@ -15,6 +16,7 @@ import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Builder, query, type Row } from './query.ts';
 import {
+  ENVELOPE,
   foldersOf as foldersInScope,
   idBounds,
   idsWithin,
@@ -23,6 +25,7 @@ import {
   type Scope,
   sees,
   timeOf,
+  UID,
 } from './sql.ts';
 
 export interface FoundMessage {
@@ -39,21 +42,9 @@ type IdMatch =
 
 const CANDIDATES = 10;
 
-const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select(['docid', 'size', 'segment', 'ordinal', 'offset'])
-    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
-);
-const SUMMARY = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['size', 'date', 'subject', 'sender_name', 'sender_address', 'message_id'])
-    .where('docid', '=', p.docid),
-);
-const TOMBSTONE = query<{ id: Buffer }>()((db, p) =>
-  db.selectFrom('tombstones').select(['reason', 'commit_number']).where('id', '=', p.id),
-);
+const RECORD = selectBy('records', 'docid, size, segment, ordinal, offset', 'kind, hash');
+const SUMMARY = selectBy('messages', `size, ${ENVELOPE}`, 'docid');
+const TOMBSTONE = selectBy('tombstones', 'reason, commit_number', 'id');
 const PURGED = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
   db
     .selectFrom('tombstones as t')
@@ -245,10 +236,10 @@ function has(bits: Uint32Array, at: number): boolean {
   return ((bits[at >>> 5] ?? 0) & (1 << (at & 31))) !== 0;
 }
 
-const RECORDS = query()((db) => db.selectFrom('records').select('hash'));
-const TOMBSTONES = query()((db) => db.selectFrom('tombstones').select('id as hash'));
-const DOCIDS = query()((db) => db.selectFrom('messages').select('docid'));
-const MESSAGES = query()((db) => db.selectFrom('meta').select('messages'));
+const RECORDS = selectBy('records', 'hash', '');
+const TOMBSTONES = selectBy('tombstones', 'id', '');
+const DOCIDS = selectBy('messages', 'docid', '');
+const MESSAGES = selectBy('meta', 'messages', '');
 
 /** Minimum failed lookups before the filters are filled. */
 const FIRST_MISSES = 128;
@@ -298,8 +289,8 @@ export class KnownHashes {
   #fill(): void {
     const hashes = new BloomFilter();
     const seconds = new BloomFilter();
-    for (const rows of [RECORDS, TOMBSTONES])
-      for (const { hash } of this.connection.rows(rows, {})) hashes.add(...wordsOf(hash));
+    for (const { hash } of this.connection.rows(RECORDS, {})) hashes.add(...wordsOf(hash));
+    for (const { id } of this.connection.rows(TOMBSTONES, {})) hashes.add(...wordsOf(id));
     for (const { docid } of this.connection.rows(DOCIDS, {}))
       seconds.add(...spread(docidBaseOf(docid)));
     this.#filled = { hashes, seconds };
@@ -432,27 +423,18 @@ const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
 const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
   placesOf(db, p.docid).where('folder_id', 'in', foldersInScope(p.mailboxes)),
 );
-const SPANS = query<{ place: number }>()((db, p) =>
-  db
-    .selectFrom('spans')
-    .select(['from_commit', 'to_commit', 'flag_set', 'resumed', 'reason'])
-    .where('place_id', '=', p.place)
-    .orderBy('from_commit')
-    .orderBy('id'),
+const SPANS = selectBy(
+  'spans',
+  'from_commit, to_commit, flag_set, resumed, reason',
+  'place_id',
+  'ORDER BY from_commit, id',
 );
-const EVENTS = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('events')
-    .select(['commit_number', 'event', 'detail'])
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
-    .orderBy('id'),
-);
-const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select(['from_commit', 'to_commit', 'reason', 'detail'])
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
-    .orderBy('id'),
+const EVENTS = selectBy('events', 'commit_number, event, detail', UID, 'ORDER BY id');
+const QUARANTINED = selectBy(
+  'quarantine',
+  'from_commit, to_commit, reason, detail',
+  UID,
+  'ORDER BY id',
 );
 /** The last full sync of a folder in commits from `from` (included) to `to` (excluded). */
 const COMPARED = query<{ folder: number; generation: number; from: number; to: number }>()(
@@ -543,8 +525,9 @@ function* stepsByPlace(
       ? connection.all(PLACES, { docid })
       : connection.all(PLACES_WITHIN, { docid, mailboxes: JSON.stringify(scope.mailboxes) });
   for (const place of rows) {
-    const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
-    const spans = connection.all(SPANS, { place: place.id });
+    const { folder_id, generation, uid } = place;
+    const key = { folder_id, generation, uid };
+    const spans = connection.all(SPANS, { place_id: place.id });
     const last = { ...place, resumed: null };
     const events = connection.all(EVENTS, key).map(
       (event): Step => ({
@@ -567,7 +550,7 @@ function* stepsByPlace(
         detail: { reason, detail },
       })),
     ];
-    yield { ...key, steps };
+    yield { folder: folder_id, generation, uid, steps };
   }
 }
 
@@ -620,12 +603,11 @@ export interface StoodPlace extends Place {
   readonly endedAt: number | null;
 }
 
-const ENDED = query()((db) =>
-  db
-    .selectFrom('messages')
-    .select(['docid', 'id', 'size', 'subject'])
-    .where('open_places', '=', (eb) => eb.lit(0))
-    .orderBy('docid', 'desc'),
+const ENDED = selectBy(
+  'messages',
+  'docid, id, size, subject',
+  '',
+  'AND open_places = 0 ORDER BY docid DESC',
 );
 const ENDED_PLACES = query<{ docid: number }>()((db, p) =>
   db
@@ -747,13 +729,7 @@ const OPEN = query()((db) =>
     .orderBy('q.uid'),
 );
 
-const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select('acknowledged')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
-    .where('to_commit', 'is', null),
-);
+const ACKNOWLEDGED = selectBy('quarantine', 'acknowledged', UID, 'AND to_commit IS NULL');
 
 export function quarantineQueries(connection: Connection) {
   return {
@@ -767,7 +743,7 @@ export function quarantineQueries(connection: Connection) {
       })),
     /** Returns whether the user has acknowledged an incomplete message. */
     isAcknowledged: (folder: number, generation: number, uid: number) =>
-      connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
+      connection.get(ACKNOWLEDGED, { folder_id: folder, generation, uid })?.acknowledged === 1,
   };
 }
 
@@ -799,12 +775,11 @@ export function openBlobPositions(dataDir: string): BlobPositions {
   };
 }
 
-const LISTED = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select(['number', 'filename', 'type', 'size', 'inline'])
-    .where('docid', '=', p.docid)
-    .orderBy('number'),
+const LISTED = selectBy(
+  'attachments',
+  'number, filename, type, size, inline',
+  'docid',
+  'ORDER BY number',
 );
 
 export function attachmentsOf(connection: Connection, docid: number): AttachmentLine[] {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { CountedFlag, MailboxKey, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
+import { countBy, selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import type { PlaceQueries } from './list.ts';
 import { query } from './query.ts';
@@ -89,6 +90,8 @@ const FOLDERS_AT = query<MailboxKey & { commit: number }>()((db, p) =>
 );
 
 type InFolder = Pick<OriginFolder, 'id' | 'generation'>;
+const FOLDER_KEY = 'folder_id, generation';
+const IS_UNREAD = `marks & ${MARK.seen} = 0`;
 
 const UID = ['uid', 'flag_set as flagSet'] as const;
 const UIDS_NOW = query<InFolder>()((db, p) =>
@@ -136,12 +139,7 @@ const UIDS_AT = query<InFolder & { commit: number }>()((db, p) =>
     )
     .orderBy('uid'),
 );
-const UNREAD_SETS = query()((db) =>
-  db
-    .selectFrom('flag_sets')
-    .select('id')
-    .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
-);
+const UNREAD_SETS = selectBy('flag_sets', 'id', '', `AND ${IS_UNREAD}`);
 const COUNTS = query<InFolder>()((db, p) =>
   db
     .selectFrom('places')
@@ -157,13 +155,7 @@ const COUNTS = query<InFolder>()((db, p) =>
     .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
     .where('to_commit', 'is', null),
 );
-const QUARANTINED = query<InFolder>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select('flag_set as flagSet')
-    .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-    .where('to_commit', 'is', null),
-);
+const QUARANTINED = selectBy('quarantine', 'flag_set', FOLDER_KEY, 'AND to_commit IS NULL');
 const PLACE = query<{ row: number }>()((db, p) =>
   db
     .selectFrom('places as p')
@@ -234,12 +226,12 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
     /** Counts a folder's messages, and the unread ones, without reading UIDs. */
     counts({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>) {
       const stored = connection.get(COUNTS, { id, generation });
-      const kept = connection.all(QUARANTINED, { id, generation });
+      const kept = connection.all(QUARANTINED, { folder_id: id, generation });
       const unread = kept.length === 0 ? new Set<number>() : unreadSets();
       return {
         messages: (stored?.messages ?? 0) + kept.length,
         unread:
-          Number(stored?.unread ?? 0) + kept.filter(({ flagSet }) => unread.has(flagSet)).length,
+          Number(stored?.unread ?? 0) + kept.filter(({ flag_set: set }) => unread.has(set)).length,
       };
     },
     facts(row: number) {
@@ -337,14 +329,7 @@ const OPEN_UIDS = query<Stretch>()((db, p) =>
     .orderBy('uid')
     .limit(p.limit),
 );
-const UNREAD = query<InGeneration>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('to_commit', 'is', null)
-    .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
-);
+const UNREAD = countBy('places', FOLDER_KEY, `AND to_commit IS NULL AND ${IS_UNREAD}`);
 const MARKED_UIDS = query<Stretch & { mark: number }>()((db, p) =>
   db
     .selectFrom('places')
@@ -356,32 +341,19 @@ const MARKED_UIDS = query<Stretch & { mark: number }>()((db, p) =>
     .orderBy('uid')
     .limit(p.limit),
 );
-const HELD_UIDS = query<InGeneration>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('held', '=', (eb) => eb.lit(1)),
+const HELD_UIDS = selectBy('places', 'uid', FOLDER_KEY, 'AND held = 1');
+const QUARANTINED_UIDS = selectBy(
+  'quarantine',
+  'uid',
+  FOLDER_KEY,
+  'AND to_commit IS NULL ORDER BY uid',
 );
-const QUARANTINED_UIDS = query<InGeneration>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('to_commit', 'is', null)
-    .orderBy('uid'),
-);
-const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
-  db
-    .selectFrom('forgotten')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
-);
+const FORGOTTEN_UIDS = selectBy('forgotten', 'uid', FOLDER_KEY);
 
 /** Queries of a sync run about places that may have moved. */
 export function relinkQueries(connection: Connection) {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
-    connection.all(which, { folder, generation }).map(({ uid }) => uid);
+    connection.all(which, { folder_id: folder, generation }).map(({ uid }) => uid);
   const inChunks = (read: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
     const found: number[] = [];
     for (;;) {
@@ -410,7 +382,7 @@ export function relinkQueries(connection: Connection) {
       }) !== undefined,
     /** Returns the number of open places without `\\Seen`. */
     unread: (folder: number, generation: number) =>
-      connection.get(UNREAD, { folder, generation })?.n ?? 0,
+      connection.get(UNREAD, { folder_id: folder, generation })?.n ?? 0,
     /** Returns UIDs of open places with a flag, ascending. */
     uidsFlagged: (folder: number, generation: number, flag: CountedFlag) =>
       inChunks((stretch) =>

@@ -1,76 +1,32 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { recipientToken, senderToken, withDomains } from '../mail/identity.ts';
-import { named } from './bound-sql.ts';
+import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { query, type Row } from './query.ts';
+import type { Row } from './query.ts';
 import { numberList } from './sql.ts';
 
 /** Values of `correspondents.role`. */
 export const ROLE = { sender: 0, recipient: 1 } as const;
 
-const FIND = query<{ address: string }>()((db, p) =>
-  db.selectFrom('addresses').select('id').where('address', '=', p.address),
-);
-const ADD = query<{ address: string }>()((db, p) =>
-  db.insertInto('addresses').values({ address: p.address }),
-);
-const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('message_people')
-    .select(['mailboxes', 'senders', 'recipients'])
-    .where('docid', '=', p.docid),
-);
-const PUT = query<Row<'message_people'>>()((db, p) =>
-  db.replaceInto('message_people').values(named(p, 'docid', 'mailboxes', 'senders', 'recipients')),
-);
-const DROP = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('message_people').where('docid', '=', p.docid),
-);
-const COUNT = query<Row<'correspondents'>>()((db, p) =>
-  db
-    .insertInto('correspondents')
-    .values(named(p, 'address_id', 'role', 'year', 'mailboxes', 'messages', 'last_docid'))
-    .onConflict((conflict) =>
-      conflict.columns(['address_id', 'role', 'year', 'mailboxes']).doUpdateSet((eb) => ({
-        messages: eb('correspondents.messages', '+', p.messages),
-        last_docid: eb.fn<number>('max', ['correspondents.last_docid', eb.val(p.last_docid)]),
-      })),
-    ),
-);
+const KEY = 'address_id, role, year, mailboxes';
 type Key = Pick<Row<'correspondents'>, 'address_id' | 'role' | 'year' | 'mailboxes'>;
-const COUNTED = query<Key>()((db, p) =>
-  db
-    .selectFrom('correspondents')
-    .select(['messages', 'last_docid'])
-    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
+const FIND = selectBy('addresses', 'id', 'address');
+const ADD = insertInto('addresses', 'address');
+const OF_MESSAGE = selectBy('message_people', 'mailboxes, senders, recipients', 'docid');
+const PUT = upsert('message_people', 'docid', 'mailboxes, senders, recipients');
+const DROP = deleteBy('message_people', 'docid');
+const COUNT = insertInto(
+  'correspondents',
+  `${KEY}, messages, last_docid`,
+  `ON CONFLICT (${KEY}) DO UPDATE SET messages = messages + excluded.messages, last_docid = max(last_docid, excluded.last_docid)`,
 );
-const SET_COUNTED = query<Row<'correspondents'>>()((db, p) =>
-  db
-    .updateTable('correspondents')
-    .set(named(p, 'messages', 'last_docid'))
-    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
-);
-const DROP_COUNTED = query<Key>()((db, p) =>
-  db
-    .deleteFrom('correspondents')
-    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
-);
-const USED = query<{ id: number }>()((db, p) =>
-  db
-    .selectFrom('correspondents')
-    .select('year')
-    .where('address_id', '=', p.id)
-    .limit((eb) => eb.lit(1)),
-);
-const BLANK_ADDRESS = query<{ id: number; blank: string }>()((db, p) =>
-  db.updateTable('addresses').set({ address: p.blank }).where('id', '=', p.id),
-);
-const ADDRESS = query<{ id: number }>()((db, p) =>
-  db.selectFrom('addresses').select('address').where('id', '=', p.id),
-);
-const DROP_ADDRESS = query<{ id: number }>()((db, p) =>
-  db.deleteFrom('addresses').where('id', '=', p.id),
-);
+const COUNTED = selectBy('correspondents', 'messages, last_docid', KEY);
+const SET_COUNTED = updateBy('correspondents', 'messages, last_docid', KEY);
+const DROP_COUNTED = deleteBy('correspondents', KEY);
+const USED = selectBy('correspondents', 'year', 'address_id', 'LIMIT 1');
+const BLANK_ADDRESS = updateBy('addresses', 'address', 'id');
+const ADDRESS = selectBy('addresses', 'address', 'id');
+const DROP_ADDRESS = deleteBy('addresses', 'id');
 /** The index has a word for each address of a message, so few rows match, and only their lists are read. */
 const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
   WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
@@ -238,13 +194,13 @@ function lastBefore(connection: Connection, key: Key, docid: number): number | u
 
 function dropUnused(connection: Connection): void {
   for (const id of UNUSED.get(connection) ?? []) {
-    if (connection.get(USED, { id }) !== undefined) continue;
+    if (connection.get(USED, { address_id: id }) !== undefined) continue;
     const address = connection.get(ADDRESS, { id })?.address;
     if (address === undefined) continue;
     // Forgotten data must not be readable from a freed page.
     const bytes = Buffer.byteLength(address);
     const blank = String(id).padStart(bytes, '\0').slice(-bytes);
-    connection.run(BLANK_ADDRESS, { id, blank });
+    connection.run(BLANK_ADDRESS, { id, address: blank });
     connection.run(DROP_ADDRESS, { id });
     KNOWN.get(connection)?.delete(address);
   }

@@ -62,6 +62,9 @@ export function query<P extends object = Record<never, never>>() {
   };
 }
 
+export type ParametersOf<Q> = Q extends Query<infer P, unknown> ? P : never;
+export type ResultOf<Q> = Q extends Query<never, infer R> ? R : never;
+
 /** A table row as read; parameters of a query may be picked from it. */
 export type Row<T extends keyof CatalogTables> = Selectable<CatalogTables[T]>;
 

@@ -2,6 +2,7 @@ import type { MessageId } from '../core/types.ts';
 import type { HitPlace, SearchLine } from '../mail/identity.ts';
 import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
+import { selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
 import { archiveNames, everNamed, type FolderName, namesWithin } from './folders.ts';
@@ -135,14 +136,7 @@ interface MatchedAttachment {
 /** Maximum attachment texts unpacked per message; each may have half a million characters. */
 const UNPACKED = 16;
 
-const HAS_ANY = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select('number')
-    .where('docid', '=', p.docid)
-    .where('text_id', 'is not', null)
-    .limit((eb) => eb.lit(1)),
-);
+const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT NULL LIMIT 1');
 const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
@@ -429,9 +423,7 @@ export interface HitCount {
   readonly complete: boolean;
 }
 
-const ID = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select('id').where('docid', '=', p.docid),
-);
+const ID = selectBy('messages', 'id', 'docid');
 
 export function searchQueries(
   connection: Connection,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { catalogError } from '../core/error-tables.ts';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { named } from './bound-sql.ts';
+import { insertInto, selectBy } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { query, type Row } from './query.ts';
 
@@ -130,9 +130,7 @@ export interface FlagSetRow {
   readonly marks: number;
 }
 
-const ALL = query()((db) =>
-  db.selectFrom('flag_sets').select(['id', 'flags', 'marks']).orderBy('id'),
-);
+const ALL = selectBy('flag_sets', 'id, flags, marks', '', 'ORDER BY id');
 
 /** Returns every flag set ever seen: some dozens, since flags repeat. */
 export function flagSetRows(connection: Connection): FlagSetRow[] {
@@ -146,12 +144,8 @@ function parse(text: string): FlagSet {
   return Array.isArray(parsed) ? flagSet(parsed.filter((flag) => typeof flag === 'string')) : [];
 }
 
-const FIND = query<{ flags: string }>()((db, p) =>
-  db.selectFrom('flag_sets').select(['id', 'marks']).where('flags', '=', p.flags),
-);
-const ADD = query<Omit<Row<'flag_sets'>, 'id'>>()((db, p) =>
-  db.insertInto('flag_sets').values(named(p, 'flags', 'marks')),
-);
+const FIND = selectBy('flag_sets', 'id, marks', 'flags');
+const ADD = insertInto('flag_sets', 'flags, marks');
 
 export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
@@ -181,6 +175,17 @@ export class FlagSets {
   }
 }
 
+/** The columns of a messages row that come from a listing. */
+export const ENVELOPE = 'date, subject, sender_name, sender_address, message_id';
+export type Envelope = Pick<
+  Row<'messages'>,
+  'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
+>;
+
+/** The key of a place's rows. */
+export const UID = 'folder_id, generation, uid';
+export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
+
 const IN_FORCE = query<{ time: number }>()((db, p) =>
   db
     .selectFrom('commits')
@@ -190,10 +195,8 @@ const IN_FORCE = query<{ time: number }>()((db, p) =>
     .orderBy('number', 'desc')
     .limit((eb) => eb.lit(1)),
 );
-const BY_NUMBER = query<{ number: number }>()((db, p) =>
-  db.selectFrom('commits').select('time').where('number', '=', p.number),
-);
-const LAST_NUMBER = query()((db) => db.selectFrom('meta').select('commit_number'));
+const BY_NUMBER = selectBy('commits', 'time', 'number');
+const LAST_NUMBER = selectBy('meta', 'commit_number', '');
 
 /** Returns the commit in force at a time (milliseconds since the epoch): the last one not later; 0 before the first. */
 export function commitAt(connection: Connection, time: number): number {

@@ -1,7 +1,7 @@
 import type { MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { type subjectLink, threadNode } from '../mail/identity.ts';
-import { named } from './bound-sql.ts';
+import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { query, type Row } from './query.ts';
 import { seen, type View } from './resolve-query.ts';
@@ -34,18 +34,9 @@ const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
 /** 47 bits take 6 bytes in a row. */
 const NODE_BYTES = 6;
 
-const MEMBER = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('thread_members')
-    .select(['docid', 'thread', 'node', 'subject', 'joins', 'ancestors'])
-    .where('docid', '=', p.docid),
-);
-const MEMBERS = query<{ thread: number }>()((db, p) =>
-  db
-    .selectFrom('thread_members')
-    .select(['docid', 'thread', 'node', 'subject', 'joins', 'ancestors'])
-    .where('thread', '=', p.thread),
-);
+const MEMBER_COLUMNS = 'docid, thread, node, subject, joins, ancestors';
+const MEMBER = selectBy('thread_members', MEMBER_COLUMNS, 'docid');
+const MEMBERS = selectBy('thread_members', MEMBER_COLUMNS, 'thread');
 const BEFORE = query<{ subject: number; docid: number; reach: number }>()((db, p) =>
   db
     .selectFrom('thread_members')
@@ -66,17 +57,9 @@ const BEHIND = query<{ subject: number; docid: number; reach: number }>()((db, p
     .orderBy('docid')
     .limit((eb) => eb.lit(1)),
 );
-const ADD = query<MemberRow>()((db, p) =>
-  db
-    .insertInto('thread_members')
-    .values(named(p, 'docid', 'thread', 'node', 'subject', 'joins', 'ancestors')),
-);
-const MOVE_MEMBER = query<{ docid: number; thread: number }>()((db, p) =>
-  db.updateTable('thread_members').set({ thread: p.thread }).where('docid', '=', p.docid),
-);
-const DROP = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('thread_members').where('docid', '=', p.docid),
-);
+const ADD = insertInto('thread_members', MEMBER_COLUMNS);
+const MOVE_MEMBER = updateBy('thread_members', 'thread', 'docid');
+const DROP = deleteBy('thread_members', 'docid');
 const MOVE = query<{ from: number; to: number }>()((db, p) =>
   db.updateTable('thread_members').set({ thread: p.to }).where('thread', '=', p.from),
 );
@@ -89,18 +72,10 @@ const MESSAGES = query<{ docid: number }>()((db, p) =>
     .where('own.docid', '=', p.docid)
     .orderBy('t.docid'),
 );
-const NODE = query<{ node: number }>()((db, p) =>
-  db.selectFrom('thread_nodes').select('thread').where('node', '=', p.node),
-);
-const ADD_NODE = query<{ node: number; thread: number }>()((db, p) =>
-  db.insertInto('thread_nodes').values({ node: p.node, thread: p.thread }),
-);
-const PUT_NODE = query<{ node: number; thread: number }>()((db, p) =>
-  db.replaceInto('thread_nodes').values({ node: p.node, thread: p.thread }),
-);
-const DROP_NODE = query<{ node: number }>()((db, p) =>
-  db.deleteFrom('thread_nodes').where('node', '=', p.node),
-);
+const NODE = selectBy('thread_nodes', 'thread', 'node');
+const ADD_NODE = insertInto('thread_nodes', 'node, thread');
+const PUT_NODE = upsert('thread_nodes', 'node', 'thread');
+const DROP_NODE = deleteBy('thread_nodes', 'node');
 
 /** Adds an indexed message to its thread, or updates it, and merges threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
