@@ -63,7 +63,7 @@ export function selectBy<T extends Table, L extends string, K extends string>(
   keys: Columns<T, K> | '',
   rest = '',
 ): Query<Values<T, K>, Values<T, L>> {
-  return fixed(`SELECT ${quoted(columns)} FROM ${table} ${where(keys)} ${rest}`, keys);
+  return lazy(() => `SELECT ${quoted(columns)} FROM ${table} ${where(keys)} ${rest}`, keys);
 }
 
 export function countBy<T extends Table, K extends string>(
@@ -71,7 +71,7 @@ export function countBy<T extends Table, K extends string>(
   keys: Columns<T, K> | '',
   rest = '',
 ): Query<Values<T, K>, { readonly n: number }> {
-  return fixed(`SELECT count(*) AS n FROM ${table} ${where(keys)} ${rest}`, keys);
+  return lazy(() => `SELECT count(*) AS n FROM ${table} ${where(keys)} ${rest}`, keys);
 }
 
 export function insertInto<T extends Table, L extends string>(
@@ -79,8 +79,11 @@ export function insertInto<T extends Table, L extends string>(
   columns: Columns<T, L>,
   rest = '',
 ): Query<Values<T, L>, never> {
-  const values = namesIn(columns).map(() => PLACE);
-  return fixed(`INSERT INTO ${table} (${quoted(columns)}) VALUES (${values}) ${rest}`, columns);
+  const values = () => namesIn(columns).map(() => PLACE);
+  return lazy(
+    () => `INSERT INTO ${table} (${quoted(columns)}) VALUES (${values()}) ${rest}`,
+    columns,
+  );
 }
 
 /** Inserts a row, or changes the one with its keys. */
@@ -90,10 +93,10 @@ export function upsert<T extends Table, K extends string, L extends string>(
   changes: Columns<T, L>,
 ): Query<Values<T, K | L>, never> {
   const all = [...namesIn(keys), ...namesIn(changes)];
-  const set = assignments(changes, (name) => `excluded."${name}"`);
-  return fixed(
-    `INSERT INTO ${table} (${quoted(all)}) VALUES (${all.map(() => PLACE)})
-     ON CONFLICT (${quoted(keys)}) DO UPDATE SET ${set}`,
+  const set = () => assignments(changes, (name) => `excluded."${name}"`);
+  return lazy(
+    () => `INSERT INTO ${table} (${quoted(all)}) VALUES (${all.map(() => PLACE)})
+     ON CONFLICT (${quoted(keys)}) DO UPDATE SET ${set()}`,
     all,
   );
 }
@@ -104,9 +107,9 @@ export function updateBy<T extends Table, L extends string, K extends string>(
   keys: Columns<T, K> | '',
   rest = '',
 ): Query<Values<T, L | K>, never> {
-  const set = assignments(changes, () => PLACE);
+  const set = () => assignments(changes, () => PLACE);
   const all = [...namesIn(changes), ...namesIn(keys)];
-  return fixed(`UPDATE ${table} SET ${set} ${where(keys)} ${rest}`, all);
+  return lazy(() => `UPDATE ${table} SET ${set()} ${where(keys)} ${rest}`, all);
 }
 
 export function deleteBy<T extends Table, K extends string>(
@@ -114,7 +117,13 @@ export function deleteBy<T extends Table, K extends string>(
   keys: Columns<T, K>,
   rest = '',
 ): Query<Values<T, K>, never> {
-  return fixed(`DELETE FROM ${table} ${where(keys)} ${rest}`, keys);
+  return lazy(() => `DELETE FROM ${table} ${where(keys)} ${rest}`, keys);
+}
+
+/** Returns a query in SQL with parameters such as `:docid`. The caller declares its rows. */
+export function sqlQuery<P extends object, R>(sql: string): Query<P, R> {
+  const names = [...sql.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+  return lazy(() => sql.replaceAll(/:\w+/g, PLACE), names);
 }
 
 /** See `Compiler` in `query.ts` for the plus. */
@@ -150,8 +159,14 @@ function where(keys: List): string {
   }`;
 }
 
-function fixed<P extends object, R>(sql: string, parameters: List): Query<P, R> {
-  const slots = namesIn(parameters);
-  const bound = boundSql<P>({ sql, slots, values: slots.map(() => null) });
-  return { compiled: () => bound };
+/** Makes the SQL on first use. */
+function lazy<P extends object, R>(sql: () => string, parameters: List): Query<P, R> {
+  let bound: BoundSql<P> | undefined;
+  return {
+    compiled() {
+      const slots = namesIn(parameters);
+      bound ??= boundSql({ sql: sql(), slots, values: slots.map(() => null) });
+      return bound;
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import type { CommittedBatch, FoldedRecord } from '../archive/format.ts';
+import type { CommittedBatch } from '../archive/format.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import {
@@ -32,7 +32,6 @@ import {
 import {
   endedQueries,
   history,
-  KnownHashes,
   lastSeen,
   locator,
   messageQueries,
@@ -66,18 +65,11 @@ class Docids {
   readonly #handed = new Set<number>();
   readonly #next = new Map<number, number>();
 
-  constructor(
-    private readonly connection: Connection,
-    private readonly known: KnownHashes,
-  ) {}
+  constructor(private readonly connection: Connection) {}
 
   /** Returns the first docid at or above `base` that is neither used nor allocated. */
   next(base: number): number {
-    const next = this.#next.get(base);
-    const docid =
-      next === undefined && !this.#handed.has(base) && this.known.lacksSecond(base)
-        ? base
-        : this.#firstFree(next ?? base);
+    const docid = this.#firstFree(this.#next.get(base) ?? base);
     this.#handed.add(docid);
     // Drops the least recently used base: messages without a date share one that is needed repeatedly.
     this.#next.delete(base);
@@ -169,10 +161,8 @@ export async function openCatalog(
   noticeExtractor(connection);
   noticeAttachmentVersion(connection);
   const fold = new Fold(connection);
-  const known = new KnownHashes(connection);
-  const docids = new Docids(connection, known);
+  const docids = new Docids(connection);
   const foldAll = (batches: readonly CommittedBatch[], options: FoldOptions = {}) => {
-    for (const { records } of batches) for (const record of records) note(known, record);
     try {
       fold.batches(batches, options.acrossGap ?? false);
     } catch (error) {
@@ -184,7 +174,7 @@ export async function openCatalog(
         if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
   };
   return {
-    ...reading(connection, known),
+    ...reading(connection),
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     /**
@@ -224,16 +214,6 @@ export async function openCatalog(
 
 export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
-function note(known: KnownHashes, record: FoldedRecord): void {
-  if (record.kind === 'blob') known.add(record.hash);
-  else if (record.kind === 'message') known.add(record.id);
-  else if (record.fact.fact === 'missing') known.add(record.fact.hash);
-  else if ('message' in record.fact) {
-    known.add(record.fact.message);
-    if ('docid' in record.fact) known.addDocid(record.fact.docid);
-  }
-}
-
 /**
  * Opens the catalog read-only, even if a writer has it open.
  *
@@ -249,9 +229,9 @@ export function openCatalogReader(
 
 type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
 
-function unlimited(connection: Connection, known?: KnownHashes) {
+function unlimited(connection: Connection) {
   const places = placeQueries(connection);
-  const messages = messageQueries(connection, known);
+  const messages = messageQueries(connection);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
     /** Returns the last folded commit; number 0 and an empty hash before the first. */
@@ -336,9 +316,9 @@ export interface Catalog extends ReturnType<typeof unlimited> {
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 
-function reading(connection: Connection, known?: KnownHashes): Catalog {
+function reading(connection: Connection): Catalog {
   const catalog: Catalog = {
-    ...unlimited(connection, known),
+    ...unlimited(connection),
     within: (mailboxes) => scopedCatalog(connection, catalog, mailboxes),
   };
   return catalog;

@@ -1,8 +1,7 @@
-import { sql } from 'kysely';
 import type { FlagSet, MailboxKey, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, docidBaseOf } from '../mail/docid.ts';
 import type { PlaceLine } from '../mail/identity.ts';
-import { selectBy } from './bound-sql.ts';
+import { selectBy, sqlQuery } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import {
   type FolderFilter,
@@ -13,7 +12,7 @@ import {
   namesWithin,
 } from './folders.ts';
 import { readable, senderOf } from './messages.ts';
-import { type Builder, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 import type { Direction } from './search-sql.ts';
 import {
   commitAt,
@@ -36,178 +35,76 @@ interface ListRow
   readonly ended_at: number | null;
 }
 
-/** Null as a column: each arm of a compound query needs it, with the columns in one order. */
-const nothing = sql<number | null>`null`;
-const noId = sql<Buffer | null>`null`;
-
-/** Columns of a place that do not change with its flags, and of its message. */
-const OF_PLACE_AND_MESSAGE = [
-  'p.folder_id as folder_id',
-  'p.generation as generation',
-  'p.uid as uid',
-  'm.size as size',
-  'm.date as date',
-  'm.subject as subject',
-  'm.sender_name as sender_name',
-  'm.sender_address as sender_address',
-  'm.message_id as message_id',
-  'seen.time as first_seen',
-] as const;
-
-/** Selects places with messages. CROSS joins make SQLite follow the places' index in docid order without sorting. */
-function placesArm(db: Builder) {
-  return (
-    db
-      .selectFrom('places as p')
-      .crossJoin('messages as m')
-      .crossJoin('commits as seen')
-      .whereRef('m.docid', '=', 'p.docid')
-      .whereRef('seen.number', '=', 'p.first_commit')
-      .select(['p.docid as docid', 'p.flag_set as flag_set', 'p.date as place_date'])
-      // An incomplete message has none, and all arms must agree on the type.
-      .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
-      .select(OF_PLACE_AND_MESSAGE)
-  );
-}
-
-function spansArm(db: Builder) {
-  return db
-    .selectFrom('spans as s')
-    .crossJoin('places as p')
-    .crossJoin('messages as m')
-    .crossJoin('commits as seen')
-    .whereRef('p.id', '=', 's.place_id')
-    .whereRef('m.docid', '=', 's.docid')
-    .whereRef('seen.number', '=', 'p.first_commit')
-    .select(['s.docid as docid', 's.flag_set as flag_set', 's.date as place_date'])
-    .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
-    .select(OF_PLACE_AND_MESSAGE);
-}
-
-function quarantineArm(db: Builder) {
-  return db
-    .selectFrom('quarantine as q')
-    .crossJoin('commits as seen')
-    .whereRef('seen.number', '=', 'q.first_commit')
-    .select(['q.position as docid', 'q.flag_set as flag_set', nothing.as('place_date')])
-    .select(noId.as('id'))
-    .select(['q.folder_id as folder_id', 'q.generation as generation', 'q.uid as uid'])
-    .select(['q.size as size', 'q.date as date', 'q.subject as subject'])
-    .select(['q.sender_name as sender_name', 'q.sender_address as sender_address'])
-    .select(['q.message_id as message_id', 'seen.time as first_seen', nothing.as('ended_at')]);
-}
-
-/** Bounds of a list: docids from `low` (included) to `high` (excluded), and optionally a folder. */
+/** Docids from `low` (included) to `high` (excluded), and a folder, which only queries about one use. */
 interface ListBounds {
   readonly folder: number;
   readonly low: number;
   readonly high: number;
 }
 
-/** Narrows the arms to one folder, or returns them unchanged. */
-type RowSource = (db: Builder, bounds: ListBounds) => Arms;
+const SHOWN = `p.folder_id, p.generation, p.uid, m.size, m.date, m.subject, m.sender_name,
+  m.sender_address, m.message_id, seen.time AS first_seen`;
 
-interface Arms {
-  readonly current: ReturnType<typeof placesArm>;
-  readonly ended: ReturnType<typeof placesArm>;
-  readonly spans: ReturnType<typeof spansArm>;
-  readonly quarantined: ReturnType<typeof quarantineArm>;
+/** The parts of a list query. CROSS joins make SQLite follow the places' index in docid order without sorting. */
+function armsOf(isInFolder: boolean) {
+  const within = (docid: string, folder: string) =>
+    `${docid} >= :low AND ${docid} < :high${isInFolder ? ` AND ${folder} = :folder` : ''}`;
+  const closedBy = (commit: string) =>
+    ['closing.time', `CROSS JOIN commits closing ON closing.number = ${commit}`] as const;
+  return {
+    places(where: string, isEnded = false) {
+      const [time, join] = isEnded ? closedBy('p.to_commit') : ['NULL', ''];
+      return `SELECT p.docid, p.flag_set, p.date AS place_date, m.id, ${SHOWN}, ${time} AS ended_at
+        FROM places p CROSS JOIN messages m CROSS JOIN commits seen ${join}
+        WHERE m.docid = p.docid AND seen.number = p.first_commit
+          AND ${within('p.docid', 'p.folder_id')} AND ${where}`;
+    },
+    spans(where: string, isEnded = false) {
+      const [time, join] = isEnded ? closedBy('s.to_commit') : ['NULL', ''];
+      return `SELECT s.docid, s.flag_set, s.date AS place_date, m.id, ${SHOWN}, ${time} AS ended_at
+        FROM spans s CROSS JOIN places p CROSS JOIN messages m CROSS JOIN commits seen ${join}
+        WHERE p.id = s.place_id AND m.docid = s.docid AND seen.number = p.first_commit
+          AND ${within('s.docid', 's.folder_id')} AND ${where}`;
+    },
+    quarantine: (where: string) => `SELECT q.position AS docid, q.flag_set, NULL AS place_date,
+        NULL AS id, q.folder_id, q.generation, q.uid, q.size, q.date, q.subject, q.sender_name,
+        q.sender_address, q.message_id, seen.time AS first_seen, NULL AS ended_at
+      FROM quarantine q CROSS JOIN commits seen
+      WHERE seen.number = q.first_commit AND ${within('q.position', 'q.folder_id')} AND ${where}`,
+  };
 }
 
-const everywhere: RowSource = (db, { low, high }) => {
-  const places = placesArm(db).where('p.docid', '>=', low).where('p.docid', '<', high);
+function views(isInFolder: boolean, order: 'ASC' | 'DESC') {
+  const { places, spans, quarantine } = armsOf(isInFolder);
+  const sorted = (...arms: string[]) => `${arms.join(' UNION ALL ')} ORDER BY docid ${order}`;
+  const then = (row: string) => `${row}.from_commit <= :commit AND ${row}.to_commit > :commit`;
   return {
-    current: places.where('p.to_commit', 'is', null),
-    ended: places.where('p.to_commit', 'is not', null),
-    spans: spansArm(db).where('s.docid', '>=', low).where('s.docid', '<', high),
-    quarantined: quarantineArm(db).where('q.position', '>=', low).where('q.position', '<', high),
-  };
-};
-
-const inFolder: RowSource = (db, bounds) => {
-  const arms = everywhere(db, bounds);
-  const { folder } = bounds;
-  return {
-    current: arms.current.where('p.folder_id', '=', folder),
-    ended: arms.ended.where('p.folder_id', '=', folder),
-    spans: arms.spans.where('s.folder_id', '=', folder),
-    quarantined: arms.quarantined.where('q.folder_id', '=', folder),
-  };
-};
-
-function views(source: RowSource, order: 'asc' | 'desc') {
-  return {
-    current: query<ListBounds>()((db, p) => {
-      const { current, quarantined } = source(db, p);
-      return current
-        .select(nothing.as('ended_at'))
-        .unionAll(quarantined.where('q.to_commit', 'is', null))
-        .orderBy('docid', order);
-    }),
-    asOf: query<ListBounds & { commit: number }>()((db, p) => {
-      const { current, ended, spans, quarantined } = source(db, p);
-      return current
-        .where('p.from_commit', '<=', p.commit)
-        .select(nothing.as('ended_at'))
-        .unionAll(
-          ended
-            .where('p.from_commit', '<=', p.commit)
-            .where('p.to_commit', '>', p.commit)
-            .select(nothing.as('ended_at')),
-        )
-        .unionAll(
-          spans
-            .where('s.from_commit', '<=', p.commit)
-            .where('s.to_commit', '>', p.commit)
-            .select(nothing.as('ended_at')),
-        )
-        .unionAll(
-          quarantined
-            .where('q.from_commit', '<=', p.commit)
-            .where((eb) =>
-              eb.or([eb('q.to_commit', 'is', null), eb('q.to_commit', '>', p.commit)]),
-            ),
-        )
-        .orderBy('docid', order);
-    }),
-    held: query<ListBounds>()((db, p) =>
-      source(db, p)
-        .current.where('p.held', '=', 1)
-        .select(nothing.as('ended_at'))
-        .orderBy('docid', order),
+    current: sqlQuery<ListBounds, ListRow>(
+      sorted(places('p.to_commit IS NULL'), quarantine('q.to_commit IS NULL')),
     ),
-    deleted: query<ListBounds>()((db, p) =>
-      source(db, p)
-        .ended.crossJoin('commits as closing')
-        .whereRef('closing.number', '=', 'p.to_commit')
-        .select('closing.time as ended_at')
-        .orderBy('docid', order),
+    asOf: sqlQuery<ListBounds & { commit: number }, ListRow>(
+      sorted(
+        places('p.to_commit IS NULL AND p.from_commit <= :commit'),
+        places(`p.to_commit IS NOT NULL AND ${then('p')}`),
+        spans(then('s')),
+        quarantine('q.from_commit <= :commit AND (q.to_commit IS NULL OR q.to_commit > :commit)'),
+      ),
     ),
-    deletedAsOf: query<ListBounds & { commit: number }>()((db, p) => {
-      const { ended, spans } = source(db, p);
-      return ended
-        .where('p.to_commit', '<=', p.commit)
-        .crossJoin('commits as closing')
-        .whereRef('closing.number', '=', 'p.to_commit')
-        .select('closing.time as ended_at')
-        .unionAll(
-          spans
-            .where('s.resumed', 'is not', null)
-            .where('s.to_commit', '<=', p.commit)
-            .where('s.resumed', '>', p.commit)
-            .crossJoin('commits as closing')
-            .whereRef('closing.number', '=', 's.to_commit')
-            .select('closing.time as ended_at'),
-        )
-        .orderBy('docid', order);
-    }),
+    held: sqlQuery<ListBounds, ListRow>(sorted(places('p.to_commit IS NULL AND p.held = 1'))),
+    deleted: sqlQuery<ListBounds, ListRow>(sorted(places('p.to_commit IS NOT NULL', true))),
+    deletedAsOf: sqlQuery<ListBounds & { commit: number }, ListRow>(
+      sorted(
+        places('p.to_commit IS NOT NULL AND p.to_commit <= :commit', true),
+        spans('s.resumed IS NOT NULL AND s.to_commit <= :commit AND s.resumed > :commit', true),
+      ),
+    ),
   };
 }
 
 /** The list queries, for all folders or one, by docid order. */
 export const LIST_ROWS = {
-  newest: { everywhere: views(everywhere, 'desc'), inFolder: views(inFolder, 'desc') },
-  oldest: { everywhere: views(everywhere, 'asc'), inFolder: views(inFolder, 'asc') },
+  newest: { everywhere: views(false, 'DESC'), inFolder: views(true, 'DESC') },
+  oldest: { everywhere: views(false, 'ASC'), inFolder: views(true, 'ASC') },
 };
 
 export interface ListFilter extends FolderFilter {

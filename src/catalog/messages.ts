@@ -1,6 +1,5 @@
 import type { Locator, Position, RemovedPart } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
-import { docidBaseOf } from '../mail/docid.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { listedText } from '../mail/listed-text.ts';
 import { selectBy } from './bound-sql.ts';
@@ -76,22 +75,12 @@ const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
     .limit(p.limit),
 );
 
-/**
- * @param known saves the writer queries for missing hashes
- * @param scope limits all results to its messages; the mailbox of a removed message is unknown
- */
-export function messageQueries(connection: Connection, known?: KnownHashes, scope?: Scope) {
-  const unlessNew = <R>(hex: string, find: (hash: Buffer) => R | undefined): R | undefined => {
-    const hash = Buffer.from(hex, 'hex');
-    if (known?.lacks(hash) === true) return undefined;
-    const found = find(hash);
-    if (found === undefined) known?.missed();
-    return found;
-  };
+/** @param scope limits all results to its messages; the mailbox of a removed message is unknown */
+export function messageQueries(connection: Connection, scope?: Scope) {
   const record = (kind: number, hex: string) =>
-    unlessNew(hex, (hash) => connection.get(RECORD, { kind, hash }));
+    connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
   const tombstone = (hex: MessageId) =>
-    scope === undefined ? unlessNew(hex, (id) => connection.get(TOMBSTONE, { id })) : undefined;
+    scope === undefined ? connection.get(TOMBSTONE, { id: Buffer.from(hex, 'hex') }) : undefined;
   const docidOf = (id: MessageId): number | undefined => {
     const docid = record(RECORD_MESSAGE, id)?.docid ?? undefined;
     return docid !== undefined && sees(connection, scope, docid) ? docid : undefined;
@@ -189,130 +178,6 @@ export function locator(connection: Connection): Locator {
     blob: (hash) => locate(RECORD_BLOB, hash),
     message: (id) => locate(RECORD_MESSAGE, id),
   };
-}
-
-/** Bits per key: with four probes, one unknown key in 400 looks known and costs the query it would have saved. */
-const BITS_PER_KEY = 16;
-/** Keys of the first filter; each further one holds twice as many. */
-const FIRST_KEYS = 16_384;
-
-/** A growing set of keys with false positives only (Bloom, 1970); adds filters as it grows. */
-export class BloomFilter {
-  readonly #filters: { readonly bits: Uint32Array; readonly mask: number; room: number }[] = [];
-
-  /** Adds a key of four evenly distributed 32-bit numbers. */
-  add(a: number, b: number, c: number, d: number): void {
-    if (this.mayHave(a, b, c, d)) return;
-    let last = this.#filters.at(-1);
-    if (last === undefined || last.room === 0) {
-      const keys = FIRST_KEYS * 2 ** this.#filters.length;
-      const bits = keys * BITS_PER_KEY;
-      last = { bits: new Uint32Array(bits / 32), mask: bits - 1, room: keys };
-      this.#filters.push(last);
-    }
-    const { bits, mask } = last;
-    set(bits, a & mask);
-    set(bits, b & mask);
-    set(bits, c & mask);
-    set(bits, d & mask);
-    last.room -= 1;
-  }
-
-  /** Returns false for a key that was never added. */
-  mayHave(a: number, b: number, c: number, d: number): boolean {
-    for (const { bits, mask } of this.#filters)
-      if (has(bits, a & mask) && has(bits, b & mask) && has(bits, c & mask) && has(bits, d & mask))
-        return true;
-    return false;
-  }
-}
-
-function set(bits: Uint32Array, at: number): void {
-  const word = at >>> 5;
-  bits[word] = (bits[word] ?? 0) | (1 << (at & 31));
-}
-
-function has(bits: Uint32Array, at: number): boolean {
-  return ((bits[at >>> 5] ?? 0) & (1 << (at & 31))) !== 0;
-}
-
-const RECORDS = selectBy('records', 'hash', '');
-const TOMBSTONES = selectBy('tombstones', 'id', '');
-const DOCIDS = selectBy('messages', 'docid', '');
-const MESSAGES = selectBy('meta', 'messages', '');
-
-/** Minimum failed lookups before the filters are filled. */
-const FIRST_MISSES = 128;
-/** Minimum failed lookups per message: filling takes 1 to 2 µs per message, and each query saved 5 to 40. */
-const MISSES_PER_MESSAGE = 1 / 16;
-
-/**
- * Hashes of messages and blobs, and seconds of docids, that may be in the catalog. A first sync checks for each message
- * whether it is known, forgotten, and whether its docid is free. Nearly always the result is the same, and this avoids
- * the query. Only for the writer, since only it adds rows.
- */
-export class KnownHashes {
-  #filled: { readonly hashes: BloomFilter; readonly seconds: BloomFilter } | undefined;
-  #misses = 0;
-
-  constructor(private readonly connection: Connection) {}
-
-  /** Returns true if no record and no tombstone has this hash. */
-  lacks(hash: Buffer): boolean {
-    const known = this.#filled?.hashes;
-    return known !== undefined && !known.mayHave(...wordsOf(hash));
-  }
-
-  /** Returns true if no message has a docid within the second that starts at this one. */
-  lacksSecond(docid: number): boolean {
-    const known = this.#filled?.seconds;
-    return known !== undefined && !known.mayHave(...spread(docidBaseOf(docid)));
-  }
-
-  /** Counts a failed lookup; fills the filters once there were enough. */
-  missed(): void {
-    this.#misses += 1;
-    if (this.#filled !== undefined || this.#misses < FIRST_MISSES) return;
-    const messages = this.connection.get(MESSAGES, {})?.messages ?? 0;
-    if (this.#misses >= messages * MISSES_PER_MESSAGE) this.#fill();
-  }
-
-  /** Records the hashes of a batch before it is folded. */
-  add(hash: string): void {
-    this.#filled?.hashes.add(...wordsOf(Buffer.from(hash, 'hex')));
-  }
-
-  addDocid(docid: number): void {
-    this.#filled?.seconds.add(...spread(docidBaseOf(docid)));
-  }
-
-  #fill(): void {
-    const hashes = new BloomFilter();
-    const seconds = new BloomFilter();
-    for (const { hash } of this.connection.rows(RECORDS, {})) hashes.add(...wordsOf(hash));
-    for (const { id } of this.connection.rows(TOMBSTONES, {})) hashes.add(...wordsOf(id));
-    for (const { docid } of this.connection.rows(DOCIDS, {}))
-      seconds.add(...spread(docidBaseOf(docid)));
-    this.#filled = { hashes, seconds };
-  }
-}
-
-type Words = readonly [number, number, number, number];
-
-/** A SHA-256 is evenly distributed. */
-function wordsOf(hash: Buffer): Words {
-  return [hash.readUInt32LE(0), hash.readUInt32LE(4), hash.readUInt32LE(8), hash.readUInt32LE(12)];
-}
-
-/** Spreads a number over four (multiplicative hashing: Knuth, The Art of Computer Programming, 6.4). */
-function spread(value: number): Words {
-  const low = value >>> 0;
-  const high = Math.floor(value / 2 ** 32);
-  const mixed = (factor: number): number => {
-    const product = Math.imul(low ^ Math.imul(high, 0x9e37_79b1), factor);
-    return (product ^ (product >>> 15)) >>> 0;
-  };
-  return [mixed(0x9e37_79b1), mixed(0x85eb_ca6b), mixed(0xc2b2_ae35), mixed(0x27d4_eb2f)];
 }
 
 /** Places of a mailbox that appeared in some commits, or all. */

@@ -149,7 +149,7 @@ export function scopedCatalog(
       ...folderQueries(connection, scope),
       ...withheld({ highestUid, highestGeneration }),
     },
-    messages: messageQueries(connection, undefined, scope),
+    messages: messageQueries(connection, scope),
     index: { ...withheld(whole.index), pendingCount: () => count('m.extractor <= 0') },
     attachments: {
       ...withheld(whole.attachments),
