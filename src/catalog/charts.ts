@@ -8,6 +8,7 @@ import { foldersIn, numberList, placeSetsIn, type Scope } from './sql.ts';
 import {
   type ChartFilter,
   countedSets,
+  countUpTo,
   isCounted,
   plus,
   Received,
@@ -58,10 +59,10 @@ function changesBetween(
   }
   const sets = countedSets(connection, filter);
   let since = 0;
-  const periodAt = (commit: number): number => periodOf(bounds, times.get(commit) ?? -1);
+  const periodAt = (commit: number): number => countUpTo(bounds, times.get(commit) ?? -1) - 1;
   /** Records a commit that was not read completely; nor were earlier ones. */
   const stopAt = (commit: number): void => {
-    since = Math.max(since, periodOf(bounds, times.get(commit) ?? last) + 1);
+    since = Math.max(since, countUpTo(bounds, times.get(commit) ?? last));
   };
 
   const stored =
@@ -158,16 +159,6 @@ function endedSql(low: number, high: number, scope: Scope | null): string {
 
 function placeOf(condition: string): string {
   return `SELECT 1 FROM places q WHERE q.docid = p.docid AND ${condition}`;
-}
-
-function periodOf(bounds: readonly number[], time: number): number {
-  let [from, to] = [0, bounds.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if ((bounds[middle] ?? 0) <= time) from = middle + 1;
-    else to = middle;
-  }
-  return from - 1;
 }
 
 /** Time zones differ by quarter hours. */

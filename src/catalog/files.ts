@@ -179,8 +179,9 @@ class FoundFiles {
   /** True if the query matches every message. */
   readonly #isAll: boolean;
   #searches = 0;
-  /** Found docids, newest first, as far as walked. */
-  readonly #found: number[] = [];
+  /** Found docids, down to the last one walked. */
+  readonly #found = new Set<number>();
+  #last = Number.POSITIVE_INFINITY;
   #walk: Generator<number, number | null, undefined> | undefined;
 
   constructor(
@@ -300,16 +301,17 @@ class FoundFiles {
       return undefined;
     }
     this.#findDownTo(oldest, mayContinue);
-    return among.find((docid) => isAmong(this.#found, docid));
+    return among.find((docid) => this.#found.has(docid));
   }
 
   /** Continues the walk over the query's result down to a docid. */
   #findDownTo(docid: number, mayContinue: () => boolean): void {
     this.#walk ??= this.search.walkFound(this.#request, mayContinue);
-    while ((this.#found.at(-1) ?? Number.POSITIVE_INFINITY) > docid) {
+    while (this.#last > docid) {
       const next = this.#walk.next();
       if (next.done === true) return;
-      this.#found.push(next.value);
+      this.#last = next.value;
+      this.#found.add(next.value);
     }
   }
 }
@@ -322,17 +324,6 @@ function* upTo(
     if (carrier.docid < position.docid) return;
     if (isAt(carrier, position)) yield carrier;
   }
-}
-
-/** Searches descending docids. */
-function isAmong(docids: readonly number[], docid: number): boolean {
-  let [from, to] = [0, docids.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if ((docids[middle] ?? 0) > docid) from = middle + 1;
-    else to = middle;
-  }
-  return docids[from] === docid;
 }
 
 /** Returns whether an attachment is at or before a position. */

@@ -7,7 +7,7 @@ import { positionsWithin } from './list.ts';
 import { messageQueries } from './messages.ts';
 import type { SearchHit } from './search.ts';
 import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf } from './sql.ts';
-import { Received } from './sums.ts';
+import { countUpTo, Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
 /** Scopes per connection whose commits are cached. */
@@ -46,13 +46,7 @@ class OwnCommits {
   /** Returns the scoped number of a commit, or of the last one before it; 0 before the first. */
   numberOf(commit: number): number {
     this.#catchUp();
-    let [from, to] = [0, this.#numbers.length];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if ((this.#numbers[middle] ?? 0) <= commit) from = middle + 1;
-      else to = middle;
-    }
-    return from;
+    return countUpTo(this.#numbers, commit);
   }
 
   /** Returns the commit in force at a time and its time, milliseconds since the epoch; null before the first. */

@@ -287,6 +287,17 @@ function read(connection: Connection): ReceivedDays {
 
 type Count = readonly [set: number, messages: number, bytes: number];
 
+/** Returns how many of some ascending numbers are at most `limit`. */
+export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
+  let [from, to] = [0, numbers.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((numbers[middle] ?? 0) <= limit) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
 /** Received messages in consecutive periods. Uses the fold's daily sums in UTC; days that overlap are counted. */
 export class Received {
   readonly sets: ReadonlyMap<number, CountedSet>;
@@ -338,7 +349,7 @@ export class Received {
 
   #addDays(): void {
     const { days, sets } = receivedDays(this.connection);
-    const periods = Uint32Array.from(days, (day) => this.#periodOf(day * DOCIDS_PER_DAY));
+    const periods = Uint32Array.from(days, (day) => countUpTo(this.bounds, day * DOCIDS_PER_DAY));
     for (const { id, at, messages, bytes } of sets) {
       if (!this.sets.has(id)) continue;
       const counts = this.#countsOf(id);
@@ -364,22 +375,12 @@ export class Received {
          WHERE docid >= ${low} AND docid < ${high} AND ${isCounted(this.sets, this.filter)}
          GROUP BY place_set`,
       );
-      const first = this.#periodOf(dayStart);
+      const first = countUpTo(this.bounds, dayStart);
       for (const [set, messages, bytes] of counted) {
         this.#add(at + 1, [set, messages, bytes]);
         this.#add(first, [set, -messages, -bytes]);
       }
     }
-  }
-
-  #periodOf(docid: number): number {
-    let [from, to] = [0, this.bounds.length];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if ((this.bounds[middle] ?? 0) <= docid) from = middle + 1;
-      else to = middle;
-    }
-    return from;
   }
 
   #add(period: number, [set, messages, bytes]: Count): void {
