@@ -3,8 +3,7 @@
  * - the command line, the library and the worker threads, as ES modules that share chunks; dependencies are
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
- * - the reading commands once more as one script with its compiled code next to it, the catalog's queries in it as SQL
- *   (see queries.mjs), and the launcher that `mailkeep` is (see src/cli/launcher/);
+ * - the reading commands once more as one script with its compiled code next to it, and the launcher that `mailkeep` is (see src/cli/launcher/);
  * - what browsers load for the web interface;
  * - the man page, from the help of the commands.
  *
@@ -35,6 +34,7 @@ import {
   calledLate,
   calledOnly,
   englishOnly,
+  noSchema,
   requestsOnly,
   scriptOnly,
   sharedTables,
@@ -42,7 +42,6 @@ import {
 } from './bundle-plugins.mjs';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
-import { compiledQueries } from './queries.mjs';
 
 const dist = path.join(root, 'dist');
 /** With letters beyond ASCII, which are folded by code of their own. */
@@ -108,10 +107,6 @@ mkdirSync(path.join(dist, 'web'), { recursive: true });
 const startedAt = new Date();
 const metafiles = [];
 const comments = [];
-const queries = await compiledQueries(root, dist, async (options) => {
-  const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
-  return outputFiles;
-});
 const parts = await modules();
 for (const { name, contents } of parts) put(name, contents);
 const web = await webAssets();
@@ -165,7 +160,7 @@ async function modules() {
   const alone = {
     entryPoints: { 'verify-worker': 'src/verify/verify-worker.ts' },
     ...MODULES,
-    plugins: [...MODULES.plugins, queries],
+    plugins: [...MODULES.plugins, noSchema],
   };
   return [...outputFiles, ...(await bundle(alone))].map((file) => ({
     name: path.basename(file.path),
@@ -254,7 +249,7 @@ async function readingScript() {
   const outputFiles = await bundle({
     entryPoints: ['src/cli/main-reading.ts'],
     format: 'cjs',
-    plugins: [...common.plugins, ...scriptOnly, queries, shortNames],
+    plugins: [...common.plugins, ...scriptOnly, shortNames],
     define: { 'import.meta.url': 'mailkeepUrl' },
     banner: { js: READING_BANNER },
     footer: { js: '})' },

@@ -143,5 +143,14 @@ const modulesOfFleets = {
     onResolve({ filter: /\/ask-fleet\.ts$/ }, () => ({ path: './ask-fleet.js', external: true })),
 };
 
+/** Leaves out the catalog's schema, which only writers need. */
+export const noSchema = {
+  name: 'no-schema',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]migrations[\\/]catalog\.ts$/ }, () => ({
+      contents: 'export const CATALOG_SCHEMA = [];',
+    })),
+};
+
 /** What the reading script needs in addition to what every bundle has. */
-export const scriptOnly = [modulesOfFleets, sqliteInScript];
+export const scriptOnly = [modulesOfFleets, noSchema, sqliteInScript];

@@ -7,9 +7,8 @@ import {
   CHARS_PER_MESSAGE,
 } from '../mail/attachment-text.ts';
 import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
-import { countBy, selectBy, updateBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { query, type Row } from './query.ts';
+import { countBy, type Row, selectBy, sqlQuery, updateBy } from './query.ts';
 
 /** A distinct attachment without a known text, and a message that contains it. */
 export interface PendingAttachment {
@@ -37,71 +36,41 @@ export interface AttachmentTextState {
   readonly attempts: number;
 }
 
-const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments as a')
-    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
-    .select(['a.number', 'a.filename', 't.version', 't.failure', 't.truncated', 't.text'])
-    .where('a.docid', '=', p.docid)
-    .orderBy('a.number'),
+type TextRow = Pick<Row<'attachment_texts'>, 'version' | 'failure' | 'truncated' | 'text'>;
+type PendingRow = Pick<Row<'attachment_texts'>, 'id' | 'hash' | 'form'>;
+type HolderRow = Pick<Row<'attachments'>, 'docid' | 'number' | 'size'> & { id: Buffer };
+
+const OF_MESSAGE = sqlQuery<
+  { docid: number },
+  TextRow & Pick<Row<'attachments'>, 'number' | 'filename'>
+>(
+  `SELECT a.number, a.filename, t.version, t.failure, t.truncated, t.text
+   FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
+   WHERE a.docid = :docid ORDER BY a.number`,
 );
 const TEXT = selectBy('attachment_texts', 'version, failure, truncated, text', 'id');
-const PENDING = query<{ after: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('attachment_texts')
-    .select(['id', 'hash', 'form'])
-    .where('version', '<=', (eb) => eb.lit(0))
-    .where('failure', 'is', null)
-    .where('id', '>', p.after)
-    .orderBy('id')
-    .limit(p.limit),
+const PENDING = sqlQuery<{ after: number; limit: number }, PendingRow>(
+  `SELECT id, hash, form FROM attachment_texts
+   WHERE version <= 0 AND failure IS NULL AND id > :after ORDER BY id LIMIT :limit`,
 );
-const PENDING_AGAIN = query<{ limit: number }>()((db, p) =>
-  db
-    .selectFrom('attachment_texts')
-    .select(['id', 'hash', 'form'])
-    .where('version', '<=', (eb) => eb.lit(0))
-    .orderBy('id')
-    .limit(p.limit),
+const PENDING_AGAIN = sqlQuery<{ limit: number }, PendingRow>(
+  'SELECT id, hash, form FROM attachment_texts WHERE version <= 0 ORDER BY id LIMIT :limit',
 );
 /** Total failed attempts for the attachments of a message. */
-const STRIKES = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments as a')
-    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
-    .select((eb) => eb.fn.coalesce(eb.fn.sum<number>(eb.neg('t.version')), eb.lit(0)).as('strikes'))
-    .where('a.docid', '=', p.docid)
-    .where('t.failure', 'is not', null)
-    .where('t.version', '<', (eb) => eb.lit(0)),
+const STRIKES = sqlQuery<{ docid: number }, { strikes: number }>(
+  `SELECT coalesce(sum(-t.version), 0) AS strikes
+   FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
+   WHERE a.docid = :docid AND t.failure IS NOT NULL AND t.version < 0`,
 );
 /** Pending attachments that only this message has. */
-const OWN_PENDING = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('attachments as a')
-    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
-    .select('t.id')
-    .distinct()
-    .where('a.docid', '=', p.docid)
-    .where('t.version', '<=', (eb) => eb.lit(0))
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('attachments as other')
-            .select('other.docid')
-            .whereRef('other.text_id', '=', 't.id')
-            .where('other.docid', '!=', p.docid),
-        ),
-      ),
-    ),
+const OWN_PENDING = sqlQuery<{ docid: number }, { id: number }>(
+  `SELECT DISTINCT t.id FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
+   WHERE a.docid = :docid AND t.version <= 0 AND NOT EXISTS (
+     SELECT 1 FROM attachments other WHERE other.text_id = t.id AND other.docid <> :docid)`,
 );
-const HOLDER = query<{ text: number }>()((db, p) =>
-  db
-    .selectFrom('attachments as a')
-    .innerJoin('messages as m', 'm.docid', 'a.docid')
-    .select(['m.id', 'a.docid', 'a.number', 'a.size'])
-    .where('a.text_id', '=', p.text)
-    .orderBy('a.docid', 'desc')
-    .limit((eb) => eb.lit(1)),
+const HOLDER = sqlQuery<{ text: number }, HolderRow>(
+  `SELECT m.id, a.docid, a.number, a.size FROM attachments a JOIN messages m ON m.docid = a.docid
+   WHERE a.text_id = :text ORDER BY a.docid DESC LIMIT 1`,
 );
 const HOLDERS = selectBy('attachments', 'docid', 'text_id', 'GROUP BY docid');
 const SETTLE = updateBy('attachment_texts', 'version, failure, truncated, text', 'id');
@@ -181,10 +150,7 @@ export function attachmentQueries(connection: Connection) {
   };
 }
 
-function withHolder(
-  connection: Connection,
-  { id, hash, form }: Pick<Row<'attachment_texts'>, 'hash' | 'form'> & { readonly id: number },
-): PendingAttachment[] {
+function withHolder(connection: Connection, { id, hash, form }: PendingRow): PendingAttachment[] {
   const holder = connection.get(HOLDER, { text: id });
   if (holder === undefined) return [];
   const { docid, number, size } = holder;

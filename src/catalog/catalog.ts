@@ -6,7 +6,6 @@ import {
   attachmentWriter,
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
-import { countBy, selectBy } from './bound-sql.ts';
 import { chartQueries } from './charts.ts';
 import {
   CATALOG_VERSION,
@@ -38,7 +37,7 @@ import {
   quarantineQueries,
 } from './messages.ts';
 import { originQueries, relinkQueries } from './origin-places.ts';
-import { query } from './query.ts';
+import { countBy, selectBy, sqlQuery } from './query.ts';
 import { viewOf } from './resolve-query.ts';
 import { scopedCatalog } from './scoped-catalog.ts';
 import { type CountRequest, searchQueries } from './search.ts';
@@ -47,13 +46,8 @@ import { statsQueries } from './stats.ts';
 import { conversationSizes, threadMessages, threadWithin } from './threads.ts';
 import { afterwards, changeQueries, type SpineRequest, spine } from './timeline.ts';
 
-const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select('docid')
-    .where('docid', '>=', p.docid)
-    .orderBy('docid')
-    .limit(p.limit),
+const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>(
+  'SELECT docid FROM messages WHERE docid >= :docid ORDER BY docid LIMIT :limit',
 );
 
 const CHUNK = 256;

@@ -3,7 +3,6 @@ import { catalogError } from '../core/error-tables.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { fingerprint, type PlaceLine } from '../mail/identity.ts';
-import { selectBy } from './bound-sql.ts';
 import {
   type Connection,
   catalogFile,
@@ -15,7 +14,7 @@ import { envelopeOf } from './fold-places.ts';
 import { dayOf, placeSetOf } from './list.ts';
 import { messageQueries, readable } from './messages.ts';
 import { ROLE } from './people.ts';
-import { type Builder, type Row as QueryRow, query } from './query.ts';
+import { type Row as QueryRow, selectBy, sqlQuery } from './query.ts';
 import { flagMarks } from './sql.ts';
 
 /** A row that is missing, surplus or different in the catalog, compared with the log. */
@@ -348,59 +347,38 @@ export interface ConcernedMessage {
 const PLACES_SHOWN = 3;
 
 const MESSAGE = selectBy('messages', 'id, subject', 'docid');
-const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .innerJoin('folders', 'folders.id', 'places.folder_id')
-    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
-    .select(['mailboxes.address as mailbox', 'folders.path as folder', 'places.uid'])
-    .where('places.docid', '=', p.docid)
-    .orderBy('places.to_commit')
-    .orderBy('places.id')
-    .limit(p.limit),
+const PLACES = sqlQuery<
+  { docid: number; limit: number },
+  Pick<PlaceLine, 'mailbox' | 'folder' | 'uid'>
+>(
+  `SELECT b.address AS mailbox, f.path AS folder, p.uid
+   FROM places p JOIN folders f ON f.id = p.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+   WHERE p.docid = :docid ORDER BY p.to_commit, p.id LIMIT :limit`,
 );
-const OPEN_PLACES = query<{ id: Buffer }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .innerJoin('places', 'places.docid', 'messages.docid')
-    .innerJoin('folders', 'folders.id', 'places.folder_id')
-    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
-    .select([
-      'mailboxes.host',
-      'mailboxes.mailbox',
-      'folders.path as folder',
-      'places.generation',
-      'places.uid',
-    ])
-    .where('messages.id', '=', p.id)
-    .where('places.to_commit', 'is', null),
+const OPEN_PLACES = sqlQuery<{ id: Buffer }, Place>(
+  `SELECT b.host, b.mailbox, f.path AS folder, p.generation, p.uid
+   FROM messages m JOIN places p ON p.docid = m.docid JOIN folders f ON f.id = p.folder_id
+     JOIN mailboxes b ON b.id = f.mailbox_id
+   WHERE m.id = :id AND p.to_commit IS NULL`,
 );
-const PLACE = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('folders')
-    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
-    .select(['mailboxes.address as mailbox', 'folders.path as folder'])
-    .where('folders.id', '=', p.folder),
+const PLACE = sqlQuery<{ folder: number }, Pick<PlaceLine, 'mailbox' | 'folder'>>(
+  `SELECT b.address AS mailbox, f.path AS folder
+   FROM folders f JOIN mailboxes b ON b.id = f.mailbox_id WHERE f.id = :folder`,
 );
-const recordsOf = (db: Builder, segment: number) =>
-  db
-    .selectFrom('records')
-    .select(['kind', 'hash', 'docid'])
-    .where('segment', '=', segment)
-    .orderBy('ordinal');
-const BETWEEN_ORDINALS = query<{ segment: number; first: number; last: number; limit: number }>()(
-  (db, p) =>
-    recordsOf(db, p.segment)
-      .where('ordinal', '>=', p.first)
-      .where('ordinal', '<=', p.last)
-      .limit(p.limit),
+type RecordRow = Pick<QueryRow<'records'>, 'kind' | 'hash' | 'docid'>;
+const BETWEEN_ORDINALS = sqlQuery<
+  { segment: number; first: number; last: number; limit: number },
+  RecordRow
+>(
+  `SELECT kind, hash, docid FROM records WHERE segment = :segment
+     AND ordinal >= :first AND ordinal <= :last ORDER BY ordinal LIMIT :limit`,
 );
-const BETWEEN_OFFSETS = query<{ segment: number; from: number; end: number; limit: number }>()(
-  (db, p) =>
-    recordsOf(db, p.segment)
-      .where('offset', '>=', p.from)
-      .where('offset', '<', p.end)
-      .limit(p.limit),
+const BETWEEN_OFFSETS = sqlQuery<
+  { segment: number; from: number; end: number; limit: number },
+  RecordRow
+>(
+  `SELECT kind, hash, docid FROM records WHERE segment = :segment
+     AND "offset" >= :from AND "offset" < :end ORDER BY ordinal LIMIT :limit`,
 );
 
 /** A range of records in a segment: by ordinals, both included, or by bytes of generation 1. */
@@ -416,10 +394,7 @@ export interface SpannedRecord {
 }
 
 /** Converts a row of `records`. */
-export function spanned(
-  connection: Connection,
-  { kind, hash, docid }: Pick<QueryRow<'records'>, 'kind' | 'hash' | 'docid'>,
-): SpannedRecord {
+export function spanned(connection: Connection, { kind, hash, docid }: RecordRow): SpannedRecord {
   return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
 }
 

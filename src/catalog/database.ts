@@ -10,12 +10,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { Generated } from 'kysely';
 import { catalogError } from '../core/error-tables.ts';
 import { errnoOf, hasCode } from '../core/errors.ts';
 import { makePrivateFile } from '../core/files.ts';
 import { translate } from '../core/sqlite.ts';
-import type { BoundSql } from './bound-sql.ts';
 import type { Query } from './query.ts';
 
 /**
@@ -44,14 +42,14 @@ export interface CatalogTables {
     time: number;
   };
   mailboxes: {
-    id: Generated<number>;
+    id: number;
     host: string;
     mailbox: string;
     address: string;
     from_commit: number;
   };
   folders: {
-    id: Generated<number>;
+    id: number;
     mailbox_id: number;
     path: string;
     name: string;
@@ -75,7 +73,7 @@ export interface CatalogTables {
     reason: string | null;
   };
   flag_sets: {
-    id: Generated<number>;
+    id: number;
     /** JSON array, sorted. */
     flags: string;
     /** Bits of `MARK` in `sql.ts`. */
@@ -93,13 +91,13 @@ export interface CatalogTables {
   };
   /** Sets of places: JSON arrays of numbers, see `PlaceSet`. */
   place_sets: {
-    id: Generated<number>;
+    id: number;
     current: string;
     last: string;
     mailboxes: string;
   };
   places: {
-    id: Generated<number>;
+    id: number;
     folder_id: number;
     generation: number;
     uid: number;
@@ -118,7 +116,7 @@ export interface CatalogTables {
     reason: string | null;
   };
   spans: {
-    id: Generated<number>;
+    id: number;
     place_id: number;
     folder_id: number;
     docid: number;
@@ -141,7 +139,7 @@ export interface CatalogTables {
     docid: number | null;
   };
   quarantine: Listed & {
-    id: Generated<number>;
+    id: number;
     folder_id: number;
     generation: number;
     uid: number;
@@ -182,7 +180,7 @@ export interface CatalogTables {
     id: Buffer;
   };
   events: {
-    id: Generated<number>;
+    id: number;
     commit_number: number;
     folder_id: number;
     generation: number;
@@ -235,7 +233,7 @@ export interface CatalogTables {
   };
   /** The text of a distinct attachment: distinct by its bytes and reader. */
   attachment_texts: {
-    id: Generated<number>;
+    id: number;
     hash: Buffer;
     form: string;
     /**
@@ -272,7 +270,7 @@ export interface CatalogTables {
   };
   /** An address of a sender or recipient, in lower case; or a sender's domain, with @. */
   addresses: {
-    id: Generated<number>;
+    id: number;
     address: string;
   };
   /** Senders and recipients of an indexed message: JSON arrays of numbers. */
@@ -356,7 +354,7 @@ export class Connection {
   statement<P, R>(query: Query<P, R>): Statement<P, R> {
     let known = this.#statements.get(query);
     if (known === undefined) {
-      known = this.#prepare<P, R>(query.compiled());
+      known = this.#prepare(query);
       this.#statements.set(query, known);
     }
     // Keyed by its query, which has these types.
@@ -377,7 +375,7 @@ export class Connection {
 
   /** Yields a query's rows with a separate statement, so that several walks can be open. Return it if not drained. */
   rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
-    return this.#prepare<P, R>(query.compiled()).iterate(params);
+    return this.#prepare(query).iterate(params);
   }
 
   /** Yields the rows of one-off SQL. Return it if not drained. */
@@ -459,7 +457,8 @@ export class Connection {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }
 
-  #prepare<P, R>({ sql, bind }: BoundSql<P>): Statement<P, R> {
+  #prepare<P, R>(query: Query<P, R>): Statement<P, R> {
+    const { sql, bind } = query.compiled();
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
     // Without `guard`: these run dozens of times per millisecond, and a closure each would take a tenth of that.
     const { file } = this;

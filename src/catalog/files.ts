@@ -1,11 +1,11 @@
 import type { Address, BlobHash } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
 import { knownText } from './attachment-texts.ts';
-import { selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
 import { isCutOff } from './indexing.ts';
 import { readable, senderOf } from './messages.ts';
+import { selectBy } from './query.ts';
 import type { SearchNode } from './query-ast.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import { seen, type View, viewOf } from './resolve-query.ts';

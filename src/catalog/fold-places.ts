@@ -1,12 +1,21 @@
 import { canonicalJson, type Fact } from '../archive/format.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import type { FoldedChanges, FoldedMessages } from './fold.ts';
 import { highestUid } from './folders.ts';
 import { dayOf, type PlaceSet, placeSetOf } from './list.ts';
-import { type ParametersOf, query, type ResultOf, type Row } from './query.ts';
+import {
+  deleteBy,
+  insertInto,
+  type ParametersOf,
+  type ResultOf,
+  type Row,
+  selectBy,
+  sqlQuery,
+  updateBy,
+  upsert,
+} from './query.ts';
 import { type Envelope, type FlagSets, type StoredFlagSet, UID, type Uid } from './sql.ts';
 
 export function envelopeOf(listing: Listing): Envelope {
@@ -53,19 +62,12 @@ const SET_FLAGS = updateBy(
 const END = updateBy('places', 'to_commit, reason, held = 0', 'id');
 const SET_HELD = updateBy('places', 'held', 'id');
 const SET_VERIFIED = updateBy('places', 'docid, assumed = 0', 'id');
-const CORRECT_SPANS = query<{ id: number; wrong: number; docid: number }>()((db, p) =>
-  db
-    .updateTable('spans')
-    .set({ docid: p.docid })
-    .where((eb) => eb.and({ place_id: p.id, docid: p.wrong })),
+const CORRECT_SPANS = sqlQuery<{ id: number; wrong: number; docid: number }, never>(
+  'UPDATE spans SET docid = :docid WHERE place_id = :id AND docid = :wrong',
 );
-const IN_MAILBOX = query<{ docid: number; mailbox: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .innerJoin('folders', 'folders.id', 'places.folder_id')
-    .select('places.id')
-    .where((eb) => eb.and({ 'places.docid': p.docid, 'folders.mailbox_id': p.mailbox }))
-    .limit((eb) => eb.lit(1)),
+const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
+  `SELECT p.id FROM places p JOIN folders f ON f.id = p.folder_id
+   WHERE p.docid = :docid AND f.mailbox_id = :mailbox LIMIT 1`,
 );
 const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
@@ -312,12 +314,9 @@ const ADD_GENERATION = insertInto(
   'folder_id, generation, from_commit, reason, highest_uid',
   'ON CONFLICT (folder_id, generation) DO NOTHING',
 );
-const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .updateTable('generations')
-    .set({ highest_uid: p.uid })
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('highest_uid', '<', p.uid),
+const RAISE_HIGHEST = sqlQuery<{ folder: number; generation: number; uid: number }, never>(
+  `UPDATE generations SET highest_uid = :uid
+   WHERE folder_id = :folder AND generation = :generation AND highest_uid < :uid`,
 );
 
 type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number };

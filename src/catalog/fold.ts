@@ -3,7 +3,6 @@ import { catalogError } from '../core/error-tables.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { ComparedRecord, SettledRun } from './comparison.ts';
 import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
 import {
@@ -17,7 +16,7 @@ import {
 import { dropAttachments } from './indexing.ts';
 import { messageQueries } from './messages.ts';
 import { dropPeople, forgetPeople } from './people.ts';
-import { query, type Row } from './query.ts';
+import { deleteBy, insertInto, type Row, selectBy, sqlQuery, updateBy, upsert } from './query.ts';
 import { ENVELOPE, type Envelope, FlagSets, UID, type Uid } from './sql.ts';
 import { leaveThreads } from './threads.ts';
 
@@ -112,8 +111,8 @@ const PUT_RECORD = insertInto(
 );
 const ADD_RECORD = insertInto('records', RECORD, 'ON CONFLICT (kind, hash) DO NOTHING');
 const SET_DOCID = updateBy('records', 'docid', 'kind, hash');
-const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
+const TAKEN_FROM = sqlQuery<{ docid: number }, { docid: number }>(
+  'SELECT docid FROM messages WHERE docid >= :docid ORDER BY docid',
 );
 const ADD = insertInto(
   'messages',
@@ -338,8 +337,8 @@ const DROP_QUARANTINE = deleteBy('quarantine', UID);
 const DROP_SPANS_OF_PLACE = deleteBy('spans', 'place_id');
 const DROP_SPANS = deleteBy('spans', 'docid');
 const DROP_PLACES = deleteBy('places', 'docid');
-const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('messages').where('docid', '=', p.docid).returning(['size', 'place_set']),
+const DROP_MESSAGE = sqlQuery<{ docid: number }, Pick<Row<'messages'>, 'size' | 'place_set'>>(
+  'DELETE FROM messages WHERE docid = :docid RETURNING size, place_set',
 );
 const BLANK_TEXT = updateBy('texts', 'text = zeroblob(length(text))', 'docid');
 const DROP_TEXT = deleteBy('texts', 'docid');
@@ -490,22 +489,14 @@ class FoldedQuarantine {
   }
 }
 
-const FOLDERS = query<MailboxKey>()((db, p) =>
-  db
-    .selectFrom('mailboxes as m')
-    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
-    .select(['f.id', 'f.path'])
-    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
-    .orderBy('f.id'),
+const FOLDERS = sqlQuery<MailboxKey, Pick<Row<'folders'>, 'id' | 'path'>>(
+  `SELECT f.id, f.path FROM mailboxes m JOIN folders f ON f.mailbox_id = m.id
+   WHERE m.host = :host AND m.mailbox = :mailbox ORDER BY f.id`,
 );
-const REMOVED_PLACES = query<{ folder: number; first: number; last: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(['id', 'docid', 'first_commit', 'to_commit'])
-    .where('folder_id', '=', p.folder)
-    .where('first_commit', '>=', p.first)
-    .where('first_commit', '<=', p.last)
-    .orderBy('id'),
+type RemovedPlace = Pick<Row<'places'>, 'id' | 'docid' | 'first_commit' | 'to_commit'>;
+const REMOVED_PLACES = sqlQuery<{ folder: number; first: number; last: number }, RemovedPlace>(
+  `SELECT id, docid, first_commit, to_commit FROM places
+   WHERE folder_id = :folder AND first_commit >= :first AND first_commit <= :last ORDER BY id`,
 );
 const DROP_PLACE = deleteBy('places', 'id');
 /** Sets a message's first commit to that of its oldest remaining place. */

@@ -1,8 +1,7 @@
 import { foldersMeant } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
-import { countBy, selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { query, type Row } from './query.ts';
+import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
 import { type FlagSetRow, flagSetRows, MARK, reachedCommit, type Scope } from './sql.ts';
 
 /** A folder's name at a commit, and its mailbox. */
@@ -21,36 +20,25 @@ export interface FolderName {
   readonly namesake: number;
 }
 
-const CURRENT = query()((db) =>
-  db
-    .selectFrom('folders as f')
-    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 'f.path'])
-    .select(['f.special_use as specialUse', 'f.delimiter'])
-    .orderBy('f.id'),
+type NameRow = Omit<FolderName, 'name' | 'namesake'>;
+const CURRENT = sqlQuery<object, NameRow>(
+  `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, f.path,
+     f.special_use AS specialUse, f.delimiter
+   FROM folders f JOIN mailboxes b ON b.id = f.mailbox_id ORDER BY f.id`,
 );
 /** The span in force at the commit, otherwise the one before it: a removed folder keeps its name. */
-const AT = query<{ commit: number }>()((db, p) =>
-  db
-    .selectFrom('folder_spans as s')
-    .innerJoin('folders as f', 'f.id', 's.folder_id')
-    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 's.path'])
-    .select(['s.special_use as specialUse', 'f.delimiter'])
-    .where('s.from_commit', '<=', p.commit)
-    .orderBy('s.folder_id')
-    .orderBy('s.from_commit'),
+const AT = sqlQuery<{ commit: number }, NameRow>(
+  `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, s.path,
+     s.special_use AS specialUse, f.delimiter
+   FROM folder_spans s JOIN folders f ON f.id = s.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+   WHERE s.from_commit <= :commit ORDER BY s.folder_id, s.from_commit`,
 );
 
-const EVER = query()((db) =>
-  db
-    .selectFrom('folder_spans as s')
-    .innerJoin('folders as f', 'f.id', 's.folder_id')
-    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .select(['b.id as mailboxId', 'b.host', 'b.mailbox', 'b.address', 's.path'])
-    .select(['s.special_use as specialUse', 'f.delimiter'])
-    .distinct()
-    .orderBy('s.path'),
+const EVER = sqlQuery<object, Omit<NameRow, 'id'>>(
+  `SELECT DISTINCT b.id AS mailboxId, b.host, b.mailbox, b.address, s.path,
+     s.special_use AS specialUse, f.delimiter
+   FROM folder_spans s JOIN folders f ON f.id = s.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+   ORDER BY s.path`,
 );
 
 /** All past and present names of folders and mailboxes. */
@@ -206,97 +194,61 @@ export interface KnownFolder extends FolderKey {
 
 const MAILBOXES = selectBy('mailboxes', 'id, host, mailbox, address', '', 'ORDER BY id');
 const MAILBOX = selectBy('mailboxes', 'id, host, mailbox, address', 'host, mailbox');
-const SHOWN = [
-  'f.id',
-  'm.host',
-  'm.mailbox',
-  'm.address',
-  'f.path as folder',
-  'f.name',
-  'f.delimiter',
-  'f.special_use as specialUse',
-  'f.generation',
-  'f.gone_commit',
-  'f.mailbox_id',
-] as const;
-const FOLDERS = query()((db) =>
-  db
-    .selectFrom('folders as f')
-    .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
-    .select(SHOWN)
-    .orderBy('f.mailbox_id')
-    .orderBy('f.path')
-    .orderBy('f.id'),
+const SHOWN = `SELECT f.id, m.host, m.mailbox, m.address, f.path AS folder, f.name, f.delimiter,
+    f.special_use AS specialUse, f.generation, f.gone_commit, f.mailbox_id
+  FROM mailboxes m JOIN folders f ON f.mailbox_id = m.id`;
+type KnownRow = Omit<KnownFolder, 'gone'> & Pick<Row<'folders'>, 'gone_commit' | 'mailbox_id'>;
+const FOLDERS = sqlQuery<object, KnownRow>(`${SHOWN} ORDER BY f.mailbox_id, f.path, f.id`);
+const FOLDERS_OF = sqlQuery<MailboxKey, KnownRow>(
+  `${SHOWN} WHERE m.host = :host AND m.mailbox = :mailbox ORDER BY f.path, f.id`,
 );
-const FOLDERS_OF = query<MailboxKey>()((db, p) =>
-  db
-    .selectFrom('mailboxes as m')
-    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
-    .select(SHOWN)
-    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
-    .orderBy('f.path')
-    .orderBy('f.id'),
+interface SpanRow extends Pick<FolderName, 'path' | 'specialUse'> {
+  readonly folder: number;
+  readonly from: number;
+  readonly fromTime: number;
+  readonly to: number | null;
+  readonly toTime: number | null;
+}
+const SPANS = sqlQuery<object, SpanRow>(
+  `SELECT s.folder_id AS folder, s.path, s.special_use AS specialUse, s.from_commit AS "from",
+     f.time AS fromTime, s.to_commit AS "to", t.time AS toTime
+   FROM folder_spans s JOIN commits f ON f.number = s.from_commit
+     LEFT JOIN commits t ON t.number = s.to_commit
+   ORDER BY s.folder_id, s.from_commit`,
 );
-const SPANS = query()((db) =>
-  db
-    .selectFrom('folder_spans as s')
-    .innerJoin('commits as f', 'f.number', 's.from_commit')
-    .leftJoin('commits as t', 't.number', 's.to_commit')
-    .select(['s.folder_id as folder', 's.path', 's.special_use as specialUse'])
-    .select(['s.from_commit as from', 'f.time as fromTime'])
-    .select(['s.to_commit as to', 't.time as toTime'])
-    .orderBy('s.folder_id')
-    .orderBy('s.from_commit'),
-);
-const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
-  db
-    .selectFrom('mailboxes as m')
-    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
-    .select(SHOWN)
-    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox, 'f.path': p.path }))
-    .where('f.gone_commit', 'is', null),
+const FIND = sqlQuery<FolderKey, KnownRow>(
+  `${SHOWN} WHERE m.host = :host AND m.mailbox = :mailbox AND f.path = :folder
+     AND f.gone_commit IS NULL`,
 );
 const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
-const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('generations')
-    .select((eb) => eb.fn.max('generation').as('generation'))
-    .where('folder_id', '=', p.folder),
+const HIGHEST_GENERATION = sqlQuery<{ folder: number }, { generation: number | null }>(
+  'SELECT max(generation) AS generation FROM generations WHERE folder_id = :folder',
 );
 const OPEN = countBy('places', 'folder_id', 'AND to_commit IS NULL');
 const ENDED = countBy('places', 'folder_id', 'AND to_commit IS NOT NULL');
 const ASSUMED = countBy('places', 'folder_id', 'AND assumed = 1 AND to_commit IS NULL');
 const HELD = countBy('places', 'folder_id', 'AND held = 1 AND to_commit IS NULL');
 const UNREAD = countBy('places', 'folder_id', `AND to_commit IS NULL AND marks & ${MARK.seen} = 0`);
-const QUARANTINED = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select((eb) => [
-      eb.fn.countAll<number>().as('quarantined'),
-      eb.fn.coalesce(eb.fn.sum<number>('acknowledged'), eb.lit(0)).as('acknowledged'),
-    ])
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is', null),
+const QUARANTINED = sqlQuery<{ folder: number }, { quarantined: number; acknowledged: number }>(
+  `SELECT count(*) AS quarantined, coalesce(sum(acknowledged), 0) AS acknowledged
+   FROM quarantine WHERE folder_id = :folder AND to_commit IS NULL`,
 );
 const FORGOTTEN = countBy('forgotten', 'folder_id');
-const CERTIFICATE = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('certificates as c')
-    .innerJoin('commits as t', 't.number', 'c.commit_number')
-    .select(['c.folder_id as folder', 'c.commit_number as commit', 't.time', 'c.generation'])
-    .select(['c.origin_total as originTotal', 'c.stored', 'c.assumed', 'c.quarantined'])
-    .select(['c.held', 'c.forgotten', 'c.complete', 'c.since'])
-    .where('c.folder_id', '=', p.folder)
-    .orderBy('c.commit_number', 'desc')
-    .limit((eb) => eb.lit(1)),
+type CertificateRow = Pick<
+  Row<'certificates'>,
+  'generation' | 'stored' | 'assumed' | 'quarantined' | 'held' | 'forgotten' | 'complete' | 'since'
+> &
+  Record<'folder' | 'commit' | 'time' | 'originTotal', number>;
+const CERTIFICATE = sqlQuery<{ folder: number }, CertificateRow>(
+  `SELECT c.folder_id AS folder, c.commit_number AS "commit", t.time, c.generation,
+     c.origin_total AS originTotal, c.stored, c.assumed, c.quarantined, c.held, c.forgotten,
+     c.complete, c.since
+   FROM certificates c JOIN commits t ON t.number = c.commit_number
+   WHERE c.folder_id = :folder ORDER BY c.commit_number DESC LIMIT 1`,
 );
 
-const GONE = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('folders as f')
-    .innerJoin('commits as c', 'c.number', 'f.gone_commit')
-    .select('c.time')
-    .where('f.id', '=', p.folder),
+const GONE = sqlQuery<{ folder: number }, { time: number }>(
+  `SELECT c.time FROM folders f JOIN commits c ON c.number = f.gone_commit WHERE f.id = :folder`,
 );
 
 export interface FoldersAsked {
@@ -347,7 +299,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
     everNamed: () => everNamed(connection, scope),
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
-      const row = connection.get(FIND, { host, mailbox, path: folder });
+      const row = connection.get(FIND, { host, mailbox, folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
     },
     /**
@@ -392,11 +344,7 @@ export function highestUid(connection: Connection, folder: number, generation: n
   return connection.get(HIGHEST, { folder_id: folder, generation })?.highest_uid ?? 0;
 }
 
-function known({
-  gone_commit: gone,
-  mailbox_id: _,
-  ...folder
-}: Omit<KnownFolder, 'gone'> & Pick<Row<'folders'>, 'gone_commit' | 'mailbox_id'>): KnownFolder {
+function known({ gone_commit: gone, mailbox_id: _, ...folder }: KnownRow): KnownFolder {
   return { ...folder, gone: gone !== null };
 }
 

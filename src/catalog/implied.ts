@@ -1,5 +1,4 @@
 import { MailkeepError } from '../core/errors.ts';
-import { selectBy } from './bound-sql.ts';
 import {
   agreesWithSettled,
   compareRows,
@@ -22,7 +21,7 @@ import {
 } from './database.ts';
 import { type ComparedBatch, Fold, type Reached, reached } from './fold.ts';
 import { locator } from './messages.ts';
-import { query } from './query.ts';
+import { type Row, selectBy, sqlQuery } from './query.ts';
 
 /** SQLite's name for a temporary database, deleted on close. */
 const TEMPORARY = '';
@@ -46,26 +45,16 @@ const UNUSED = [
   'spans_resumed',
 ];
 
-const SEGMENTS = query()((db) =>
-  db
-    .selectFrom('records')
-    .select((eb) => [
-      eb.ref('segment').$notNull().as('segment'),
-      eb.fn.countAll<number>().as('messages'),
-      eb.fn.max<number>('ordinal').as('last'),
-    ])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('segment', 'is not', null)
-    .groupBy('segment')
-    .orderBy('segment'),
+const SEGMENTS = sqlQuery<object, { segment: number; messages: number; last: number }>(
+  `SELECT segment, count(*) AS messages, max(ordinal) AS last FROM records
+   WHERE kind = ${RECORD_MESSAGE} AND segment IS NOT NULL GROUP BY segment ORDER BY segment`,
 );
-const MESSAGES_IN = query<{ segment: number; from: number }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select(['hash', 'ordinal'])
-    .where((eb) => eb.and({ kind: RECORD_MESSAGE, segment: p.segment }))
-    .where('ordinal', '>=', p.from)
-    .orderBy('ordinal'),
+const MESSAGES_IN = sqlQuery<
+  { segment: number; from: number },
+  Pick<Row<'records'>, 'hash' | 'ordinal'>
+>(
+  `SELECT hash, ordinal FROM records
+   WHERE kind = ${RECORD_MESSAGE} AND segment = :segment AND ordinal >= :from ORDER BY ordinal`,
 );
 const WITHOUT_BYTES = selectBy(
   'records',

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { sql } from 'kysely';
 import type { Position } from '../archive/format.ts';
 import type { MessageId } from '../core/types.ts';
 import { EXTRACTOR_VERSION, type HashedAttachment, type IndexEntry } from '../mail/extraction.ts';
@@ -15,10 +14,18 @@ import {
 import { listedText } from '../mail/listed-text.ts';
 import { indexText, mailboxToken, TOKEN_ALL } from '../mail/normalise.ts';
 import { attachmentText } from './attachment-texts.ts';
-import { countBy, deleteBy, insertInto, named, selectBy, updateBy, upsert } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { forgetPeople, putPeople } from './people.ts';
-import { query, type Row } from './query.ts';
+import {
+  countBy,
+  deleteBy,
+  insertInto,
+  type Row,
+  selectBy,
+  sqlQuery,
+  updateBy,
+  upsert,
+} from './query.ts';
 import { joinThread } from './threads.ts';
 
 const KNOWN = selectBy('attachments', 'text_id, hash, type, size', 'docid');
@@ -169,68 +176,43 @@ interface KnownDocument extends IndexedDocument {
   readonly listed: Listed;
 }
 
-const valuesOf = (json: string) => sql<number>`(SELECT value FROM json_each(${json}))`;
-
-const PENDING = query<{ before: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['docid', 'id', 'size'])
-    .where('extractor', '<=', (eb) => eb.lit(0))
-    .where('docid', '<', p.before)
-    .orderBy('docid', 'desc')
-    .limit(p.limit),
+type PendingRow = Pick<Row<'messages'>, 'docid' | 'id' | 'size'>;
+const PENDING = sqlQuery<{ before: number; limit: number }, PendingRow>(
+  `SELECT docid, id, size FROM messages WHERE extractor <= 0 AND docid < :before
+   ORDER BY docid DESC LIMIT :limit`,
 );
-const FRESH = query<{ segment: number; ordinal: number }>()((db, p) =>
-  db
-    .selectFrom('messages as m')
-    // From messages to records, which are far more numerous.
-    .crossJoin('records as r')
-    .select(['m.docid', 'm.id', 'm.size', 'r.segment', 'r.ordinal'])
-    .where('m.extractor', '<=', (eb) => eb.lit(0))
-    .where('m.extractor', '=', (eb) => eb.lit(0))
-    .where('r.kind', '=', (eb) => eb.lit(RECORD_MESSAGE))
-    .whereRef('r.hash', '=', 'm.id')
-    .where((eb) => eb(eb.refTuple('r.segment', 'r.ordinal'), '>', eb.tuple(p.segment, p.ordinal)))
-    .orderBy('r.segment')
-    .orderBy('r.ordinal'),
+const FRESH = sqlQuery<LogPosition, PendingRow & Pick<Row<'records'>, 'segment' | 'ordinal'>>(
+  // CROSS: from messages to records, which are far more numerous.
+  `SELECT m.docid, m.id, m.size, r.segment, r.ordinal FROM messages m CROSS JOIN records r
+   WHERE m.extractor <= 0 AND m.extractor = 0 AND r.kind = ${RECORD_MESSAGE} AND r.hash = m.id
+     AND (r.segment, r.ordinal) > (:segment, :ordinal)
+   ORDER BY r.segment, r.ordinal`,
 );
 const PENDING_COUNT = countBy('messages', '', 'AND extractor <= 0');
-const ROWS = query<{ docids: string }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['docid', 'extractor'])
-    .where('docid', 'in', valuesOf(p.docids))
-    .orderBy('docid'),
+const ROWS = sqlQuery<{ docids: string }, Pick<Row<'messages'>, 'docid' | 'extractor'>>(
+  `SELECT docid, extractor FROM messages
+   WHERE docid IN (SELECT value FROM json_each(:docids)) ORDER BY docid`,
 );
 const LISTED = selectBy(
   'messages',
   'id, subject, sender_name, sender_address, message_id',
   'docid',
 );
-const MAILBOXES = query<{ docids: string }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .innerJoin('folders', 'folders.id', 'places.folder_id')
-    .select(['places.docid', 'folders.mailbox_id'])
-    .distinct()
-    .where('places.docid', 'in', valuesOf(p.docids))
-    .orderBy('places.docid')
-    .orderBy('folders.mailbox_id'),
+const MAILBOXES = sqlQuery<{ docids: string }, { docid: number; mailbox_id: number }>(
+  `SELECT DISTINCT p.docid, f.mailbox_id FROM places p JOIN folders f ON f.id = p.folder_id
+   WHERE p.docid IN (SELECT value FROM json_each(:docids)) ORDER BY p.docid, f.mailbox_id`,
 );
 const DROP_TERMS = deleteBy('msg_fts', 'rowid');
-const ADD_TERMS = query<Terms>()((db, p) =>
-  db.insertInto('msg_fts').values((eb) => ({
-    ...named(p, 'rowid', 'subject', 'from_', 'rcpt', 'cc', 'bcc', 'delivered'),
-    body: eb.cast<string>(eb.val(p.body), 'text'),
-    ...named(p, 'att_name', 'att_text', 'meta'),
-  })),
+const ADD_TERMS = sqlQuery<Terms, never>(
+  `INSERT INTO msg_fts (rowid, subject, from_, rcpt, cc, bcc, delivered, body, att_name, att_text,
+     meta)
+   VALUES (:rowid, :subject, :from_, :rcpt, :cc, :bcc, :delivered, CAST(:body AS text), :att_name,
+     :att_text, :meta)`,
 );
 const SET_TEXT = upsert('texts', 'docid', 'unparsed, text');
-const SET_EXTRACTED = query<{ docids: string; extractor: number }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set({ extractor: p.extractor })
-    .where('docid', 'in', valuesOf(p.docids)),
+const SET_EXTRACTED = sqlQuery<{ docids: string; extractor: number }, never>(
+  `UPDATE messages SET extractor = :extractor
+   WHERE docid IN (SELECT value FROM json_each(:docids))`,
 );
 const EXTRACTOR = selectBy('meta', 'extractor', '');
 const SET_EXTRACTOR = updateBy('meta', 'extractor', '');

@@ -1,7 +1,6 @@
 import type { FlagSet, MailboxKey, Place } from '../core/types.ts';
 import { DOCIDS_PER_SECOND, docidAt, docidBaseOf } from '../mail/docid.ts';
 import type { PlaceLine } from '../mail/identity.ts';
-import { selectBy, sqlQuery } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import {
   type FolderFilter,
@@ -12,7 +11,7 @@ import {
   namesWithin,
 } from './folders.ts';
 import { readable, senderOf } from './messages.ts';
-import { query, type Row } from './query.ts';
+import { type Row, selectBy, sqlQuery } from './query.ts';
 import type { Direction } from './search-sql.ts';
 import {
   commitAt,
@@ -22,6 +21,7 @@ import {
   isVisible,
   type Scope,
   UID,
+  type Uid,
 } from './sql.ts';
 
 /** A row of the list queries; all views have the same columns. */
@@ -346,28 +346,16 @@ export interface AssumedPlace extends Place {
 const CHUNK = 1_000;
 
 /** Columns read of an open place. */
-const OPENED = [
-  ...(['uid', 'docid', 'flag_set', 'fingerprint'] as const),
-  ...(['assumed', 'held', 'from_commit'] as const),
-] as const;
-const OPEN = query<{
-  folder: number;
-  generation: number;
-  after: number;
-  last: number;
-  limit: number;
-}>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(OPENED)
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('uid', '>', p.after)
-    .where('uid', '<=', p.last)
-    .where('to_commit', 'is', null)
-    .orderBy('uid')
-    .limit(p.limit),
+const OPENED = 'uid, docid, flag_set, fingerprint, assumed, held, from_commit';
+type Opened = Pick<
+  Row<'places'>,
+  'uid' | 'docid' | 'flag_set' | 'fingerprint' | 'assumed' | 'held' | 'from_commit'
+>;
+const OPEN = sqlQuery<Omit<Uid, 'uid'> & { after: number; last: number; limit: number }, Opened>(
+  `SELECT ${OPENED} FROM places WHERE folder_id = :folder_id AND generation = :generation
+     AND uid > :after AND uid <= :last AND to_commit IS NULL ORDER BY uid LIMIT :limit`,
 );
-const AT = selectBy('places', [...OPENED, 'to_commit'], UID, 'ORDER BY id DESC LIMIT 1');
+const AT = selectBy('places', `${OPENED}, to_commit`, UID, 'ORDER BY id DESC LIMIT 1');
 const QUARANTINED_AT = selectBy('quarantine', 'fingerprint', UID, 'AND to_commit IS NULL');
 const FORGOTTEN_AT = selectBy('forgotten', 'uid', UID);
 const IN_FOLDER = selectBy('places', 'id', 'docid, folder_id', 'LIMIT 1');
@@ -377,22 +365,14 @@ const GENERATIONS_OPEN = selectBy(
   'folder_id',
   'AND to_commit IS NULL GROUP BY generation',
 );
-const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom('places as p')
-    .innerJoin('folders as f', 'f.id', 'p.folder_id')
-    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .innerJoin('messages as m', 'm.docid', 'p.docid')
-    .innerJoin('commits as t', 't.number', 'p.first_commit')
-    .select(['b.host', 'b.mailbox', 'f.path as folder', 'p.generation', 'p.uid'])
-    .select(['p.docid', 'm.id', 't.time'])
-    .where('p.assumed', '=', (eb) => eb.lit(1))
-    .where('p.to_commit', 'is', null)
-    .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
-    .where('p.first_commit', '<=', p.before)
-    .orderBy('p.from_commit')
-    .orderBy('p.id')
-    .limit(p.limit),
+type AssumedRow = Place & { docid: number; id: Buffer; time: number };
+const ASSUMED = sqlQuery<MailboxKey & { before: number; limit: number }, AssumedRow>(
+  `SELECT b.host, b.mailbox, f.path AS folder, p.generation, p.uid, p.docid, m.id, t.time
+   FROM places p JOIN folders f ON f.id = p.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+     JOIN messages m ON m.docid = p.docid JOIN commits t ON t.number = p.first_commit
+   WHERE p.assumed = 1 AND p.to_commit IS NULL AND b.host = :host AND b.mailbox = :mailbox
+     AND p.first_commit <= :before
+   ORDER BY p.from_commit, p.id LIMIT :limit`,
 );
 
 export function placeQueries(connection: Connection) {
@@ -401,7 +381,7 @@ export function placeQueries(connection: Connection) {
     if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
     return sets.get(id) ?? [];
   };
-  const opened = (row: Pick<Row<'places'>, (typeof OPENED)[number]>): OpenPlace => ({
+  const opened = (row: Opened): OpenPlace => ({
     uid: row.uid,
     docid: row.docid,
     flags: flags(row.flag_set),
@@ -425,7 +405,13 @@ export function placeQueries(connection: Connection) {
     }): Iterable<OpenPlace> {
       let after = from - 1;
       for (;;) {
-        const rows = connection.all(OPEN, { folder, generation, after, last: to, limit: CHUNK });
+        const rows = connection.all(OPEN, {
+          folder_id: folder,
+          generation,
+          after,
+          last: to,
+          limit: CHUNK,
+        });
         for (const row of rows) {
           after = row.uid;
           yield opened(row);

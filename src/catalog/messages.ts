@@ -2,7 +2,6 @@ import type { Locator, Position, RemovedPart } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
 import { listedText } from '../mail/listed-text.ts';
-import { selectBy } from './bound-sql.ts';
 import {
   type CatalogTables,
   type Connection,
@@ -13,10 +12,10 @@ import {
 } from './database.ts';
 import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
-import { type Builder, query, type Row } from './query.ts';
+import { type Row, selectBy, sqlQuery } from './query.ts';
 import {
   ENVELOPE,
-  foldersOf as foldersInScope,
+  FOLDERS_OF_MAILBOXES,
   idBounds,
   idsWithin,
   isoTime,
@@ -44,35 +43,19 @@ const CANDIDATES = 10;
 const RECORD = selectBy('records', 'docid, size, segment, ordinal, offset', 'kind, hash');
 const SUMMARY = selectBy('messages', `size, ${ENVELOPE}`, 'docid');
 const TOMBSTONE = selectBy('tombstones', 'reason, commit_number', 'id');
-const PURGED = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
-  db
-    .selectFrom('tombstones as t')
-    .leftJoin('commits as c', 'c.number', 't.commit_number')
-    .select(['t.id', 't.reason', 'c.time'])
-    .where('t.id', '>=', p.low)
-    .where('t.id', '<=', p.high)
-    .orderBy('t.id')
-    .limit(p.limit),
+type HashRange = { low: Buffer; high: Buffer };
+type PurgedRow = Pick<Row<'tombstones'>, 'id' | 'reason'> & { time: number | null };
+const OF_PREFIX = `kind = ${RECORD_MESSAGE} AND hash >= :low AND hash <= :high
+  AND docid IS NOT NULL`;
+const PURGED = sqlQuery<HashRange & { limit: number }, PurgedRow>(
+  `SELECT t.id, t.reason, c.time FROM tombstones t LEFT JOIN commits c ON c.number = t.commit_number
+   WHERE t.id >= :low AND t.id <= :high ORDER BY t.id LIMIT :limit`,
 );
-const PREFIX_COUNT = query<{ low: Buffer; high: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '>=', p.low)
-    .where('hash', '<=', p.high)
-    .where('docid', 'is not', null),
+const PREFIX_COUNT = sqlQuery<HashRange, { n: number }>(
+  `SELECT count(*) AS n FROM records WHERE ${OF_PREFIX}`,
 );
-const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select(['hash', 'docid'])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '>=', p.low)
-    .where('hash', '<=', p.high)
-    .where('docid', 'is not', null)
-    .orderBy('hash')
-    .limit(p.limit),
+const PREFIX = sqlQuery<HashRange & { limit: number }, { hash: Buffer; docid: number }>(
+  `SELECT hash, docid FROM records WHERE ${OF_PREFIX} ORDER BY hash LIMIT :limit`,
 );
 
 /** @param scope limits all results to its messages; the mailbox of a removed message is unknown */
@@ -91,7 +74,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     if (bounds === undefined) return [];
     return connection
       .all(PREFIX, { ...bounds, limit: CANDIDATES })
-      .flatMap(({ hash, docid }) => (docid === null ? [] : { id: hash.toString('hex'), docid }));
+      .map(({ hash, docid }) => ({ id: hash.toString('hex'), docid }));
   };
   return {
     /** Returns a message with bytes. One that lost its bytes (damaged log) is not found, so it is stored again. */
@@ -276,17 +259,16 @@ export interface HistoryLine {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-const placesOf = (db: Builder, docid: number) =>
-  db
-    .selectFrom('places')
-    .select(['id', 'folder_id', 'generation', 'uid'])
-    .select(['from_commit', 'to_commit', 'flag_set', 'reason'])
-    .where('docid', '=', docid)
-    .orderBy('id');
-const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
+type HistoryPlace = Pick<
+  Row<'places'>,
+  'id' | 'folder_id' | 'generation' | 'uid' | 'from_commit' | 'to_commit' | 'flag_set' | 'reason'
+>;
+const PLACES_OF = `SELECT id, folder_id, generation, uid, from_commit, to_commit, flag_set, reason
+  FROM places WHERE docid = :docid`;
+const PLACES = sqlQuery<{ docid: number }, HistoryPlace>(`${PLACES_OF} ORDER BY id`);
 /** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
-const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
-  placesOf(db, p.docid).where('folder_id', 'in', foldersInScope(p.mailboxes)),
+const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, HistoryPlace>(
+  `${PLACES_OF} AND folder_id IN ${FOLDERS_OF_MAILBOXES} ORDER BY id`,
 );
 const SPANS = selectBy(
   'spans',
@@ -302,17 +284,13 @@ const QUARANTINED = selectBy(
   'ORDER BY id',
 );
 /** The last full sync of a folder in commits from `from` (included) to `to` (excluded). */
-const COMPARED = query<{ folder: number; generation: number; from: number; to: number }>()(
-  (db, p) =>
-    db
-      .selectFrom('certificates')
-      .select('since')
-      .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-      .where('complete', '=', (eb) => eb.lit(1))
-      .where('commit_number', '>=', p.from)
-      .where('commit_number', '<', p.to)
-      .orderBy('commit_number', 'desc')
-      .limit((eb) => eb.lit(1)),
+const COMPARED = sqlQuery<
+  { folder: number; generation: number; from: number; to: number },
+  { since: string }
+>(
+  `SELECT since FROM certificates
+   WHERE folder_id = :folder AND generation = :generation AND complete = 1
+     AND commit_number >= :from AND commit_number < :to ORDER BY commit_number DESC LIMIT 1`,
 );
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
@@ -474,27 +452,25 @@ const ENDED = selectBy(
   '',
   'AND open_places = 0 ORDER BY docid DESC',
 );
-const ENDED_PLACES = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .leftJoin('commits', 'commits.number', 'places.to_commit')
-    .select(['folder_id', 'generation', 'uid', 'to_commit', 'commits.time as ended_at'])
-    .where('docid', '=', p.docid)
-    .orderBy('places.id'),
+type EndedPlaceRow = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid' | 'to_commit'> & {
+  ended_at: number | null;
+};
+const ENDED_PLACES = sqlQuery<{ docid: number }, EndedPlaceRow>(
+  `SELECT p.folder_id, p.generation, p.uid, p.to_commit, c.time AS ended_at
+   FROM places p LEFT JOIN commits c ON c.number = p.to_commit
+   WHERE p.docid = :docid ORDER BY p.id`,
 );
-const FOLDERS = query()((db) =>
-  db
-    .selectFrom('folders as f')
-    .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
-    .select(['f.id', 'f.path', 'f.special_use', 'f.gone_commit', 'm.host', 'm.mailbox'])
-    .select(['m.address', 'f.mailbox_id']),
+type FolderRow = Pick<
+  Row<'folders'>,
+  'id' | 'path' | 'special_use' | 'gone_commit' | 'mailbox_id'
+> &
+  Pick<Row<'mailboxes'>, 'host' | 'mailbox' | 'address'>;
+const FOLDERS = sqlQuery<object, FolderRow>(
+  `SELECT f.id, f.path, f.special_use, f.gone_commit, m.host, m.mailbox, m.address, f.mailbox_id
+   FROM folders f JOIN mailboxes m ON m.id = f.mailbox_id`,
 );
-const CONFIRMED = query()((db) =>
-  db
-    .selectFrom('certificates')
-    .select((eb) => ['folder_id', eb.fn.max<string>('since').as('since')])
-    .where('complete', '=', 1)
-    .groupBy('folder_id'),
+const CONFIRMED = sqlQuery<object, { folder_id: number; since: string }>(
+  'SELECT folder_id, max(since) AS since FROM certificates WHERE complete = 1 GROUP BY folder_id',
 );
 
 export function endedQueries(connection: Connection) {
@@ -541,8 +517,6 @@ export function endedQueries(connection: Connection) {
 
 export type EndedQueries = ReturnType<typeof endedQueries>;
 
-type FolderRow = ReturnType<typeof foldersOf>[number];
-
 interface FolderRows {
   readonly byId: ReadonlyMap<number, FolderRow>;
   readonly perPath: ReadonlyMap<string, number>;
@@ -579,19 +553,15 @@ export interface QuarantineEntry extends Place {
   readonly messageId: string | null;
 }
 
-const OPEN = query()((db) =>
-  db
-    .selectFrom('quarantine as q')
-    .innerJoin('folders as f', 'f.id', 'q.folder_id')
-    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .innerJoin('commits as first', 'first.number', 'q.first_commit')
-    .select(['b.host', 'b.mailbox', 'b.address', 'f.path as folder', 'q.generation', 'q.uid'])
-    .select(['q.reason', 'q.detail', 'q.kept', 'q.acknowledged', 'first.time as since'])
-    .select(['q.date', 'q.size', 'q.subject', 'q.message_id as messageId'])
-    .where('q.to_commit', 'is', null)
-    .orderBy('q.folder_id')
-    .orderBy('q.generation')
-    .orderBy('q.uid'),
+type OpenRow = Omit<QuarantineEntry, 'kept' | 'acknowledged'> &
+  Pick<Row<'quarantine'>, 'kept' | 'acknowledged'>;
+const OPEN = sqlQuery<object, OpenRow>(
+  `SELECT b.host, b.mailbox, b.address, f.path AS folder, q.generation, q.uid, q.reason, q.detail,
+     q.kept, q.acknowledged, first.time AS since, q.date, q.size, q.subject,
+     q.message_id AS messageId
+   FROM quarantine q JOIN folders f ON f.id = q.folder_id JOIN mailboxes b ON b.id = f.mailbox_id
+     JOIN commits first ON first.number = q.first_commit
+   WHERE q.to_commit IS NULL ORDER BY q.folder_id, q.generation, q.uid`,
 );
 
 const ACKNOWLEDGED = selectBy('quarantine', 'acknowledged', UID, 'AND to_commit IS NULL');

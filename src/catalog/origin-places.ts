@@ -1,10 +1,8 @@
-import { sql } from 'kysely';
 import type { CountedFlag, MailboxKey, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
-import { countBy, selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import type { PlaceQueries } from './list.ts';
-import { query } from './query.ts';
+import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
 /** The service's messages by UID, now or at a commit: the generation in force, with incomplete messages. */
@@ -56,142 +54,74 @@ export interface OriginFacts {
 
 /** Messages without a date sort first. */
 const NO_DATE = Number.NEGATIVE_INFINITY;
-const FOLDER = ['f.id', 's.path', 'f.name', 'f.delimiter', 's.special_use as specialUse'] as const;
-const FOLDERS_NOW = query<MailboxKey>()((db, p) =>
-  db
-    .selectFrom('mailboxes as b')
-    .innerJoin('folders as f', 'f.mailbox_id', 'b.id')
-    .select(['f.id', 'f.path', 'f.name', 'f.delimiter', 'f.special_use as specialUse'])
-    .select('f.generation')
-    .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
-    .where('f.gone_commit', 'is', null)
-    .orderBy('f.path')
-    .orderBy('f.id'),
-);
-const FOLDERS_AT = query<MailboxKey & { commit: number }>()((db, p) =>
-  db
-    .selectFrom('mailboxes as b')
-    .innerJoin('folders as f', 'f.mailbox_id', 'b.id')
-    .innerJoin('folder_spans as s', 's.folder_id', 'f.id')
-    .select(FOLDER)
-    .select((eb) =>
-      eb
-        .selectFrom('generations as g')
-        .whereRef('g.folder_id', '=', 'f.id')
-        .where('g.from_commit', '<=', p.commit)
-        .select((max) => max.fn.coalesce(max.fn.max<number>('g.generation'), max.lit(0)).as('n'))
-        .as('generation'),
-    )
-    .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
-    .where('s.from_commit', '<=', p.commit)
-    .where((eb) => eb.or([eb('s.to_commit', 'is', null), eb('s.to_commit', '>', p.commit)]))
-    .orderBy('s.path')
-    .orderBy('f.id'),
-);
-
 type InFolder = Pick<OriginFolder, 'id' | 'generation'>;
+type AtCommit = { readonly commit: number };
+type UidRow = Pick<Row<'places'>, 'uid' | 'flag_set'> & { readonly row: number };
+type FactsRow = Pick<Row<'messages'>, 'size' | 'docid' | 'date'>;
+
 const FOLDER_KEY = 'folder_id, generation';
 const IS_UNREAD = `marks & ${MARK.seen} = 0`;
-
-const UID = ['uid', 'flag_set as flagSet'] as const;
-const UIDS_NOW = query<InFolder>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(UID)
-    .select('id as row')
-    .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-    .where('to_commit', 'is', null)
-    .unionAll(
-      db
-        .selectFrom('quarantine')
-        .select(UID)
-        .select(sql<number>`-id`.as('row'))
-        .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-        .where('to_commit', 'is', null),
-    )
-    .orderBy('uid'),
+const OPEN_THEN = '(to_commit IS NULL OR to_commit > :commit)';
+const FOLDERS_NOW = sqlQuery<MailboxKey, OriginFolder>(
+  `SELECT f.id, f.path, f.name, f.delimiter, f.special_use AS specialUse, f.generation
+   FROM mailboxes b JOIN folders f ON f.mailbox_id = b.id
+   WHERE b.host = :host AND b.mailbox = :mailbox AND f.gone_commit IS NULL
+   ORDER BY f.path, f.id`,
 );
-const UIDS_AT = query<InFolder & { commit: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(UID)
-    .select('id as row')
-    .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-    .where('from_commit', '<=', p.commit)
-    .where((eb) => eb.or([eb('to_commit', 'is', null), eb('to_commit', '>', p.commit)]))
-    .unionAll(
-      db
-        .selectFrom('spans as s')
-        .innerJoin('places as p', 'p.id', 's.place_id')
-        .select(['p.uid', 's.flag_set as flagSet', 'p.id as row'])
-        .where((eb) => eb.and({ 's.folder_id': p.id, 'p.generation': p.generation }))
-        .where('s.from_commit', '<=', p.commit)
-        .where('s.to_commit', '>', p.commit),
-    )
-    .unionAll(
-      db
-        .selectFrom('quarantine')
-        .select(UID)
-        .select(sql<number>`-id`.as('row'))
-        .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-        .where('from_commit', '<=', p.commit)
-        .where((eb) => eb.or([eb('to_commit', 'is', null), eb('to_commit', '>', p.commit)])),
-    )
-    .orderBy('uid'),
+const FOLDERS_AT = sqlQuery<MailboxKey & AtCommit, OriginFolder>(
+  `SELECT f.id, s.path, f.name, f.delimiter, s.special_use AS specialUse,
+     (SELECT coalesce(max(g.generation), 0) FROM generations g
+      WHERE g.folder_id = f.id AND g.from_commit <= :commit) AS generation
+   FROM mailboxes b JOIN folders f ON f.mailbox_id = b.id
+     JOIN folder_spans s ON s.folder_id = f.id
+   WHERE b.host = :host AND b.mailbox = :mailbox AND s.from_commit <= :commit AND ${OPEN_THEN}
+   ORDER BY s.path, f.id`,
+);
+
+const UIDS_NOW = sqlQuery<InFolder, UidRow>(
+  `SELECT uid, flag_set, id AS "row" FROM places
+   WHERE folder_id = :id AND generation = :generation AND to_commit IS NULL
+   UNION ALL SELECT uid, flag_set, -id FROM quarantine
+   WHERE folder_id = :id AND generation = :generation AND to_commit IS NULL
+   ORDER BY uid`,
+);
+const UIDS_AT = sqlQuery<InFolder & AtCommit, UidRow>(
+  `SELECT uid, flag_set, id AS "row" FROM places
+   WHERE folder_id = :id AND generation = :generation AND from_commit <= :commit AND ${OPEN_THEN}
+   UNION ALL SELECT p.uid, s.flag_set, p.id FROM spans s JOIN places p ON p.id = s.place_id
+   WHERE s.folder_id = :id AND p.generation = :generation
+     AND s.from_commit <= :commit AND s.to_commit > :commit
+   UNION ALL SELECT uid, flag_set, -id FROM quarantine
+   WHERE folder_id = :id AND generation = :generation AND from_commit <= :commit AND ${OPEN_THEN}
+   ORDER BY uid`,
 );
 const UNREAD_SETS = selectBy('flag_sets', 'id', '', `AND ${IS_UNREAD}`);
-const COUNTS = query<InFolder>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => [
-      eb.fn.countAll<number>().as('messages'),
-      eb.fn
-        .coalesce(
-          eb.fn.sum<number>(eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
-          eb.lit(0),
-        )
-        .as('unread'),
-    ])
-    .where((eb) => eb.and({ folder_id: p.id, generation: p.generation }))
-    .where('to_commit', 'is', null),
+const COUNTS = sqlQuery<InFolder, { messages: number; unread: number }>(
+  `SELECT count(*) AS messages, coalesce(sum(${IS_UNREAD}), 0) AS unread FROM places
+   WHERE folder_id = :id AND generation = :generation AND to_commit IS NULL`,
 );
 const QUARANTINED = selectBy('quarantine', 'flag_set', FOLDER_KEY, 'AND to_commit IS NULL');
-const PLACE = query<{ row: number }>()((db, p) =>
-  db
-    .selectFrom('places as p')
-    .innerJoin('messages as m', 'm.docid', 'p.docid')
-    .select(['m.id', 'p.folder_id as folder', 'p.generation', 'p.uid', 'p.first_commit as commit'])
-    .select(['p.docid', 'm.size', 'm.subject', 'm.sender_name as senderName'])
-    .select(['m.sender_address as senderAddress', 'm.message_id as messageId'])
-    .where('p.id', '=', p.row),
+const PLACE = sqlQuery<{ row: number }, Omit<OriginPlace, 'id'> & { id: Buffer }>(
+  `SELECT m.id, p.folder_id AS folder, p.generation, p.uid, p.first_commit AS "commit", p.docid,
+     m.size, m.subject, m.sender_name AS senderName, m.sender_address AS senderAddress,
+     m.message_id AS messageId
+   FROM places p JOIN messages m ON m.docid = p.docid WHERE p.id = :row`,
 );
-const QUARANTINE = query<{ row: number }>()((db, p) =>
-  db
-    .selectFrom('quarantine')
-    .select(['folder_id as folder', 'generation', 'uid', 'first_commit as commit'])
-    .select(['position as docid', 'size', 'subject', 'sender_name as senderName'])
-    .select(['sender_address as senderAddress', 'message_id as messageId'])
-    .where('id', '=', p.row),
+const QUARANTINE = sqlQuery<{ row: number }, Omit<OriginPlace, 'id'>>(
+  `SELECT folder_id AS folder, generation, uid, first_commit AS "commit", position AS docid, size,
+     subject, sender_name AS senderName, sender_address AS senderAddress, message_id AS messageId
+   FROM quarantine WHERE id = :row`,
 );
-const PLACE_FACTS = query<{ row: number }>()((db, p) =>
-  db
-    .selectFrom('places as p')
-    .innerJoin('messages as m', 'm.docid', 'p.docid')
-    .select(['m.size', 'p.docid'])
-    .select((eb) => eb.fn.coalesce('p.date', 'm.date').as('date'))
-    .where('p.id', '=', p.row),
+const PLACE_FACTS = sqlQuery<{ row: number }, FactsRow>(
+  `SELECT m.size, p.docid, coalesce(p.date, m.date) AS date
+   FROM places p JOIN messages m ON m.docid = p.docid WHERE p.id = :row`,
 );
-const QUARANTINE_FACTS = query<{ row: number }>()((db, p) =>
-  db.selectFrom('quarantine').select(['size', 'position as docid', 'date']).where('id', '=', p.row),
+const QUARANTINE_FACTS = sqlQuery<{ row: number }, FactsRow>(
+  'SELECT size, position AS docid, date FROM quarantine WHERE id = :row',
 );
-const PATH_AT = query<{ folder: number; commit: number }>()((db, p) =>
-  db
-    .selectFrom('folder_spans')
-    .select('path')
-    .where('folder_id', '=', p.folder)
-    .where('from_commit', '<=', p.commit)
-    .where((eb) => eb.or([eb('to_commit', 'is', null), eb('to_commit', '>', p.commit)]))
-    .limit((eb) => eb.lit(1)),
+const PATH_AT = sqlQuery<{ folder: number } & AtCommit, { path: string }>(
+  `SELECT path FROM folder_spans
+   WHERE folder_id = :folder AND from_commit <= :commit AND ${OPEN_THEN} LIMIT 1`,
 );
 
 export function originQueries(connection: Connection, { flags }: Pick<PlaceQueries, 'flags'>) {
@@ -204,7 +134,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
         ? connection.all(FOLDERS_NOW, { host, mailbox })
         : connection
             .all(FOLDERS_AT, { host, mailbox, commit })
-            .map((row) => ({ ...row, name: leafOf(row), generation: row.generation ?? 0 })),
+            .map((row) => ({ ...row, name: leafOf(row), generation: row.generation })),
     uids({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>, commit: number | null) {
       const found =
         commit === null
@@ -215,7 +145,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const rows = new Float64Array(found.length);
       const flagSets = new Uint32Array(found.length);
       let count = 0;
-      found.forEach(({ uid, row, flagSet }, at) => {
+      found.forEach(({ uid, row, flag_set: flagSet }, at) => {
         uids[at] = uid;
         rows[at] = row;
         flagSets[at] = flagSet;
@@ -230,8 +160,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const unread = kept.length === 0 ? new Set<number>() : unreadSets();
       return {
         messages: (stored?.messages ?? 0) + kept.length,
-        unread:
-          Number(stored?.unread ?? 0) + kept.filter(({ flag_set: set }) => unread.has(set)).length,
+        unread: (stored?.unread ?? 0) + kept.filter(({ flag_set: set }) => unread.has(set)).length,
       };
     },
     facts(row: number) {
@@ -278,39 +207,7 @@ export interface PlacedMessage {
   readonly date: number | null;
 }
 
-const PLACED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
-  db
-    .selectFrom('places as p')
-    .innerJoin('messages as m', 'm.docid', 'p.docid')
-    .select((eb) => [
-      'p.uid',
-      'p.docid',
-      'm.id',
-      'm.size',
-      'p.fingerprint',
-      'm.message_id as messageId',
-      // A place has its own date only if it differs from the message's.
-      eb.fn.coalesce('p.date', 'm.date').as('date'),
-    ])
-    .where((eb) =>
-      eb.and({ 'p.folder_id': p.folder, 'p.generation': p.generation, 'p.uid': p.uid }),
-    )
-    .where('p.to_commit', 'is', null)
-    .limit((eb) => eb.lit(1)),
-);
-const OPEN_ALIKE = query<{ fingerprint: Buffer; host: string; mailbox: string; before: number }>()(
-  (db, p) =>
-    db
-      .selectFrom('places as p')
-      .innerJoin('folders as f', 'f.id', 'p.folder_id')
-      .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-      .select('p.id')
-      .where('p.fingerprint', '=', p.fingerprint)
-      .where('p.to_commit', 'is', null)
-      .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
-      .where('p.first_commit', '<=', p.before)
-      .limit((eb) => eb.lit(1)),
-);
+type PlacedRow = Omit<PlacedMessage, 'id' | 'fingerprint'> & Record<'id' | 'fingerprint', Buffer>;
 interface InGeneration {
   readonly folder: number;
   readonly generation: number;
@@ -319,27 +216,27 @@ interface InGeneration {
 const CHUNK = 5_000;
 type Stretch = InGeneration & { readonly after: number; readonly limit: number };
 
-const OPEN_UIDS = query<Stretch>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('uid', '>', p.after)
-    .where('to_commit', 'is', null)
-    .orderBy('uid')
-    .limit(p.limit),
+const PLACED = sqlQuery<InGeneration & { uid: number }, PlacedRow>(
+  `SELECT p.uid, p.docid, m.id, m.size, p.fingerprint, m.message_id AS messageId,
+     coalesce(p.date, m.date) AS date
+   FROM places p JOIN messages m ON m.docid = p.docid
+   WHERE p.folder_id = :folder AND p.generation = :generation AND p.uid = :uid
+     AND p.to_commit IS NULL LIMIT 1`,
+);
+const OPEN_ALIKE = sqlQuery<MailboxKey & { fingerprint: Buffer; before: number }, { id: number }>(
+  `SELECT p.id FROM places p JOIN folders f ON f.id = p.folder_id
+     JOIN mailboxes b ON b.id = f.mailbox_id
+   WHERE p.fingerprint = :fingerprint AND p.to_commit IS NULL
+     AND b.host = :host AND b.mailbox = :mailbox AND p.first_commit <= :before LIMIT 1`,
+);
+const OPEN_UIDS = sqlQuery<Stretch, { uid: number }>(
+  `SELECT uid FROM places WHERE folder_id = :folder AND generation = :generation
+     AND uid > :after AND to_commit IS NULL ORDER BY uid LIMIT :limit`,
 );
 const UNREAD = countBy('places', FOLDER_KEY, `AND to_commit IS NULL AND ${IS_UNREAD}`);
-const MARKED_UIDS = query<Stretch & { mark: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select('uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
-    .where('uid', '>', p.after)
-    .where('to_commit', 'is', null)
-    .where((eb) => eb(eb('marks', '&', p.mark), '<>', eb.lit(0)))
-    .orderBy('uid')
-    .limit(p.limit),
+const MARKED_UIDS = sqlQuery<Stretch & { mark: number }, { uid: number }>(
+  `SELECT uid FROM places WHERE folder_id = :folder AND generation = :generation
+     AND uid > :after AND to_commit IS NULL AND marks & :mark <> 0 ORDER BY uid LIMIT :limit`,
 );
 const HELD_UIDS = selectBy('places', 'uid', FOLDER_KEY, 'AND held = 1');
 const QUARANTINED_UIDS = selectBy(

@@ -1,8 +1,7 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { recipientToken, senderToken, withDomains } from '../mail/identity.ts';
-import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import type { Row } from './query.ts';
+import { deleteBy, insertInto, type Row, selectBy, updateBy, upsert } from './query.ts';
 import { numberList } from './sql.ts';
 
 /** Values of `correspondents.role`. */

@@ -2,14 +2,13 @@ import type { MessageId } from '../core/types.ts';
 import type { HitPlace, SearchLine } from '../mail/identity.ts';
 import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
-import { selectBy } from './bound-sql.ts';
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
 import { archiveNames, everNamed, type FolderName, namesWithin } from './folders.ts';
 import { indexQueries } from './indexing.ts';
 import type { PlaceQueries } from './list.ts';
 import { attachmentsOf, readable, senderOf } from './messages.ts';
-import { type Builder, query, type Row } from './query.ts';
+import { type Row, selectBy, sqlQuery } from './query.ts';
 import type { SearchNode, TextNode } from './query-ast.ts';
 import {
   alternatives,
@@ -39,35 +38,28 @@ import {
   walks,
 } from './search-sql.ts';
 import { beginning, type Snippet, snippet, soughtWords } from './snippets.ts';
-import { foldersOf, idsWithin, isoTime, type Scope } from './sql.ts';
+import { type Envelope, FOLDERS_OF_MAILBOXES, idsWithin, isoTime, type Scope } from './sql.ts';
 import { receivedInAll } from './sums.ts';
 import { threadNaming, threadNamingWithin, threadOf, threadWithin } from './threads.ts';
 
-const placesOf = (db: Builder, docid: number) =>
-  db
-    .selectFrom('places as p')
-    .innerJoin('commits as seen', 'seen.number', 'p.first_commit')
-    .leftJoin('commits as closing', 'closing.number', 'p.to_commit')
-    .select(['p.id', 'p.folder_id', 'p.uid', 'p.flag_set', 'p.date', 'p.from_commit'])
-    .select(['p.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
-    .where('p.docid', '=', docid);
-const spansOf = (db: Builder, docid: number) =>
-  db
-    .selectFrom('spans as s')
-    .innerJoin('places as p', 'p.id', 's.place_id')
-    .innerJoin('commits as seen', 'seen.number', 'p.first_commit')
-    .innerJoin('commits as closing', 'closing.number', 's.to_commit')
-    .select(['p.id', 's.folder_id', 'p.uid', 's.flag_set', 's.date', 's.from_commit'])
-    .select(['s.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
-    .where('s.docid', '=', docid);
-const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
-const SPANS = query<{ docid: number }>()((db, p) => spansOf(db, p.docid));
+const PLACES_OF = `SELECT p.id, p.folder_id, p.uid, p.flag_set, p.date, p.from_commit, p.to_commit,
+    seen.time AS first_seen, closing.time AS ended_at
+  FROM places p JOIN commits seen ON seen.number = p.first_commit
+    LEFT JOIN commits closing ON closing.number = p.to_commit
+  WHERE p.docid = :docid`;
+const SPANS_OF = `SELECT p.id, s.folder_id, p.uid, s.flag_set, s.date, s.from_commit, s.to_commit,
+    seen.time AS first_seen, closing.time AS ended_at
+  FROM spans s JOIN places p ON p.id = s.place_id JOIN commits seen ON seen.number = p.first_commit
+    JOIN commits closing ON closing.number = s.to_commit
+  WHERE s.docid = :docid`;
+const PLACES = sqlQuery<{ docid: number }, PlaceRow>(PLACES_OF);
+const SPANS = sqlQuery<{ docid: number }, PlaceRow>(SPANS_OF);
 /** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
-const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
-  placesOf(db, p.docid).where('p.folder_id', 'in', foldersOf(p.mailboxes)),
+const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
+  `${PLACES_OF} AND p.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
 );
-const SPANS_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
-  spansOf(db, p.docid).where('s.folder_id', 'in', foldersOf(p.mailboxes)),
+const SPANS_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
+  `${SPANS_OF} AND s.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
 );
 
 /** Returns the places of a message in a view, and their earlier intervals. */
@@ -192,14 +184,13 @@ export interface SearchHit {
   readonly attachmentMatches: readonly Snippet['matches'][];
 }
 
+type MessageRow = Envelope &
+  Pick<Row<'messages'>, 'id' | 'size' | 'extractor'> & { text: Buffer | null };
 /** Includes the packed text: one statement costs less than two. */
-const MESSAGE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages as m')
-    .leftJoin('texts as t', 't.docid', 'm.docid')
-    .select(['m.id', 'm.size', 'm.date', 'm.subject', 'm.sender_name', 'm.sender_address'])
-    .select(['m.message_id', 'm.extractor', 't.text'])
-    .where('m.docid', '=', p.docid),
+const MESSAGE = sqlQuery<{ docid: number }, MessageRow>(
+  `SELECT m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address, m.message_id,
+     m.extractor, t.text
+   FROM messages m LEFT JOIN texts t ON t.docid = m.docid WHERE m.docid = :docid`,
 );
 
 /** Returns a function that reads hits by docid. It returns undefined for a docid that has disappeared. */

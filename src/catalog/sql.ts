@@ -1,10 +1,8 @@
-import { sql } from 'kysely';
 import { catalogError } from '../core/error-tables.ts';
 import { type FlagSet, flagSet } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { insertInto, selectBy } from './bound-sql.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
-import { query, type Row } from './query.ts';
+import { insertInto, type Row, selectBy, sqlQuery } from './query.ts';
 
 /** The mailboxes that a reader may see. Results are as if the archive held only these mailboxes. */
 export interface Scope {
@@ -30,10 +28,9 @@ export function isVisible(scope: Scope): string {
   return `m.place_set IN ${placeSetsIn(scope)}`;
 }
 
-/** Like `foldersIn`, for a query with the mailboxes as a JSON array. */
-export function foldersOf(mailboxes: string) {
-  return sql<number>`(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(${mailboxes})))`;
-}
+/** Like `foldersIn`, for a query whose parameter `mailboxes` is a JSON array. */
+export const FOLDERS_OF_MAILBOXES =
+  '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
 
 /** Returns whether a message has or had a place in a scope. */
 export function sees(connection: Connection, scope: Scope | undefined, docid: number): boolean {
@@ -186,14 +183,8 @@ export type Envelope = Pick<
 export const UID = 'folder_id, generation, uid';
 export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
 
-const IN_FORCE = query<{ time: number }>()((db, p) =>
-  db
-    .selectFrom('commits')
-    .select('number')
-    .where('time', '<=', p.time)
-    .orderBy('time', 'desc')
-    .orderBy('number', 'desc')
-    .limit((eb) => eb.lit(1)),
+const IN_FORCE = sqlQuery<{ time: number }, { number: number }>(
+  'SELECT number FROM commits WHERE time <= :time ORDER BY time DESC, number DESC LIMIT 1',
 );
 const BY_NUMBER = selectBy('commits', 'time', 'number');
 const LAST_NUMBER = selectBy('meta', 'commit_number', '');

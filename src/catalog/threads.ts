@@ -1,9 +1,8 @@
 import type { MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { type subjectLink, threadNode } from '../mail/identity.ts';
-import { deleteBy, insertInto, selectBy, updateBy, upsert } from './bound-sql.ts';
 import type { Connection } from './database.ts';
-import { query, type Row } from './query.ts';
+import { deleteBy, insertInto, type Row, selectBy, sqlQuery, updateBy, upsert } from './query.ts';
 import { seen, type View } from './resolve-query.ts';
 import { isVisible, type Scope } from './sql.ts';
 
@@ -37,40 +36,26 @@ const NODE_BYTES = 6;
 const MEMBER_COLUMNS = 'docid, thread, node, subject, joins, ancestors';
 const MEMBER = selectBy('thread_members', MEMBER_COLUMNS, 'docid');
 const MEMBERS = selectBy('thread_members', MEMBER_COLUMNS, 'thread');
-const BEFORE = query<{ subject: number; docid: number; reach: number }>()((db, p) =>
-  db
-    .selectFrom('thread_members')
-    .select(['docid', 'thread', 'node', 'joins'])
-    .where('subject', '=', p.subject)
-    .where('docid', '<', p.docid)
-    .where('docid', '>=', p.reach)
-    .orderBy('docid', 'desc')
-    .limit((eb) => eb.lit(1)),
+type Reach = { subject: number; docid: number; reach: number };
+type Neighbour = Pick<MemberRow, 'docid' | 'thread' | 'node' | 'joins'>;
+const BEFORE = sqlQuery<Reach, Neighbour>(
+  `SELECT docid, thread, node, joins FROM thread_members
+   WHERE subject = :subject AND docid < :docid AND docid >= :reach ORDER BY docid DESC LIMIT 1`,
 );
-const BEHIND = query<{ subject: number; docid: number; reach: number }>()((db, p) =>
-  db
-    .selectFrom('thread_members')
-    .select(['docid', 'thread', 'node', 'joins'])
-    .where('subject', '=', p.subject)
-    .where('docid', '>', p.docid)
-    .where('docid', '<=', p.reach)
-    .orderBy('docid')
-    .limit((eb) => eb.lit(1)),
+const BEHIND = sqlQuery<Reach, Neighbour>(
+  `SELECT docid, thread, node, joins FROM thread_members
+   WHERE subject = :subject AND docid > :docid AND docid <= :reach ORDER BY docid LIMIT 1`,
 );
 const ADD = insertInto('thread_members', MEMBER_COLUMNS);
 const MOVE_MEMBER = updateBy('thread_members', 'thread', 'docid');
 const DROP = deleteBy('thread_members', 'docid');
-const MOVE = query<{ from: number; to: number }>()((db, p) =>
-  db.updateTable('thread_members').set({ thread: p.to }).where('thread', '=', p.from),
+const MOVE = sqlQuery<{ from: number; to: number }, never>(
+  'UPDATE thread_members SET thread = :to WHERE thread = :from',
 );
-const MESSAGES = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('thread_members as own')
-    .innerJoin('thread_members as t', 't.thread', 'own.thread')
-    .innerJoin('messages as m', 'm.docid', 't.docid')
-    .select('m.id')
-    .where('own.docid', '=', p.docid)
-    .orderBy('t.docid'),
+const MESSAGES = sqlQuery<{ docid: number }, { id: Buffer }>(
+  `SELECT m.id FROM thread_members own JOIN thread_members t ON t.thread = own.thread
+     JOIN messages m ON m.docid = t.docid
+   WHERE own.docid = :docid ORDER BY t.docid`,
 );
 const NODE = selectBy('thread_nodes', 'thread', 'node');
 const ADD_NODE = insertInto('thread_nodes', 'node, thread');
