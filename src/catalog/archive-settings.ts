@@ -6,7 +6,8 @@ import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**
- * Returns the configuration in force; an archive given by the user replaces its dataDir. Reports warnings.
+ * Returns the configuration in force. An archive given by the user replaces its dataDir. Reports warnings.
+ *
  *
  * @throws config-not-found and other configuration errors
  */

@@ -10,29 +10,28 @@ import { packUtf8, unpackUtf8 } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import { countBy, type Row, selectBy, sqlQuery, updateBy } from './query.ts';
 
-/** A distinct attachment without a known text, and a message that contains it. */
+/** A distinct attachment whose text is unknown, and a message that contains it. */
 export interface PendingAttachment {
   readonly textId: number;
-  /** SHA-256 of its bytes; of no bytes if the message was cut before their end. */
+  /** SHA-256 of its bytes; a unique value if the message was cut before their end. */
   readonly hash: BlobHash;
   readonly form: string;
   readonly message: MessageId;
   /** Its number in that message. */
   readonly number: number;
-  /** Its decoded size in that message, in bytes. */
+  /** Decoded bytes. */
   readonly size: number;
-  /** Timeouts so far among the attachments of that message. */
+  /** Timeouts of that message's attachments. */
   readonly strikes: number;
 }
 
-/** The state of one attachment's text. */
 export interface AttachmentTextState {
   readonly number: number;
   readonly filename: string | null;
   readonly status: 'pending' | 'done' | 'failed';
   readonly reason: string | null;
   readonly truncated: boolean;
-  /** Failed attempts; it is retried while `pending`. */
+  /** Failed attempts. It is retried while `pending`. */
   readonly attempts: number;
 }
 
@@ -56,13 +55,13 @@ const PENDING = sqlQuery<{ after: number; limit: number }, PendingRow>(
 const PENDING_AGAIN = sqlQuery<{ limit: number }, PendingRow>(
   'SELECT id, hash, form FROM attachment_texts WHERE version <= 0 ORDER BY id LIMIT :limit',
 );
-/** Total failed attempts for the attachments of a message. */
+/** Counts the failed attempts for a message's attachments. */
 const STRIKES = sqlQuery<{ docid: number }, { strikes: number }>(
   `SELECT coalesce(sum(-t.version), 0) AS strikes
    FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
    WHERE a.docid = :docid AND t.failure IS NOT NULL AND t.version < 0`,
 );
-/** Pending attachments that only this message has. */
+/** Lists pending attachments that no other message has. */
 const OWN_PENDING = sqlQuery<{ docid: number }, { id: number }>(
   `SELECT DISTINCT t.id FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
    WHERE a.docid = :docid AND t.version <= 0 AND NOT EXISTS (
@@ -87,7 +86,7 @@ const READ_AGAIN = updateBy(
   'AND (version > 0 OR failure IS NOT NULL)',
 );
 
-/** Yields the attachments of a message that have text, in order. */
+/** Yields the texts of a message's attachments, in order. */
 export function* attachmentTexts(
   connection: Connection,
   docid: number,
@@ -99,15 +98,11 @@ export function* attachmentTexts(
 
 export interface KnownText
   extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated' | 'attempts'> {
-  /** Empty if it has none. */
+  /** Empty if there is none. */
   readonly text: string;
 }
 
-/**
- * Returns a text and its state.
- *
- * @throws `catalog-damaged`
- */
+/** @throws `catalog-damaged` */
 export function knownText(connection: Connection, textId: number): KnownText | undefined {
   const row = connection.get(TEXT, { id: textId });
   if (row === undefined) return undefined;
@@ -128,10 +123,10 @@ function stateOf({
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    /** Lists distinct attachments not read yet, in order of arrival, after `textId` `after`. */
+    /** Lists distinct attachments that were not read yet, in order of arrival, after a text's number. */
     pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
-    /** Lists distinct attachments to read, including failed ones: first those of messages with few timeouts. */
+    /** Lists distinct attachments to read, including those that timed out. Messages with few timeouts come first. */
     pendingAgain: (limit: number) =>
       connection
         .all(PENDING_AGAIN, { limit })
@@ -159,7 +154,7 @@ function withHolder(connection: Connection, { id, hash, form }: PendingRow): Pen
   return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
 }
 
-/** Timeouts after which an attachment, or a whole message, is given up. */
+/** After so many timeouts, an attachment or a whole message is given up. */
 const MAX_ATTEMPTS = 3;
 const MAX_STRIKES = 6;
 
@@ -167,11 +162,13 @@ export function attachmentWriter(connection: Connection) {
   return {
     ...attachmentQueries(connection),
     /**
-     * Records the result of reading an attachment, in one transaction. Marks messages for reindexing once all their
-     * attachments were tried, if any has text.
+     * Records the result of reading an attachment, in one transaction. Once all attachments of a message were tried and
+     * one has text, the message is marked for reindexing.
      *
-     * An attachment that timed out stays pending until it or its message has too many timeouts. Then the message's
-     * remaining attachments fail as well, unless other messages have them.
+     *
+     * An attachment that timed out stays pending until it, or its message, has too many timeouts. Then the remaining
+     * attachments of the message fail too, unless other messages have them.
+     *
      *
      * @returns how many attachments were read or failed permanently
      */
@@ -215,7 +212,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
-  // Text of an older version stays until this version has one.
+  // Keeps the text of an older version until this version has one.
   const { truncated, text } = row;
   connection.run(SETTLE, { id: textId, version: -attempts, failure: 'timeout', truncated, text });
   let settled = 0;
@@ -229,7 +226,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   return settled;
 }
 
-/** Marks every attachment for reading if the reader's version has changed. */
+/** Marks all attachments for reading if the reader has changed. */
 export function noticeAttachmentVersion(connection: Connection): void {
   if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {
@@ -238,7 +235,7 @@ export function noticeAttachmentVersion(connection: Connection): void {
   });
 }
 
-/** Returns the known text of a message's attachments, for the index. */
+/** Returns the known texts of a message's attachments for the index. */
 export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
   let room = CHARS_PER_MESSAGE;
@@ -251,9 +248,9 @@ export function attachmentText(connection: Connection, docid: number): string {
   return texts.join('\n\n');
 }
 
-/** zstd level: reading an attachment takes far longer than packing its text. */
+/** zstd level. Reading an attachment takes far longer than packing its text. */
 const LEVEL = 6;
-/** Maximum bytes of a text: a UTF-16 unit takes at most three. */
+/** A UTF-16 unit takes at most three bytes. */
 const MAX_BYTES = 3 * CHARS_PER_ATTACHMENT;
 
 function pack(text: string): Buffer | null {

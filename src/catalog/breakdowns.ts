@@ -30,7 +30,8 @@ interface Contents {
 }
 
 /**
- * Returns the types of all attachments with their distinct contents, from stored sums.
+ * Returns the types of all attachments, from stored sums.
+ *
  *
  * @param count returns the number of messages with attachments of a type
  */
@@ -48,10 +49,10 @@ export function keptTypes(connection: Connection, count: (type: string) => numbe
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
 }
 
-/** Maximum types read: senders choose the types of their attachments. */
+/** Types to read. Senders choose the types of their attachments, so there may be any number. */
 const MAX_TYPES = 2_000;
 
-/** Returns attachment types with a prefix, from stored sums. */
+/** Returns attachment types by prefix, most common first, from stored sums. */
 export function typesCalled(
   connection: Connection,
   prefix: string,
@@ -66,7 +67,6 @@ export function typesCalled(
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
 }
 
-/** Returns the attachment types of a query's messages with their distinct contents. */
 export function foundTypes(found: Found): StatsRow[] {
   const types = new Map<
     string,
@@ -89,7 +89,7 @@ export function foundTypes(found: Found): StatsRow[] {
   });
 }
 
-/** Returns a type's key: types that a search cannot distinguish count as one. */
+/** Types that a search cannot tell apart have the same key. */
 function keyOf(type: string): string {
   return mimeTokens(type).at(-1) ?? '';
 }
@@ -98,7 +98,6 @@ function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRo
   return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
 }
 
-/** Addresses per statement. */
 const CHUNK = 1_000;
 
 interface Counted {
@@ -108,9 +107,10 @@ interface Counted {
 }
 
 /**
- * Returns the people or senders' domains with the most messages, from stored sums.
+ * Returns the people, or senders' domains, with the most messages, from stored sums.
  *
- * @param limit maximum rows: an archive may have a million addresses
+ *
+ * @param limit needed because an archive may have a million addresses
  */
 export function keptPeople(
   connection: Connection,
@@ -129,7 +129,7 @@ export function keptPeople(
   return [...rows].map((row) => personRow(by, row));
 }
 
-/** Returns the most frequent people of a query's messages, perhaps with more that tie with the last. */
+/** Returns the people with the most messages. May include more than `limit` if they tie with the last. */
 export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
   const counted = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';
@@ -169,7 +169,7 @@ function roleOf(by: PeopleDimension): number {
   return by === 'to' ? ROLE.recipient : ROLE.sender;
 }
 
-/** Domains are stored among the addresses, with @. */
+/** Domains are stored among the addresses, with an @. */
 function likeOf(by: PeopleDimension): string {
   return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
 }
@@ -185,16 +185,16 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
   };
 }
 
-/** Years with their bounds in the reader's time zone. */
+/** Years in the reader's time zone. */
 export interface Years {
   readonly first: number;
   readonly last: number;
-  /** Docids: from `low` (included) to `high` (excluded). */
+  /** Docids, half-open. */
   readonly low: number;
   readonly high: number;
 }
 
-/** Candidates for each role, year and mailbox list. */
+/** Candidates per role, year and list of mailboxes. */
 const MAX_CANDIDATES = 40;
 const MAX_LISTS = 60;
 
@@ -204,8 +204,9 @@ interface CountedCorrespondent {
 }
 
 /**
- * Returns the addresses with the most messages from and to them, from the index's sums, with queries; null if a query
- * cannot express the address. Counts are exact, but an address that is among the first in no year may be missing.
+ * Returns the addresses with the most messages from and to them, from stored sums. A query is null if the language
+ * cannot express the address. Counts are exact, but an address that ranks high in no single year may be missing.
+ *
  *
  * @param years null for all
  */
@@ -235,7 +236,6 @@ export function correspondentsOf(
     }));
 }
 
-/** Returns the mailbox lists of the filter's messages, as JSON. */
 function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[] {
   const visible = scope === null ? '1' : isAmong('mailboxes', scope);
   return connection
@@ -302,7 +302,10 @@ function add(
   counted.set(id, known);
 }
 
-/** Messages between the turn of the year in UTC and in the reader's zone; `times` corrects the sums in UTC. */
+/**
+ * Messages between the turn of the year in UTC and in the reader's zone. `times` is 1 if the sums in UTC lack them, and
+ * -1 if they must be subtracted.
+ */
 interface Edge {
   readonly low: number;
   readonly high: number;
@@ -320,7 +323,6 @@ function edgesOf({ first, last, low, high }: Years): Edge[] {
   ];
 }
 
-/** Adds or subtracts an edge's messages for the counted people. */
 function applyEdge(
   connection: Connection,
   { fits, scope }: ChartFilter,
@@ -350,23 +352,23 @@ function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<nu
   return new Map([...rows].map(({ id, address }) => [id, address]));
 }
 
-/** A person whose address or name matches a prefix. */
 export interface Person {
   readonly address: string;
-  /** From their newest message; null if none has one. */
+  /** From the newest message known. Null if no message has a name. */
   readonly name: string | null;
-  /** Messages sent to the address, and by it. */
+  /** Messages sent to the address, and messages sent from it. */
   readonly received: number;
   readonly sent: number;
 }
 
-/** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
-/** Maximum people from the newest messages to count per request. */
+/** People to look up because of their name, per request. */
 const MAX_NAMED = 64;
 
 /**
- * Returns people whose address starts with `typed`, or whose name in the newest messages does, most written to first.
+ * Returns people whose address starts with `typed`, or whose name in recent messages does. The ones written to most
+ * come first.
+ *
  *
  * @param mayContinue if it returns false, later addresses in the alphabet are omitted
  */
@@ -396,7 +398,7 @@ export function peopleCalled(
     const sums = { received: 0, sent: 0 };
     for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
       sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
-    // Without counts, the address's messages are not indexed or were forgotten.
+    // Without counts, the messages of the address were purged or are not indexed.
     if (sums.received + sums.sent > 0) counts.set(address, sums);
   }
   return [...counts]
@@ -420,11 +422,10 @@ const BY_ADDRESS = (scope: Scope | null) =>
   `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
 const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 
-/** Messages read per request for their senders. */
+/** Messages read per request. */
 const READ = 2_000;
-/** Maximum people kept in memory. */
 const MAX_PEOPLE = 10_000;
-/** Maximum characters and words of a name: senders choose its length. */
+/** Senders choose the length of their name. */
 const MAX_CHARACTERS = 200;
 const MAX_WORDS = 12;
 
@@ -440,7 +441,9 @@ interface RecentSender {
   messages: number;
 }
 
-/** Names of the newest messages' senders: the catalog has no index of names. Each request reads some older ones. */
+/**
+ * Names of senders in the newest messages, because the catalog has no index of names. Each request reads further back.
+ */
 class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
   #newest = -1;
@@ -461,7 +464,7 @@ class RecentSenders {
     );
     const [first, ...rest] = newer;
     if (first !== undefined) {
-      // So many new messages would leave a permanent gap.
+      // There are more new messages than were read, which would leave a gap.
       if (this.#newest >= 0 && rest.length === READ - 1) this.#clear();
       for (const sender of [first, ...rest].reverse()) this.#note(sender, true);
     }
@@ -474,7 +477,7 @@ class RecentSenders {
     for (const sender of older) this.#note(sender, false);
   }
 
-  /** Returns addresses whose name or address has a word with this prefix; with several words, all must match. */
+  /** Each typed word must be the start of a word in the name or address. */
   called(typed: string): string[] {
     const wanted = wordsOf(typed);
     if (wanted.length === 0 && typed !== '') return [];
@@ -517,7 +520,6 @@ function wordsOf(text: string): string[] {
   );
 }
 
-/** Scopes whose senders are kept in memory. */
 const MAX_SCOPES = 16;
 const RECENT = new WeakMap<Connection, Map<string, RecentSenders>>();
 
@@ -587,7 +589,7 @@ export function duplicates(
         [JSON.stringify(docids)],
       ),
     ];
-    // The service's listing may differ from the header, which the index uses.
+    // The listing of the service may differ from the header, which the index uses.
     const listed = rows.find(
       ({ message_id: id }) => id !== null && threadNode(id) === node,
     )?.message_id;
@@ -613,7 +615,7 @@ interface LargestRow {
 
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 
-/** Returns the largest messages, newest first among equals. */
+/** Returns the largest messages; the newest first if sizes are equal. */
 export function largest(
   connection: Connection,
   { found, scope }: Pick<Asked, 'found' | 'scope'>,
@@ -647,29 +649,31 @@ export function largest(
   }
 }
 
-/** Maximum messages counted, newest first: each costs about 30 µs. */
+/** Messages to count, newest first. Each takes about 30 µs. */
 const MOST = 5_000;
 
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
 
 /**
- * A value, and its number of messages: as many as the query finds with a term for it. A folder counts every message of
- * the result in it, even for queries about a state: `is:unread in:Work` requires it to be unread in Work itself.
+ * A value with its number of messages, as a search with a term for it would find. A folder counts all messages of the
+ * result that are in it. With a state in the query, a search finds fewer: `is:unread in:Work` requires the message to
+ * be unread in Work.
  */
 interface FacetValue {
   readonly key: string;
   readonly messages: number;
 }
 
-/** Years and months are newest first, all others largest first. */
+/** Years and months are newest first, the others largest first. */
 export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
-  /** How many of the newest found messages were counted. */
+  /** Number of messages counted; the newest matches. */
   readonly counted: number;
   readonly complete: boolean;
 }
 
 /**
- * Counts a query's messages by all facets, in one pass over them. A message in two folders counts in both.
+ * Counts a query's messages by all facets in one pass. A message in two folders counts in both.
+ *
  *
  * @param limit values per facet
  * @param mayContinue stops the pass when it returns false
@@ -722,14 +726,14 @@ function walked(
   return { docids, complete };
 }
 
-/** Returns the current or last folders of each message. */
+/** Returns each message's current folders, or the last ones. */
 function foldersOf(
   connection: Connection,
   docids: readonly number[],
   found: Found,
   view: View,
 ): (readonly number[])[] {
-  // Place sets hold only the present, and the last folder among all mailboxes.
+  // Place sets cover only the present and the whole archive.
   if (view.asOf !== null || view.scope !== null)
     return docids.map((docid) => lastOf(shownPlaces(connection, docid, view)));
   const rows = found.rows<{ current: string; last: string }>(
@@ -749,14 +753,14 @@ function lastOf(places: ReturnType<typeof shownPlaces>): number[] {
   return shown.map(({ folder_id: folder }) => folder);
 }
 
-/** Returns distinct folder paths: folders of two mailboxes may share one. */
+/** Folders of two mailboxes may have the same path. */
 function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderName>): string[] {
   const paths = folders.flatMap((id) => names.get(id)?.path ?? []);
-  // A query cannot express a folder named "anywhere".
+  // A query cannot name a folder called "anywhere".
   return [...new Set(paths)].filter((path) => path.toLowerCase() !== 'anywhere');
 }
 
-/** Returns, for each message, the address of each mailbox that it is or was in. */
+/** Returns the addresses of each message's present and past mailboxes. */
 function mailboxesOf(
   connection: Connection,
   found: Found,
@@ -772,7 +776,7 @@ function mailboxesOf(
   ]);
 }
 
-/** Returns the month of a message in this machine's zone, as `2026-03`. */
+/** Returns a month in this machine's time zone, as `2026-03`. */
 function periodOf(docid: number): string {
   const { year, month } = wallTime(receivedAt(docid));
   return `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`;

@@ -51,7 +51,7 @@ const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>
 );
 
 const CHUNK = 256;
-/** Bases whose next docid is remembered: thousands of imported messages may share one second. */
+/** Base docids whose next one is remembered. Thousands of imported messages may share one second. */
 const REMEMBERED = 1_000;
 
 class Docids {
@@ -65,7 +65,7 @@ class Docids {
   next(base: number): number {
     const docid = this.#firstFree(this.#next.get(base) ?? base);
     this.#handed.add(docid);
-    // Drops the least recently used base: messages without a date share one that is needed repeatedly.
+    // Drops the least recently used one. Messages without a date share a base that is needed again and again.
     this.#next.delete(base);
     if (this.#next.size >= REMEMBERED) this.#next.delete(this.#next.keys().next().value ?? base);
     this.#next.set(base, docid + 1);
@@ -77,7 +77,7 @@ class Docids {
     this.#handed.delete(docid);
   }
 
-  /** Drops all allocations, after a failed batch. */
+  /** Drops all allocations after a failed batch. */
   reset(): void {
     this.#handed.clear();
     this.#next.clear();
@@ -85,7 +85,7 @@ class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    // Most are free at once: check one row before reading many.
+    // Most are free, so one row is checked before many are read.
     for (let limit = 1; ; limit = CHUNK) {
       const taken = this.connection.all(TAKEN_FROM, { docid, limit });
       for (const row of taken) {
@@ -99,12 +99,12 @@ class Docids {
   }
 }
 
-/** See `WritableCatalog.makeDurable`. Readers can block a checkpoint; a synced commit covers the whole log. */
+/** Readers can block a checkpoint, but a synced commit covers the whole write-ahead log. */
 function makeDurable(connection: Connection): void {
   const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
   set('synchronous = FULL');
   try {
-    // Writes the unchanged version to force a commit: an unchanged row would not be written.
+    // Forces a commit. SQLite would not write an unchanged row.
     set(`user_version = ${CATALOG_VERSION}`);
   } finally {
     set('synchronous = NORMAL');
@@ -122,27 +122,28 @@ const MAILBOX_NUMBER = selectBy('mailboxes', 'id', 'host, mailbox');
 const META = selectBy('meta', 'messages, message_bytes', '');
 const UNPARSED_COUNT = countBy('texts', '', 'AND unparsed IS NOT NULL');
 
-/** Returns sums for `status`, from indexes and running sums: the cost does not depend on the archive's size. */
+/** Returns sums for `status`. The cost does not depend on the size of the archive. */
 function totals(connection: Connection) {
   const meta = connection.get(META, {});
   return {
-    /** Distinct messages, and the bytes of their raw sources. */
+    /** Distinct messages, and the bytes of their sources. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    /** Messages to index or reindex. */
+    /** Messages that must be indexed, or indexed again. */
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
 }
 
 interface FoldOptions {
-  /** Accept a batch that does not follow the last commit: only for rebuilding from a damaged log. */
+  /** Accepts a batch that does not follow the last commit; only for a rebuild from a damaged log. */
   readonly acrossGap?: boolean;
 }
 
 /**
- * Opens the catalog of a data directory for writing; the caller holds the archive's lock. Creates a missing catalog,
- * and updates it to this version.
+ * Opens the catalog in a data directory for writing, and creates it if it is missing. The caller holds the archive's
+ * lock.
+ *
  *
  * @throws see `openForWriting`
  */
@@ -172,23 +173,25 @@ export async function openCatalog(
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     /**
-     * Folds one batch, in one transaction with its commit; used live and in a rebuild.
+     * Folds a batch, in one transaction with its commit.
+     *
      *
      * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing changes then
      */
     foldBatch: (batch: CommittedBatch, options?: FoldOptions) => foldAll([batch], options),
-    /** Folds several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
+    /** Folds a few dozen batches in one transaction, to catch up or rebuild. */
     foldBatches: foldAll,
     /** Returns the first docid at or above `base` that is neither used nor allocated. */
     docidFor: (base: number) => docids.next(base),
-    /** Makes previous writes durable. Otherwise, a power cut may lose the last ones, which the log still has. */
+    /** Makes previous writes durable. Without this, a power cut may lose the last ones, which the log still has. */
     makeDurable: () => makeDurable(connection),
-    /** Moves the write-ahead log into the database file. Returns false if a reader prevents it. */
+    /** Moves the write-ahead log into the database. Returns false if a reader prevents it. */
     checkpoint: () => checkpoint(connection),
     /**
-     * Compacts the database, after a first sync, a rebuild or an import. Newest-first work leaves pages half full, and
-     * merging the index leaves free ones, so a fresh catalog shrinks by about half. Takes seconds for hundreds of
+     * Compacts the database after a first sync, a rebuild or an import. Newest-first work leaves pages half full, and
+     * merging the index leaves free ones, so a new catalog shrinks by about half. Takes seconds for hundreds of
      * megabytes, and needs the same space again.
+     *
      *
      * @throws `catalog-busy` while another connection reads
      */
@@ -197,8 +200,9 @@ export async function openCatalog(
       checkpoint(connection);
     },
     /**
-     * Writes the committed catalog compactly into a new file, even while others read. The file is a complete catalog,
+     * Writes the committed catalog into a new file, compactly, even while others read. The file is a complete catalog
      * but not synced. Takes about a second for 200 MB.
+     *
      *
      * @throws `catalog-io` if the file exists or cannot be created; a failure leaves no file
      */
@@ -210,6 +214,7 @@ export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
 /**
  * Opens the catalog read-only, even if a writer has it open.
+ *
  *
  * @throws see `openForReading`
  */
@@ -228,11 +233,11 @@ function unlimited(connection: Connection) {
   const messages = messageQueries(connection);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
-    /** Returns the last folded commit; number 0 and an empty hash before the first. */
+    /** Returns the last commit. Before the first, number 0 and an empty hash. */
     reached: () => reached(connection),
-    /** Changes with each commit and index row. Reveals changes of all mailboxes: do not return it to clients. */
+    /** Changes with each commit and index row. Reveals changes in all mailboxes, so do not return it to clients. */
     version: () => connection.version(),
-    /** Number of facts about unknown places; non-zero only for a damaged log. */
+    /** Number of facts about unknown places. Only a damaged log has them. */
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
@@ -246,16 +251,15 @@ function unlimited(connection: Connection) {
     index: indexQueries(connection),
     attachments: attachmentQueries(connection),
     totals: () => totals(connection),
-    /** See `list.ts`. Newest first; keeps a read transaction open until drained or returned. */
+    /** See `list.ts`. Keeps a read transaction open until drained or returned. */
     list: (filter: ListFilter): IterableIterator<PlaceLine> => list(connection, places, filter),
-    /** Lists the same places with their keys in facts. */
     listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
       listPlaces(connection, places, filter),
-    /** Runs reads on one consistent state of the catalog. */
+    /** Runs reads on one state of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
-    /** The stand-ins for docids in URLs. */
+    /** Converts docids for URLs. */
     positions: ALL_POSITIONS,
-    /** Returns the commit in force at a time and its own time, milliseconds since the epoch; null before the first. */
+    /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
     commitAt(time: number) {
       const number = commitAt(connection, time);
       const made = timeOf(connection, number);
@@ -264,13 +268,12 @@ function unlimited(connection: Connection) {
     ...search,
     files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
-    /** Arrivals and ends of places over time. */
     changes: changeQueries(connection),
-    /** Received times of a query's messages. */
+    /** When the messages of a query were received. */
     spine: (request: SpineRequest, mayContinue: () => boolean) =>
       spine(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    /** Returns the IDs of a message's thread, oldest first; only its own before it is indexed. */
+    /** Returns the IDs of a message's thread, oldest first. Until it is indexed, only its own. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
@@ -280,23 +283,23 @@ function unlimited(connection: Connection) {
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
-    /** See `conversationSizes`. Uses the request's time and scope. */
+    /** See `conversationSizes`. */
     conversationSizes: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
-    /** See `afterwards`: changes to messages since the request's time. */
+    /** See `afterwards`: what happened to messages since the request's time. */
     afterwards: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
-    /** Returns the history of a message, oldest first; empty for an unknown message. */
+    /** Returns the history of a message, oldest first. */
     history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);
     },
-    /** See `lastSeen`: when a message was last known to be in a place where it was later missing. */
+    /** See `lastSeen`. */
     lastSeen(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : lastSeen(connection, places, docid, scope);
     },
-    /** Returns the scope of a reader of these mailboxes; unknown mailboxes are ignored. */
+    /** Returns the scope of a reader of these mailboxes. Ignores unknown ones. */
     scopeOf: (mailboxes: readonly MailboxKey[]): Scope => ({
       mailboxes: mailboxes.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
     }),
@@ -304,9 +307,9 @@ function unlimited(connection: Connection) {
   };
 }
 
-/** The catalog for reading, on one connection. Close it after use. */
+/** The catalog, opened for reading on one connection. Close it after use. */
 export interface Catalog extends ReturnType<typeof unlimited> {
-  /** Returns the catalog restricted to these mailboxes, as if there were no others. */
+  /** Returns the catalog as if there were only these mailboxes. */
   within(mailboxes: readonly MailboxKey[]): Catalog;
 }
 

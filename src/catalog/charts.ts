@@ -17,24 +17,24 @@ import {
 } from './sums.ts';
 
 interface Change {
-  /** Messages stored for the first time. */
   readonly stored: number;
-  /** Messages deleted at the service in this period, and still deleted. */
+  /** Messages deleted at the service in this period that have not come back. */
   readonly ended: number;
 }
 
 export interface Changes {
   readonly periods: readonly Change[];
-  /** The first complete period; earlier ones exceed the limit. 0 if all are complete. */
+  /** Index of the first complete period. Earlier ones exceed the limit. */
   readonly since: number;
 }
 
-/** Maximum rows read per kind, newest first, always whole commits. */
+/** Rows to read of each kind, newest first. Commits are never split. */
 const MAX_STORED = 100_000;
 const MAX_ENDED = 25_000;
 
 /**
- * Returns the messages stored and deleted in consecutive periods, by commit time.
+ * Counts the messages stored and deleted per period, by commit time.
+ *
  *
  * @param bounds milliseconds since the epoch, ascending: the start of each period, and the end of the last
  */
@@ -60,7 +60,7 @@ function changesBetween(
   const sets = countedSets(connection, filter);
   let since = 0;
   const periodAt = (commit: number): number => countUpTo(bounds, times.get(commit) ?? -1) - 1;
-  /** Records a commit that was not read completely; nor were earlier ones. */
+  /** Marks the period of a commit that was not read completely, and all earlier ones, as incomplete. */
   const stopAt = (commit: number): void => {
     since = Math.max(since, countUpTo(bounds, times.get(commit) ?? last));
   };
@@ -111,7 +111,10 @@ function storedSql(low: number, high: number, among: string): string {
     GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
 }
 
-/** Counts stored messages of some mailboxes, where shared ones may have arrived later. Limits only visible rows. */
+/**
+ * Counts stored messages of some mailboxes. Messages shared with other mailboxes may have arrived in these ones later.
+ * The limit counts only visible rows.
+ */
 function storedWithin(
   connection: Connection,
   scope: Scope,
@@ -144,7 +147,7 @@ function sharedSql(sets: readonly number[], scope: Scope): string {
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
-/** Returns SQL for ended places. A message ends with its last place, if none is open. */
+/** Selects places that ended. If none is open, a message ends with its last place. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
   const ours = scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
   const isOpen =
@@ -161,24 +164,25 @@ function placeOf(condition: string): string {
   return `SELECT 1 FROM places q WHERE q.docid = p.docid AND ${condition}`;
 }
 
-/** Time zones differ by quarter hours. */
+/** Offsets of time zones are multiples of a quarter of an hour. */
 const QUARTER_MS = 900_000;
 const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 
-/** Maximum messages read: 50 ms or less. */
+/** Messages to read. Takes up to 50 ms. */
 const MOST = 50_000;
 
 export interface Quarters {
-  /** By the start of the quarter hour, milliseconds since the epoch. */
+  /** By start of the quarter hour, in milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
-  /** The time of the oldest message read, if there are more; otherwise null. */
+  /** If there are more messages, when the oldest one read was received. */
   readonly since: number | null;
 }
 
 /**
  * Counts received messages by quarter hour, at most the newest 50,000.
  *
- * @param low docid of the first message; `high` is after the last
+ *
+ * @param low docids are half-open
  */
 function quartersBetween(
   connection: Connection,
@@ -187,7 +191,7 @@ function quartersBetween(
   high: number,
 ): Quarters {
   const sets = countedSets(connection, filter);
-  // Negative if not counted: the limit applies to rows read.
+  // Negative if it does not count, because the limit applies to rows read.
   const docid = `iif(${isCounted(sets, filter)}, docid, -docid)`;
   const docids = connection.column<number>(
     `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
@@ -210,13 +214,13 @@ function quartersBetween(
 export interface FolderBytes extends Sums {
   readonly address: string;
   readonly path: string;
-  /** A query for exactly these messages; null if a query cannot express the folder. */
+  /** A query for exactly these messages. Null if the query language cannot name the folder. */
   readonly query: string | null;
 }
 
 /**
  * Returns the contents of folders from stored sums, most bytes first. A message in two folders counts in both.
- * Undefined if the sums cannot tell: in a scope that a message left while it stayed elsewhere.
+ * Undefined if a message left the scope but is still elsewhere, because the sums do not record where it was.
  */
 function folderBytes(
   connection: Connection,
@@ -237,7 +241,7 @@ function folderBytes(
     const query = terms.includes(null) ? null : terms.join(' ');
     folders.set(keyOf(address, path), { address, path, query, messages: 0, bytes: 0, deleted: 0 });
   }
-  // Matches by exact path and all past mailboxes, like `in:` and `mailbox:`.
+  // Matches the exact path and all past mailboxes, like `in:` and `mailbox:`.
   for (const [{ current, last, mailboxes }, sums] of received.bySet()) {
     const paths = new Set([...current, ...last].flatMap((id) => names.get(id)?.path ?? []));
     const boxes = new Set(mailboxes.flatMap((id) => addresses.get(id) ?? []));
@@ -256,7 +260,7 @@ function keyOf(address: string, path: string): string {
   return `${address.toLowerCase()}\0${path}`;
 }
 
-/** Returns whether a message has no current place in these folders, and its last one among them is unknown. */
+/** Returns whether the last place of a message without a current one in these folders is unknown. */
 function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean {
   const unplaced = received.all(
     ({ deleted, current, last }) =>
@@ -265,7 +269,6 @@ function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean 
   return unplaced.messages > 0;
 }
 
-/** Distinct contents of an attachment type, and their bytes. */
 export interface TypeBytes {
   readonly type: string;
   readonly contents: number;
@@ -277,7 +280,8 @@ export function chartQueries(connection: Connection) {
     /**
      * Returns a filter for a query about mailboxes and accounts only. Undefined for other queries.
      *
-     * @param accounts as `SearchRequest.accounts`
+     *
+     * @param accounts see `SearchRequest.accounts`
      */
     filterOf(
       node: SearchNode,
@@ -299,11 +303,11 @@ export function chartQueries(connection: Connection) {
       correspondentsOf(connection, filter, years, limit),
     folders: (filter: ChartFilter, received: Received) => folderBytes(connection, filter, received),
     /**
-     * Returns the types of attachments with their distinct contents. Sums are stored only for the whole archive, since
-     * mailboxes share contents; for a part, they are counted. Undefined if there are too many.
+     * Returns the types of attachments. Sums are stored for the whole archive only, since mailboxes share contents; for
+     * a part of it, attachments are counted. Undefined if there are too many.
      */
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
-    /** Returns the first docid of the UTC day of the oldest message. Undefined if there is none. */
+    /** Returns the first docid of the UTC day on which the oldest message was received. */
     oldest(filter: ChartFilter) {
       const counts = isCounted(countedSets(connection, filter), filter);
       const first = docidAt(null) / DOCIDS_PER_DAY;
@@ -311,13 +315,13 @@ export function chartQueries(connection: Connection) {
       const day = connection.first<number | null>(sql, []) ?? undefined;
       return day === undefined ? undefined : day * DOCIDS_PER_DAY;
     },
-    /** Returns the time of the first commit, milliseconds since the epoch. Undefined before it. */
+    /** In milliseconds since the epoch. */
     firstCommitAt: () =>
       connection.first<number>('SELECT time FROM commits ORDER BY number LIMIT 1', []),
   };
 }
 
-/** Maximum attachments counted one by one, in all mailboxes. */
+/** Attachments to count one by one. */
 const MAX_ATTACHMENTS = 100_000;
 
 function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
@@ -333,7 +337,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = isCounted(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // Only a damaged row gives one content several sizes; the stored sums use one.
+      // Only in a damaged row can a content have several sizes. The stored sums use one.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

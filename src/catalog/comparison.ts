@@ -17,24 +17,23 @@ import { ROLE } from './people.ts';
 import { type Row as QueryRow, selectBy, sqlQuery } from './query.ts';
 import { flagMarks } from './sql.ts';
 
-/** A row that is missing, surplus or different in the catalog, compared with the log. */
+/** A row of the catalog that is missing, surplus or different according to the log. */
 export interface RowDifference {
   readonly table: string;
   readonly difference: 'lacking' | 'surplus' | 'different';
-  /** Columns that differ; empty if the whole row is missing or surplus. */
+  /** The columns that differ. Empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
-  /** The key columns with their values. */
   readonly key: Readonly<Record<string, Value>>;
-  /** The message concerned, if the row is about one. */
+  /** The message that the row is about, if any. */
   readonly docid: number | null;
-  /** For `records`: the position of the bytes according to the catalog. */
+  /** Only for `records`: where the catalog locates the bytes. */
   readonly position: { readonly segment: number; readonly ordinal: number } | null;
 }
 
-/** Marks a pause between rows, so that a long comparison does not block other work. */
+/** Yielded between rows, so that a long comparison does not block other work. */
 export type Turn = 'turn';
 
-/** Rows of both sides between pauses: about 20 ms. */
+/** About 20 ms. */
 const ROWS_A_TURN = 4_096;
 
 type Value = string | number | null;
@@ -45,15 +44,17 @@ interface Compared {
   /** The first `keys` of them are the key, which orders the rows. */
   readonly columns: readonly string[];
   readonly keys: number;
-  /** Selects each row as one JSON list: equal rows are equal texts, read in half the time of separate columns. */
+  /**
+   * Selects each row as one JSON text. Equal rows are equal texts, which are read in half the time of separate columns.
+   */
   readonly sql: string;
-  /** Selects the rows of one key like `sql`. */
+  /** Selects the rows of one key in the same form. */
   readonly ofKey: string;
 }
 
 /**
- * Compared data: everything that folding writes, by meaning. Row numbers are excluded: a purge uses numbers that a fold
- * of the purged log never allocates. Index data is excluded too; see `contradictions`.
+ * Everything that folding writes. Row numbers are excluded, because a purge uses numbers that a fold of the purged log
+ * never allocates. For data of the index, see `contradictions`.
  */
 const COMPARED: readonly Compared[] = [
   select('commits', 'number, time', 1),
@@ -152,7 +153,7 @@ function select(
   };
 }
 
-/** Returns SQL for bytes in hex. Marks text: a flipped bit can change a value's type, which plain hex would hide. */
+/** Returns SQL for bytes in hex. A flipped bit can turn a value into text, which plain hex would hide. */
 function bytes(_: string, column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
 }
@@ -166,8 +167,9 @@ function nameOf(field: string): string {
 }
 
 /**
- * Compares two catalogs table by table in key order, with constant memory, and yields the differences. Both must have
- * reached the same commit; each is read in its connection's current transaction.
+ * Yields the differences between two catalogs, table by table, with constant memory. Both must have reached the same
+ * commit. Each is read in the current transaction of its connection.
+ *
  *
  * @param implied folded from the log
  * @param grown the catalog to check
@@ -196,14 +198,16 @@ function* compareTable(
 }
 
 /**
- * Returns whether a catalog has exactly the folded rows and the rows found settled before. May be false for equal
- * catalogs; everything must then be folded and compared by `compareRows`.
+ * Returns whether a catalog consists of the folded rows and the settled ones. False does not mean that the catalogs
+ * differ: fold everything and use `compareRows`.
  *
- * Settled rows are distinct rows of the catalog, since each was found by another record's position. Folded rows come
- * from other records, and each is found in the catalog with all rows of its key. So a table with no more rows than were
- * settled and folded has no others.
  *
- * @param implied folded from all records that were not settled
+ * Settled rows are distinct, since each was found by the position of another record. Folded rows come from other
+ * records, and each is found with all rows of its key. So a table that has no more rows than were settled and folded
+ * has no others.
+ *
+ *
+ * @param implied folded from the records that were not settled
  * @throws `catalog-damaged`
  */
 export function* agreesWithSettled(
@@ -232,7 +236,7 @@ export function* agreesWithSettled(
   return true;
 }
 
-/** Returns the number of folded rows. Undefined if the catalog has other rows with one of their keys. */
+/** Returns the number of folded rows. Undefined if the catalog has other rows with the same keys. */
 function* foundAgain(
   { sql, ofKey, columns, keys }: Compared,
   implied: Connection,
@@ -295,12 +299,12 @@ function rowOf(text: string | undefined, file: string): Row | undefined {
     // SQLite wrote it from values of these types.
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // Bytes instead of text: SQLite took them for its own JSON and wrote them unchanged.
+    // The column has bytes instead of text. SQLite took them for its own JSON and copied them.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }
 
-/** Keys are numbers and hexadecimal texts, never null, which SQLite orders the same way. */
+/** Keys are numbers and hex strings, never null. SQLite orders them in the same way. */
 function keyOrder(a: Row, b: Row, keys: number): number {
   for (let i = 0; i < keys; i += 1) {
     const [left, right] = [a[i] ?? 0, b[i] ?? 0];
@@ -330,7 +334,7 @@ function differenceOf(
   };
 }
 
-/** Converts to lower-case hex, as used elsewhere; SQLite's hex() gives capitals. */
+/** Elsewhere, hex is in lower case. SQLite's hex() gives capitals. */
 function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
@@ -339,11 +343,10 @@ export interface ConcernedMessage {
   /** Null if only the place is known. */
   readonly id: MessageId | null;
   readonly subject: string | null;
-  /** At most a few of its places, current ones first. */
+  /** A few of its places, current ones first. */
   readonly places: readonly Pick<PlaceLine, 'mailbox' | 'folder' | 'uid'>[];
 }
 
-/** Maximum places shown per message. */
 const PLACES_SHOWN = 3;
 
 const MESSAGE = selectBy('messages', 'id, subject', 'docid');
@@ -381,24 +384,23 @@ const BETWEEN_OFFSETS = sqlQuery<
      AND "offset" >= :from AND "offset" < :end ORDER BY ordinal LIMIT :limit`,
 );
 
-/** A range of records in a segment: by ordinals, both included, or by bytes of generation 1. */
+/** A range of records in a segment: by ordinals, both included, or by offsets in generation 1. */
 export type RecordSpan =
   | { readonly segment: number; readonly first: number; readonly last: number }
   | { readonly segment: number; readonly from: number; readonly end: number };
 
-/** A message or blob whose position is in a damaged part of the log. */
+/** A message or blob in a damaged part of the log. */
 export interface SpannedRecord {
   readonly kind: 'message' | 'blob';
   readonly hash: string;
   readonly docid: number | null;
 }
 
-/** Converts a row of `records`. */
 export function spanned(connection: Connection, { kind, hash, docid }: RecordRow): SpannedRecord {
   return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
 }
 
-/** Lookups of messages in a catalog or its rebuilt double. */
+/** Looks up the messages affected by damage, in a catalog or in one folded from the log. */
 export type Concerns = ReturnType<typeof concerns>;
 
 export function concerns(connection: Connection) {
@@ -415,12 +417,12 @@ export function concerns(connection: Connection) {
       const docid = docidOf(id);
       return docid === undefined ? undefined : byDocid(docid);
     },
-    /** Returns a place as a message, for an unknown message. */
+    /** Returns a place for a message that is unknown. */
     atPlace(folder: number, uid: number): ConcernedMessage | undefined {
       const place = connection.get(PLACE, { folder });
       return place && { id: null, subject: null, places: [{ ...place, uid }] };
     },
-    /** Returns the records in a range of the log. Reads all records, so it is for damage only. */
+    /** Returns the records in a range of the log. Reads all records, so use it only for damage. */
     recordsIn(span: RecordSpan, limit: number) {
       const found =
         'first' in span
@@ -434,7 +436,7 @@ export function concerns(connection: Connection) {
   };
 }
 
-/** Messages between pauses: about 20 ms. */
+/** About 20 ms. */
 const MESSAGES_A_TURN = 8_192;
 
 type PlaceRow = readonly [docid: number, folder: number, to: number | null];
@@ -498,7 +500,7 @@ function ofDay(key: string) {
   };
 }
 
-/** Sums that one statement can recount: the table, its columns, and the statement, in their order. */
+/** Sums that one statement can recount. The statement selects the columns in this order. */
 const SUMS = [
   {
     table: 'commit_changes',
@@ -536,10 +538,10 @@ const SUMS = [
   },
 ] as const;
 
-/** Yields differences from the sums that one statement can recount. */
+/** Yields rows of the sums that a recount does not confirm. */
 export function* miscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
-    // Rows of one side only. Two EXCEPTs, one per direction, would count twice.
+    // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
     const columns = [...keys, ...sums].join(', ');
     const sql = `SELECT max(is_counted), ${columns} FROM (
         SELECT 0 AS is_counted, ${columns} FROM ${table} UNION ALL SELECT 1, * FROM (${counted}))
@@ -552,7 +554,7 @@ export function* miscountedSums(grown: Connection): Generator<RowDifference, voi
   }
 }
 
-/** Yields every message with its stored place set, and the text of the set computed from its places. */
+/** Yields every message with its stored place set, and with the set that its places imply. */
 function* located(grown: Connection): Generator<{
   readonly docid: number;
   readonly size: number;
@@ -565,7 +567,7 @@ function* located(grown: Connection): Generator<{
     const { current, last, mailboxes: all } = placeSetOf(own, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
-  /** By folder: most messages have a single, current place. */
+  /** By folder. Most messages have one place, which is current. */
   const ofOnePlace = new Map<number, string>();
   const knownTextOf = (own: readonly OwnPlace[]): string => {
     const [only, another] = own;
@@ -596,20 +598,19 @@ function* located(grown: Connection): Generator<{
   }
 }
 
-/** A consistency rule between tables written by indexing: rows that it finds are wrong. */
+/** Rows that the rule finds are wrong. */
 interface Rule {
   readonly table: string;
   readonly difference: RowDifference['difference'];
-  /** Wrong columns; none if the whole row is missing or surplus. */
+  /** Wrong columns. Empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
-  /** Selects the docid, or null, and then the row's key. */
+  /** Selects the docid or null, then the key. */
   readonly sql: string;
   readonly key: string;
 }
 
 const PACKED_ANCESTOR_BYTES = 6;
 
-/** Returns a rule about whole rows with the key `docid`, unless `more` overrides it. */
 function rule(
   table: string,
   difference: Rule['difference'],
@@ -663,7 +664,7 @@ const RULES: readonly Rule[] = [
     'SELECT NULL, node FROM thread_nodes WHERE thread NOT IN (SELECT thread FROM thread_members)',
     { key: 'node' },
   ),
-  // Attachment numbers have no gaps, and the index records which messages have attachments.
+  // Attachment numbers have no gaps, and the index knows which messages have attachments.
   rule(
     'attachments',
     'lacking',
@@ -673,7 +674,7 @@ const RULES: readonly Rule[] = [
   rule(
     'attachments',
     'lacking',
-    // Without the plus, FTS5 searches the words once per message.
+    // Without the plus, FTS5 would search the words once per message.
     `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
       AND +rowid IN (SELECT docid FROM messages WHERE extractor > 0)
       AND +rowid NOT IN (SELECT docid FROM attachments)`,
@@ -705,11 +706,11 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Searches a catalog's index for contradictory rows: threads without messages, texts without a message, messages marked
- * as indexed that are not.
+ * Finds contradictions between tables of the index, such as a text without a message.
  *
- * Index data also follows from the log, but recomputing it means parsing every message with the same extractor version,
- * which is a rebuild. So these rows are compared only with each other.
+ *
+ * The index also follows from the log, but only a rebuild, which parses every message with the same extractor, can
+ * recompute it. So these tables are compared only with each other.
  */
 export function* contradictions(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
@@ -720,24 +721,22 @@ export function* contradictions(grown: Connection): Generator<RowDifference, voi
 }
 
 /**
- * Messages that need no folding for a comparison with the log: nothing followed their arrival. The catalog has exactly
- * the expected row in each of `records`, `messages` and `places`.
+ * Messages that need not be folded for a comparison, because nothing has happened to them since they arrived. The
+ * catalog has exactly the expected row in each of `records`, `messages` and `places`.
  */
 export interface SettledRun {
   readonly kind: 'settled';
-  /** The last place with the highest UID: all are in its folder and generation. */
+  /** The last place with the highest UID. All places are in its folder and generation. */
   readonly place: Place;
-  /** The catalog's number of the folder. */
+  /** The folder's number in the catalog. */
   readonly folderId: number;
   readonly messages: number;
   /** Total bytes of their sources. */
   readonly bytes: number;
 }
 
-/** A record for a comparison: folded, or known to match the catalog. */
 export type ComparedRecord = FoldedRecord | SettledRun;
 
-/** Number of catalog rows that match their records. */
 export interface SettledCounts {
   readonly messages: number;
   readonly blobs: number;
@@ -751,10 +750,11 @@ const BLOB = `SELECT CASE
   FROM records WHERE kind = ${RECORD_BLOB} AND hash = ?`;
 
 /**
- * Has a condition for every compared column; a test changes each of them. The place must also be found by the UID
- * index, which syncs use.
+ * Has a condition for every compared column; a test changes each of them. The place must also be found through the
+ * index of UIDs, which syncs use.
  *
- * The plus keeps SQLite from using the values in the plan: it would prepare the statement again for each message.
+ *
+ * With the plus, SQLite does not prepare the statement again for each message.
  */
 const ARRIVAL = `SELECT places.folder_id
   FROM records CROSS JOIN messages CROSS JOIN places CROSS JOIN flag_sets
@@ -779,8 +779,8 @@ const ARRIVAL = `SELECT places.folder_id
         AND events.uid = places.uid)`;
 
 /**
- * Opens a catalog for these lookups. Their SQL is written by hand because short-lived threads use them: loading the
- * query builder would take a fifth of their start.
+ * Opens a catalog for looking up rows that match a record exactly, with nothing having happened since.
+ *
  *
  * @throws see `openForReading`
  */
@@ -788,8 +788,9 @@ export function openSettledRows(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
     /**
-     * Returns whether a blob's row matches this record, or a later one, which is then in force. Undefined for any other
-     * row.
+     * Returns whether a blob's row has this record, or a later one that replaced it. Undefined for any other row.
+     *
+     *
      * @throws `catalog-damaged`, `catalog-io`
      */
     blob(
@@ -802,10 +803,11 @@ export function openSettledRows(dataDir: string) {
       return connection.first<'settled' | 'superseded' | null>(BLOB, values) ?? undefined;
     },
     /**
-     * Returns the number of the folder in which a message arrived with this fact and stayed unchanged. Undefined if any
-     * column of its three rows differs, or its UID has further rows or events.
+     * Returns the number of the folder in which a message arrived with this fact and has not changed since. Undefined
+     * if any column of its three rows differs, or if its UID has more rows or events.
      *
-     * @param size of its source, from its record
+     *
+     * @param size of the source according to the record
      * @throws `catalog-damaged`, `catalog-io`
      */
     arrival(
@@ -829,5 +831,4 @@ export function openSettledRows(dataDir: string) {
   };
 }
 
-/** Looks up rows that match a record of the log exactly, with nothing else happening since. */
 export type SettledRows = ReturnType<typeof openSettledRows>;

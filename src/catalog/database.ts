@@ -17,24 +17,23 @@ import { translate } from '../core/sqlite.ts';
 import type { Query } from './query.ts';
 
 /**
- * The rows of the catalog, created by `migrations/catalog.ts`; docs/catalog.md explains them. Hashes are BLOBs,
- * references are integers, commits are commit numbers, dates are milliseconds since the epoch, and booleans are 0 and
- * 1.
+ * The tables, created by `migrations/catalog.ts` and explained in docs/catalog.md. Hashes are BLOBs, commits are commit
+ * numbers, dates are milliseconds since the epoch, and booleans are 0 and 1.
  */
 export interface CatalogTables {
-  /** One row: the last folded commit. It changes in the transaction that adds the rows (invariant 2). */
+  /** One row, about the last commit. It changes in the same transaction as the rows of that commit (invariant 2). */
   meta: {
     id: 1;
     commit_number: number;
     commit_hash: Buffer;
     commit_time: number;
-    /** Facts about unknown places; only a damaged log has them. */
+    /** Facts about unknown places. Only a damaged log has them. */
     orphans: number;
     messages: number;
     message_bytes: number;
-    /** The extractor version of the index's text. */
+    /** The version of the extractor that wrote the index. */
     extractor: number;
-    /** The reader version of the attachment texts. */
+    /** The version of the reader of attachment texts. */
     attachment_version: number;
   };
   commits: {
@@ -74,7 +73,7 @@ export interface CatalogTables {
   };
   flag_sets: {
     id: number;
-    /** JSON array, sorted. */
+    /** Sorted JSON array. */
     flags: string;
     /** Bits of `MARK` in `sql.ts`. */
     marks: number;
@@ -84,12 +83,13 @@ export interface CatalogTables {
     id: Buffer;
     first_commit: number;
     open_places: number;
-    /** Its places. */
     place_set: number;
-    /** 0: not indexed; negative: indexed, but due again; positive: the extractor version of the index row. */
+    /**
+     * The version of the extractor that wrote its index rows. Negative if it must be indexed again, 0 if it never was.
+     */
     extractor: number;
   };
-  /** Sets of places: JSON arrays of numbers, see `PlaceSet`. */
+  /** JSON arrays of numbers; see `PlaceSet`. */
   place_sets: {
     id: number;
     current: string;
@@ -124,7 +124,7 @@ export interface CatalogTables {
     to_commit: number;
     flag_set: number;
     date: number | null;
-    /** For a span that ended with its place: the commit at which the place came back. */
+    /** If the span ended with its place, the commit at which the place came back. */
     resumed: number | null;
     reason: string | null;
   };
@@ -143,7 +143,7 @@ export interface CatalogTables {
     folder_id: number;
     generation: number;
     uid: number;
-    /** Its index among the docids of its date. */
+    /** Where it is listed among docids. */
     position: number;
     from_commit: number;
     to_commit: number | null;
@@ -189,105 +189,102 @@ export interface CatalogTables {
     /** Canonical JSON of the fact without its place. */
     detail: string;
   };
-  /** Messages received per day and place set. */
+  /** Messages received, by UTC day and place set. */
   received_days: {
     place_set: number;
-    /** UTC, days since the epoch, see `dayOf`. */
+    /** Days since the epoch; see `dayOf`. */
     day: number;
     messages: number;
     bytes: number;
   };
-  /** Places that a commit opened and ended in a folder. */
+  /** Places that each commit opened and ended, by folder. */
   commit_changes: {
     commit_number: number;
     folder_id: number;
-    /** Places that appeared or came back. */
+    /** Includes places that came back. */
     came: number;
     ended: number;
   };
-  /** Index results, separate from the messages, whose rows must not grow once their page is full. */
+  /** Apart from the messages, whose rows must not grow once their page is full. */
   texts: {
     docid: number;
-    /** Why the message could not be parsed; null if it was. */
+    /** Why the message could not be parsed. */
     unparsed: string | null;
-    /** The start of the text, packed by `mail/normalise.ts`; null if there is none. */
+    /** The start of the text, packed by `mail/normalise.ts`. */
     text: Buffer | null;
   };
-  /** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
+  /** Threads; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
   thread_members: {
     docid: number;
     thread: number;
     /** Hash of its Message-ID. */
     node: number;
-    /** Hash of its base subject; null if empty. */
+    /** Hash of its base subject. Null if that is empty. */
     subject: number | null;
-    /** 1 for a reply without references: it joins the nearest earlier message with its subject. */
+    /** 1 for a reply without references, which joins the nearest earlier message with the same subject. */
     joins: 0 | 1;
-    /** Nodes of the messages that it references, 6 bytes each; null if none. */
+    /** Nodes of the messages that it references, 6 bytes each. */
     ancestors: Buffer | null;
   };
-  /** Every Message-ID that a message has or references, with its thread. */
+  /** The thread of every Message-ID that a message has or references. */
   thread_nodes: {
     node: number;
     thread: number;
   };
-  /** The text of a distinct attachment: distinct by its bytes and reader. */
+  /** Texts of attachments. One row for each content and way of reading it. */
   attachment_texts: {
     id: number;
     hash: Buffer;
     form: string;
-    /**
-     * The reader's version; 0 if unread, negative if due again. With a `failure`, minus the number of failed attempts.
-     */
+    /** The reader's version. 0 if unread, negative if due again. After a timeout, minus the number of attempts. */
     version: number;
-    /** Why it has no text; null if it has one or is untried. */
+    /** Why it has no text. */
     failure: string | null;
     truncated: number;
-    /** Packed by `mail/normalise.ts`; null if there is none. */
+    /** Packed by `mail/normalise.ts`. */
     text: Buffer | null;
   };
-  /** Every attachment of the indexed messages. */
   attachments: {
     docid: number;
-    /** Index among the message's attachments, from 1. */
+    /** From 1, within the message. */
     number: number;
     filename: string | null;
     /** In lower case. */
     type: string;
     /** Decoded bytes. */
     size: number;
-    /** SHA-256 of its bytes; a unique value if the message was cut before their end. */
+    /** SHA-256 of its bytes. A unique value if the message was cut before their end. */
     hash: Buffer;
     inline: 0 | 1;
-    /** Its text; null if it cannot have one, like images and archives. */
+    /** Null if it cannot have a text, such as an image or an archive. */
     text_id: number | null;
   };
-  /** Distinct contents by attached type, and their bytes. */
+  /** Distinct contents of each type. */
   attachment_types: {
     type: string;
     contents: number;
     bytes: number;
   };
-  /** An address of a sender or recipient, in lower case; or a sender's domain, with @. */
+  /** Addresses of senders and recipients in lower case, and domains of senders with an @. */
   addresses: {
     id: number;
     address: string;
   };
-  /** Senders and recipients of an indexed message: JSON arrays of numbers. */
+  /** Lists are JSON arrays of numbers. */
   message_people: {
     docid: number;
-    /** Its mailboxes at the time of indexing. */
+    /** Its mailboxes when it was indexed. */
     mailboxes: string;
-    /** Addresses of From and their domains. */
+    /** Addresses in From, and their domains. */
     senders: string;
     recipients: string;
   };
-  /** Messages that an address sent or received per year. */
+  /** Messages that each address sent or received. */
   correspondents: {
     address_id: number;
     /** See `ROLE` in people.ts. */
     role: number;
-    /** Year of the docid, in UTC. */
+    /** Of the docid, in UTC. */
     year: number;
     /** As in `message_people`. */
     mailboxes: string;
@@ -296,7 +293,7 @@ export interface CatalogTables {
   };
   msg_fts: {
     rowid: number;
-    /** Text, or its UTF-8, which avoids creating a string. */
+    /** As UTF-8, no string need be created. */
     body: string | Buffer;
     subject: string;
     from_: string;
@@ -320,29 +317,28 @@ interface Listed {
   message_id: string | null;
 }
 
-/** Values of `records.kind`: the log's record kinds that have a hash. */
+/** Values of `records.kind`. */
 export const RECORD_BLOB = 1;
 export const RECORD_MESSAGE = 2;
 
-/** A query prepared on one connection. Converts SQLite errors to catalog errors. */
+/** A prepared query. Errors of SQLite become catalog errors. */
 interface Statement<P, R> {
   run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
   get(params: P): R | undefined;
   all(params: P): R[];
-  /** Keeps a read transaction open, and this connection from writing, until drained or returned. */
+  /** Until drained or returned, holds a read transaction and keeps this connection from writing. */
   iterate(params: P): IterableIterator<R>;
 }
 
-/** Unused one-off statements to keep: preparing one takes as long as running it. */
+/** Preparing a statement takes as long as running it, so unused ones are kept. */
 const IDLE_STATEMENTS = 64;
 
 export class Connection {
   static #opened = 0;
   readonly #number = ++Connection.#opened;
   readonly #statements = new Map<object, unknown>();
-  /** Statements by text that are not in use. */
+  /** Statements of one-off SQL that are not in use. */
   readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
-  /** Statements of `first` by text. */
   readonly #firsts = new Map<string, Database.Statement<unknown[], unknown>>();
 
   constructor(
@@ -350,14 +346,13 @@ export class Connection {
     readonly file: string,
   ) {}
 
-  /** Returns the statement of a query, prepared once per connection. */
   statement<P, R>(query: Query<P, R>): Statement<P, R> {
     let known = this.#statements.get(query);
     if (known === undefined) {
       known = this.#prepare(query);
       this.#statements.set(query, known);
     }
-    // Keyed by its query, which has these types.
+    // The query that is the key has these types.
     return known as Statement<P, R>;
   }
 
@@ -373,30 +368,29 @@ export class Connection {
     return this.statement(query).all(params);
   }
 
-  /** Yields a query's rows with a separate statement, so that several walks can be open. Return it if not drained. */
+  /** Uses a separate statement, so that several walks can be open. Return it unless drained. */
   rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
     return this.#prepare(query).iterate(params);
   }
 
-  /** Yields the rows of one-off SQL. Return it if not drained. */
+  /** Yields the rows of one-off SQL. Return it unless drained. */
   text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
     return this.#reused<R>(sql, params);
   }
 
-  /** Returns the first column of all rows of one-off SQL, in a third of the time of a walk. */
+  /** Returns the first column of all rows. Takes a third of the time of a walk. */
   column<T>(sql: string, params: readonly unknown[]): T[] {
     const known = this.#idle.get(sql);
     this.#idle.delete(sql);
     return this.guard(() => {
       const prepared = known ?? this.db.prepare<unknown[], unknown>(sql);
-      // The SQL selects this type.
       const values = prepared.pluck(true).all(...params) as T[];
       this.#keep(sql, prepared.pluck(false));
       return values;
     });
   }
 
-  /** Returns the first column of the first row of one-off SQL, if any. */
+  /** Returns the first column of the first row. */
   first<T>(sql: string, params: readonly unknown[]): T | undefined {
     let known = this.#firsts.get(sql);
     if (known === undefined) {
@@ -404,7 +398,6 @@ export class Connection {
       this.#firsts.set(sql, known);
     }
     try {
-      // The SQL selects this type.
       return known.get(...params) as T | undefined;
     } catch (error) {
       throw translate(error, this.file) ?? error;
@@ -422,19 +415,18 @@ export class Connection {
     this.#idle.delete(sql);
     const prepared = known ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
     try {
-      // The SQL selects this type.
       yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
     } finally {
       this.#keep(sql, prepared);
     }
   }
 
-  /** Yields the rows of SQL as lists of values. Return it if not drained. */
+  /** Yields rows as arrays. Return it unless drained. */
   values<R>(sql: string): Generator<R, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
   }
 
-  /** Yields the first column of the rows. */
+  /** Yields the first column. */
   pluck<T>(sql: string): Generator<T, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], T>(sql).pluck().iterate());
   }
@@ -452,7 +444,7 @@ export class Connection {
     }
   }
 
-  /** Runs reads on one consistent state of the database. */
+  /** Runs reads on one state of the database. */
   snapshot<T>(act: () => T): T {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }
@@ -460,7 +452,8 @@ export class Connection {
   #prepare<P, R>(query: Query<P, R>): Statement<P, R> {
     const { sql, bind } = query.compiled();
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
-    // Without `guard`: these run dozens of times per millisecond, and a closure each would take a tenth of that.
+    // Not through `guard`: these run dozens of times per millisecond, and a closure for each would take a tenth of
+    // that.
     const { file } = this;
     return {
       run: (params) => {
@@ -489,7 +482,7 @@ export class Connection {
     };
   }
 
-  /** Returns a number that changes with every change of the database; it differs between connections. */
+  /** Changes whenever the database does. Numbers of two connections differ. */
   version(): number {
     const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
     return (
@@ -497,7 +490,7 @@ export class Connection {
     );
   }
 
-  /** Runs SQLite calls and converts their errors; other errors pass. */
+  /** Converts SQLite's errors to catalog errors. */
   guard<T>(act: () => T): T {
     try {
       return act();
@@ -506,15 +499,15 @@ export class Connection {
     }
   }
 
-  /** Runs `act` in one write transaction. */
   transaction<T>(act: () => T): T {
     return this.guard(() => this.db.transaction(act).immediate());
   }
 
   /**
-   * Returns a column's bytes in hex.
+   * Returns the bytes of a column in hex.
    *
-   * @throws `catalog-damaged` for other values, such as from a damaged page
+   *
+   * @throws `catalog-damaged` if a damaged page has another type of value
    */
   hex(bytes: Buffer): string {
     if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
@@ -532,7 +525,7 @@ export class Connection {
 /** See `WritableCatalog.snapshotInto`. */
 export function snapshotInto(connection: Connection, file: string): void {
   try {
-    // SQLite would use the process's umask.
+    // SQLite would create the file with the process's umask.
     closeSync(openSync(file, 'wx', 0o600));
   } catch (error) {
     throw catalogError('catalog-io', { file, reason: errnoOf(error) ?? 'unknown' }, error);
@@ -545,13 +538,13 @@ export function snapshotInto(connection: Connection, file: string): void {
   }
 }
 
-/** The version of the schema in `migrations/catalog.ts`. Earlier catalogs are rebuilt from the log. */
+/** The version of the schema. Earlier catalogs are rebuilt from the log. */
 export const CATALOG_VERSION = 11;
 
-/** The oldest version that a writer opens unchanged. */
+/** The oldest version that a writer can open. */
 export const OLDEST_MIGRATED = CATALOG_VERSION;
 
-/** Returns the path of the catalog in a data directory. SQLite puts `-wal` and `-shm` next to it while it is open. */
+/** SQLite puts `-wal` and `-shm` files next to it while it is open. */
 export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');
 }
@@ -561,26 +554,26 @@ export function rebuildFile(dataDir: string): string {
   return `${catalogFile(dataDir)}.rebuild`;
 }
 
-/** Wait for another process's short write (a checkpoint), milliseconds. */
+/** Time to wait for another process's short write, such as a checkpoint, in milliseconds. */
 const BUSY_TIMEOUT = 5_000;
 
 export interface CatalogOptions {
-  /** Page cache in KiB; default 16 MiB, like SQLite's for a reader. */
+  /** Page cache in KiB. The default of 16 MiB is also SQLite's for a reader. */
   readonly cacheKib?: number;
 }
 
 const CACHE_KIB = 16_384;
 
 interface ReadingOptions extends CatalogOptions {
-  /** Also open an earlier version: every version has the same `meta` row up to `orphans`. */
+  /** Accepts an earlier version too. Every version has the same `meta` columns up to `orphans`. */
   readonly mayBeOlder?: boolean;
 }
 
 /**
- * Opens the database for the only writer, and creates a missing file.
+ * Opens the database for its only writer. Creates it if it is missing.
  *
- * @throws `catalog-version` for another version, `catalog-damaged` for an unreadable database: a rebuild helps in both
- * cases
+ *
+ * @throws `catalog-version` for another version, `catalog-damaged` if it is unreadable; a rebuild helps in both cases
  */
 export async function openForWriting(
   file: string,
@@ -593,13 +586,13 @@ export async function openForWriting(
     const found = versionOf(connection);
     if (found !== 0 && found !== CATALOG_VERSION) throw versionError(file, found);
     connection.guard(() => {
-      // better-sqlite3 has another default for connections to a WAL database.
+      // better-sqlite3 uses another default for a WAL database.
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = NORMAL');
       db.pragma('wal_autocheckpoint = 16384');
       db.pragma('journal_size_limit = 67108864');
       db.pragma(`cache_size = -${cacheKib}`);
-      // The fold keeps references valid by construction; checking costs a lookup per row.
+      // The fold keeps references valid. Checking them would cost a lookup per row.
       db.pragma('foreign_keys = OFF');
     });
     if (found === 0) {
@@ -617,8 +610,9 @@ export async function openForWriting(
 }
 
 /**
- * Opens the database read-only, with or without a writer. In a read-only directory, SQLite cannot create its `-shm`
- * file. Unless a writer left one, the database is then loaded into memory, without changes after the last checkpoint.
+ * Opens the database read-only, with or without a writer. SQLite cannot create its `-shm` file in a read-only
+ * directory. Unless a writer left one, the database is loaded into memory, without changes since the last checkpoint.
+ *
  *
  * @throws `catalog-missing`, `catalog-version` (with the remedy), `catalog-damaged`, `catalog-io`
  */
@@ -628,7 +622,7 @@ export function openForReading(
 ): Connection {
   const stats = statOf(file);
   if (stats === undefined) throw catalogError('catalog-missing', { file });
-  // SQLite would wait for ever on a pipe.
+  // SQLite would wait on a pipe for ever.
   if (!stats.isFile()) throw catalogError('catalog-damaged', { file, reason: 'not a file' });
   let connection = connect(file, true);
   try {
@@ -661,14 +655,13 @@ function statOf(file: string): Stats | undefined {
   }
 }
 
-/** Maximum bytes of a database loaded into memory. */
 const MEMORY_LIMIT = 1024 * 1024 * 1024;
 
 function inMemory(file: string): Connection {
   try {
     const bytes = readFileSync(file);
-    // The header states WAL mode, which memory does not support; 1 is the rollback journal (file format, offsets 18 and
-    // 19).
+    // The header says WAL, which a database in memory cannot use; 1 is the rollback journal (file format, offsets 18
+    // and 19).
     if (bytes.length > 19) bytes.fill(1, 18, 20);
     return new Connection(new Database(bytes, { readonly: true }), file);
   } catch (error) {
@@ -687,7 +680,7 @@ function connect(file: string, readonly: boolean): Connection {
   }
 }
 
-/** Returns why a file is unreadable, which SQLite omits. Opening it here would drop this process's locks. */
+/** Returns why a file is unreadable, which SQLite does not tell. Opening it here would drop this process's locks. */
 function whyNot(file: string): string | undefined {
   try {
     accessSync(file, constants.R_OK);

@@ -7,10 +7,10 @@ import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
 import type { Catalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 
-/** Minimum age before a day's sample is replaced, so that the last is close to the day's end: one hour. */
+/** A day's sample is replaced only after an hour, so that the last one is from near the end of the day. */
 const AGAIN_MS = 3_600_000;
 
-/** Records the archive's size once a day; the day's last sample stays. Skips the day if reading or writing fails. */
+/** Records the archive's size once a day. Skips the day if reading or writing fails. */
 export function noteDiskSample(
   state: Memory,
   archive: { readonly catalog: Pick<Catalog, 'totals'>; readonly dataDir: string },
@@ -45,12 +45,11 @@ function noteOn(
   });
 }
 
-/** Returns the total bytes of the files in a directory. */
 export function bytesIn(folder: string): number {
   return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
 }
 
-/** Returns the bytes of a file; 0 if a writer has just replaced it. */
+/** 0 if a writer has just replaced the file. */
 export function bytesOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

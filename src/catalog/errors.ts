@@ -3,13 +3,13 @@ import { jsonLine } from '../core/terminal-safe.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';
 
-/** A position in the query text: `position` counts UTF-16 code units from 0, `found` is the text there. */
+/** `position` counts UTF-16 code units from 0. `found` is the text there. */
 type At = {
   position: number;
   found: string;
 };
 
-/** Returns text and position as `"next" (character 8)`. */
+/** Formats text and position as `"next" (character 8)`. */
 function quoted({
   position,
   found,
@@ -20,12 +20,12 @@ function quoted({
   return `${jsonLine(found)} (character ${position + 1})`;
 }
 
-/** Without quotation marks, which would be a phrase in a query. */
+/** Without quotation marks, which would make it a phrase. */
 function meant(suggestion: string | null, otherwise: string): string {
   return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
 }
 
-/** Subject prefixes of replies and forwarded messages, which are not meant as operators. */
+/** Prefixes of replies and forwarded messages, which are not meant as operators. */
 const SUBJECT_PREFIX = /^(re|fwd?|aw|wg|sv|vs|antw):$/i;
 
 const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
@@ -44,7 +44,7 @@ function badDate(facts: { operator: string; position: number; found: string }): 
   ];
 }
 
-/** `>1M` and `<1M` are separate operators. */
+/** `>1M` and `<1M` are separate operators here. */
 function comparison(found: string): string {
   const [, sign, size] = /^([<>])=?(\w+)$/.exec(found) ?? [];
   if (sign === undefined) return '';
@@ -59,7 +59,7 @@ const BRACKETS: Readonly<Record<string, string>> = {
   '”': 'Unopened quotation mark',
 };
 
-/** `-` and NOT apply to their right side; the others join. */
+/** `-` and NOT apply to their right side; the others join two. */
 function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
 }
@@ -100,7 +100,7 @@ export const searchError = defineErrors({
   usage: {
     /** No text, or only characters that no index holds. */
     'search-empty': (_: { query: string }) => ['There is nothing to search for.', MANUAL],
-    /** `suggestion` is the probable operator, or null; quotes make it plain text. */
+    /** `suggestion` is the operator that was probably meant. Quotes make it plain text. */
     'search-unknown-operator': (facts: At & { suggestion: string | null }) => [
       `Unknown operator ${quoted(facts)}.`,
       meant(
@@ -110,7 +110,7 @@ export const searchError = defineErrors({
         `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
     ],
-    /** An operator of other programs about data that an archive lacks; `instead` is one to try, or null. */
+    /** An operator of other programs, about data that an archive lacks. `instead` is one to try. */
     'search-foreign-operator': (facts: At & { instead: string | null }) => [
       `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
@@ -119,7 +119,7 @@ export const searchError = defineErrors({
       `The operator ${quoted(facts)} has no value.`,
       'Write the value without a space before it: from:anna, subject:"rent due".',
     ],
-    /** An invalid value of an operator; `expected` lists the valid ones. */
+    /** `expected` lists the valid values. */
     'search-bad-value': (
       facts: At & { operator: string; expected: readonly string[]; suggestion: string | null },
     ) => {

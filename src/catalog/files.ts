@@ -18,14 +18,14 @@ interface Carrier {
   readonly number: number;
 }
 
-/** Rows between checks of `mayContinue`. */
 const ASKED_AFTER = 256;
 
 /**
- * Yields the attachments with a content, newest (or oldest) message first. A logo may be in most of an archive, so the
- * walk checks regularly whether to continue. Returns whether it reached the end.
+ * Yields the attachments with a given content, by message. Most of an archive may contain the same logo, so the walk
+ * regularly checks whether to continue. Returns whether it reached the end.
  *
- * @param meant SQL condition on an attachment `a` of a message `m`; others are skipped, which also takes time
+ *
+ * @param meant SQL condition on an attachment `a` of a message `m`; skipping others also takes time
  */
 function* carriersOf(
   connection: Connection,
@@ -49,7 +49,7 @@ function* carriersOf(
   return true;
 }
 
-/** Types that are too vague, so that the file extension decides. */
+/** Types that say too little, so that the extension of the file name decides. */
 const UNTOLD =
   /^(?:$|application\/(?:octet-?stream|binary|(?:force-|x-)?download|x-msdownload|unknown|x-unknown|save|file)$|text\/plain$)/;
 const BY_TYPE: readonly (readonly [FileGroup, RegExp])[] = [
@@ -78,7 +78,8 @@ const BY_ENDING: ReadonlyMap<string, FileGroup> = new Map([
 ]);
 
 /**
- * Returns the group of an attachment. Types outrank names, as in text extraction.
+ * Returns the group of an attachment. The type outranks the name, as in text extraction.
+ *
  *
  * @param type in lower case
  */
@@ -88,7 +89,6 @@ export function fileGroup(type: string, filename: string | null): FileGroup {
   return BY_TYPE.find(([, types]) => types.test(type))?.[0] ?? 'other';
 }
 
-/** Types of a group that a query can express. */
 const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
   pdf: ['application/pdf'],
   pictures: ['image/*'],
@@ -97,7 +97,9 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
   documents: ['application/msword', 'application/rtf'],
 };
 
-/** Returns a query for attachments of a group, by type or extension. Null if a query cannot express it. */
+/**
+ * Returns a query for the attachments of a group, by type or extension. Null if the query language cannot express it.
+ */
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
   if (types === undefined) return null;
@@ -115,20 +117,19 @@ function each(group: FileGroup, endings: string): (readonly [string, FileGroup])
   return endings.split(' ').map((ending) => [ending, group] as const);
 }
 
-/** Selects the attachments of a query's messages. */
 export interface FilesRequest extends CountRequest {
   readonly group?: FileGroup | undefined;
-  /** Includes images within message text: mostly logos of signatures. */
+  /** Includes images in message text, most of which are logos in signatures. */
   readonly inlinePictures?: boolean | undefined;
 }
 
-/** A position in the list of attachments; number 0 is the position before a message's first. */
+/** A position in the list of attachments. Number 0 lies before the first attachment of a message. */
 export interface FilePosition {
   readonly docid: number;
   readonly number: number;
 }
 
-/** A distinct content with the newest found message that contains it. */
+/** A distinct content, with the newest matching message that contains it. */
 interface FoundFile extends FilePosition {
   readonly filename: string | null;
   /** In lower case. */
@@ -147,12 +148,12 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
   readonly text_id: number | null;
 }
 
-/** Messages per statement for reading attachments: at first, and at most. */
+/** Messages per statement that reads attachments: in the first one, and the maximum. */
 const FIRST = 128;
 const MOST = 2_048;
 /** Messages per search. */
 const AMONG = 16;
-/** Maximum such searches; beyond that, one walk over the result is cheaper. */
+/** With more searches, one walk over the result is cheaper. */
 const MAX_SEARCHES = 32;
 
 const SPAN = { start: 0, end: 0 };
@@ -166,20 +167,18 @@ const HAS_ANY: SearchNode = {
 };
 
 /**
- * Walks the distinct contents attached to a query's messages, newest message first. A content is listed only at the
- * newest found message that has it, even if the walk starts after that message.
+ * Walks the distinct contents attached to a query's messages, newest first. Each content appears only at the newest
+ * message with it, even if the walk starts after that message.
  */
 class FoundFiles {
-  /** Hashes already listed. */
   readonly #seen = new Set<string>();
   readonly #request: FilesRequest;
   readonly #rowFilter: string;
   /** SQL condition on attachments that the reader may see. */
   readonly #meant: string;
-  /** True if the query matches every message. */
   readonly #isAll: boolean;
   #searches = 0;
-  /** Found docids, down to the last one walked. */
+  /** Matching docids, down to the last one walked. */
   readonly #found = new Set<number>();
   #last = Number.POSITIVE_INFINITY;
   #walk: Generator<number, number | null, undefined> | undefined;
@@ -197,15 +196,14 @@ class FoundFiles {
     this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
   }
 
-  /** Number of distinct contents held in memory. */
   get met(): number {
     return this.#seen.size;
   }
 
   /**
-   * Yields contents after a position, or all. Also yields the position reached after every few thousand messages, so
-   * that the caller can stop. Ends when `mayContinue` returns false. A content may repeat after a position if time ran
-   * out while looking for its newer message.
+   * Yields the contents after a position, or all. After every few thousand messages, it also yields the position
+   * reached, so that the caller can stop. Ends if `mayContinue` returns false. A content may appear again after a
+   * position if time ran out while its newer message was searched for.
    */
   *behind(
     position: FilePosition | undefined,
@@ -223,7 +221,7 @@ class FoundFiles {
           if (this.#seen.has(key)) continue;
           this.#seen.add(key);
           const its = fileGroup(row.type, row.filename);
-          // Groups are independent: the newest message also decides the type.
+          // The newest message also decides the type, so that groups do not depend on each other.
           if (group !== undefined && group !== its) continue;
           if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
           const { text_id: textId, ...rest } = row;
@@ -241,7 +239,7 @@ class FoundFiles {
     }
   }
 
-  /** Returns the newest found message with a content. Undefined also if time runs out. */
+  /** Undefined if no matching message contains it, or time ran out. */
   newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
     const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
     this.#walk?.return(null);
@@ -261,7 +259,7 @@ class FoundFiles {
     );
   }
 
-  /** Returns whether a found message at or before a position has a content. */
+  /** Returns whether a matching message at or before a position has this content. */
   #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
     const carriers = this.#carriers(hash, mayContinue);
     const earlier = upTo(carriers, position);
@@ -270,13 +268,12 @@ class FoundFiles {
     return first !== undefined;
   }
 
-  /** Returns the attachments with a content, newest message first. */
   #carriers(hash: Buffer, mayContinue: () => boolean): Iterable<Carrier> {
     const asked = { meant: this.#meant, order: 'newest' } as const;
     return carriersOf(this.connection, hash, asked, mayContinue);
   }
 
-  /** Returns the newest found message among some attachments, which are newest first. */
+  /** Returns the newest matching message among these carriers, which are newest first. */
   #newestAmong(carriers: Iterable<Carrier>, mayContinue: () => boolean): number | undefined {
     let among: number[] = [];
     for (const { docid } of carriers) {
@@ -304,7 +301,6 @@ class FoundFiles {
     return among.find((docid) => this.#found.has(docid));
   }
 
-  /** Continues the walk over the query's result down to a docid. */
   #findDownTo(docid: number, mayContinue: () => boolean): void {
     this.#walk ??= this.search.walkFound(this.#request, mayContinue);
     while (this.#last > docid) {
@@ -331,7 +327,7 @@ function isAt(row: FilePosition, { docid, number }: FilePosition): boolean {
   return row.docid > docid || (row.docid === docid && row.number <= number);
 }
 
-/** Takes the next items of a walk; `end` is the walk's return value, or undefined if there may be more. */
+/** Takes the next items of a walk. `end` is the walk's result, or undefined if there may be more. */
 function taken(
   docids: Generator<number, number | null, undefined>,
   most: number,
@@ -349,13 +345,12 @@ interface HolderMessage {
   readonly id: string;
   readonly subject: string | null;
   readonly from: Address | null;
-  /** Received time, milliseconds since the epoch, like the others. */
+  /** When it was received, in milliseconds since the epoch. */
   readonly date: number | null;
-  /** Time of deletion at the service; null if the service still had it. */
+  /** When it was deleted at the service, in milliseconds since the epoch. */
   readonly endedAt: number | null;
 }
 
-/** A message with a content, and the attachment's number. */
 export interface Holder extends HolderMessage {
   readonly number: number;
   readonly filename: string | null;
@@ -365,7 +360,7 @@ const MAX_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = selectBy('messages', 'id, date, subject, sender_name, sender_address', 'docid');
 
-/** Returns a message as shown in a view. Undefined if it has disappeared. */
+/** Undefined if the message has since been purged. */
 function holderMessage(
   connection: Connection,
   docid: number,
@@ -385,7 +380,7 @@ function holderMessage(
 
 const FILENAME = selectBy('attachments', 'filename', 'docid, number');
 
-/** Counts the messages of a view with a content; a lower bound if time runs out. */
+/** Counts the messages of a view that contain it. A lower bound if time runs out. */
 function countHolders(
   connection: Connection,
   hash: Buffer,
@@ -404,7 +399,7 @@ function countHolders(
     : { count: messages, complete: true };
 }
 
-/** Returns the messages of a view with a content, the newest `limit` with details, and the time of the first. */
+/** Returns the newest `limit` messages with this content, their total, and when the first was received. */
 function holdersOf(
   connection: Connection,
   hash: Buffer,
@@ -433,7 +428,7 @@ function holdersOf(
   };
 }
 
-/** Returns the newest messages with a content, each with the first such attachment, and the total. */
+/** Returns the newest messages with this content, each with its first such attachment, and the total. */
 function walked(
   connection: Connection,
   hash: Buffer,
@@ -458,7 +453,7 @@ function walked(
       messages += 1;
       last = docid;
     }
-    // Numbers within a message descend: its first attachment comes last.
+    // Numbers descend within a message, so its first attachment comes last.
     if (messages <= limit) newest.set(docid, number);
   }
   carriers.return(false);
@@ -469,12 +464,11 @@ function countOf({ messages, complete }: ReturnType<typeof walked>): HitCount {
   return { count: messages, complete };
 }
 
-/** Returns a view's conditions as SQL. */
 function meantIn(view: View): string {
   return ['1', ...seen(view)].join(' AND ');
 }
 
-/** A listed content, with the newest found message that has it. */
+/** A distinct content, with the newest matching message that contains it. */
 export interface ListedFile extends FilePosition {
   /** SHA-256 of its bytes; a unique value for a truncated attachment. */
   readonly hash: BlobHash;
@@ -482,35 +476,35 @@ export interface ListedFile extends FilePosition {
   readonly type: string;
   readonly size: number;
   readonly group: FileGroup;
-  /** Its text; null if it has none. */
+  /** Null if it has no text. */
   readonly textId: number | null;
   /** True if the message ends before the attachment. */
   readonly isCutOff: boolean;
   readonly message: HolderMessage;
-  /** All messages with it, even those outside the query. */
+  /** Includes messages that the query does not match. */
   readonly messages: HitCount;
 }
 
 export interface FilesPage {
   readonly files: readonly ListedFile[];
-  /** Start of the next page; null at the end. A page may be short if time ran out. */
+  /** Null at the end. A page may be short if time ran out. */
   readonly next: FilePosition | null;
 }
 
-/** Contents whose newest message was received in one month. */
+/** Contents whose newest message was received in this month. */
 interface FilesOfMonth {
   /** `2026-03` */
   readonly key: string;
-  /** Start of its list. */
+  /** Where its part of the list starts. */
   readonly from: FilePosition;
   readonly count: number;
 }
 
-/** Number of distinct contents in a query's messages; a lower bound if not `complete`. */
+/** Numbers of distinct contents. Lower bounds unless `complete`. */
 export interface FilesSums {
-  /** For each group, even if the request selects one. */
+  /** All groups, even if the request selects one. */
   readonly groups: Readonly<Record<FileGroup, number>>;
-  /** For the requested group, newest first; if not `complete`, the last month is incomplete. */
+  /** Newest first, for the requested group. Unless `complete`, the last month may lack some. */
   readonly months: readonly FilesOfMonth[];
   readonly complete: boolean;
 }
@@ -518,14 +512,14 @@ export interface FilesSums {
 export interface FileContent
   extends ListedFile,
     Pick<ReturnType<typeof holdersOf>, 'newest' | 'first'> {
-  /** True if the query finds a message with it. */
+  /** True if the query matches a message with it. */
   readonly isFound: boolean;
 }
 
-/** Maximum contents counted: each takes about 100 bytes of memory. */
+/** Each content counted takes about 100 bytes of memory. */
 const MAX_COUNTED = 200_000;
 
-/** Maximum attachments of one message to look up elsewhere: each costs a query. */
+/** Attachments of one message to look up elsewhere. Each costs a query. */
 const MAX_OF_MESSAGE = 200;
 
 const OF_MESSAGE = selectBy(
@@ -535,7 +529,7 @@ const OF_MESSAGE = selectBy(
   `ORDER BY number LIMIT ${MAX_OF_MESSAGE}`,
 );
 
-/** Attachments, with each content listed once. Excludes everything outside a request's query, time and scope. */
+/** Lists attachments by distinct content. Nothing outside the request's time and scope is revealed. */
 export function fileQueries(connection: Connection, search: SearchQueries) {
   const listed = (
     found: FoundFile,
@@ -549,7 +543,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     return { ...found, hash, isCutOff: isCutOff(found), message, messages };
   };
   return {
-    /** Lists contents in the order of their newest message. */
+    /** Lists contents, newest message first. */
     page: (
       {
         limit,
@@ -568,18 +562,18 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         )) {
           if ('reached' in found) reached = found.reached;
           else {
-            // There is more: the page ends after its last content.
+            // There is more, so the page ends after its last content.
             if (files.length >= limit) return { files, next: reached };
             reached = { docid: found.docid, number: found.number };
             const file = listed(found, view, mayContinue);
             if (file !== undefined) files.push(file);
           }
-          // Skips what this page has already searched.
+          // The next page then need not search the same messages again.
           if (!mayContinue()) return { files, next: reached };
         }
         return { files, next: null };
       }),
-    /** @param timeZone IANA name of the months' zone; default this machine's */
+    /** @param timeZone IANA name for the months; default this machine's */
     sums: (
       { timeZone, ...request }: FilesRequest & { readonly timeZone?: string | undefined },
       mayContinue: () => boolean,
@@ -601,9 +595,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         }
         return { groups: allGroups(groups), months: months.all, complete };
       }),
-    /**
-     * Returns a content with at most `limit` messages. If time runs out, it may be missing or reported as not found.
-     */
+    /** Returns a content with up to `limit` messages. If time runs out, it may be missing or reported as not found. */
     content: (
       request: FilesRequest,
       hash: BlobHash,
@@ -621,7 +613,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         const all: FilesRequest = { ...inTexts, node: { kind: 'all', span: { start: 0, end: 0 } } };
         const newest = (among: FilesRequest) =>
           new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
-        // As in the list; otherwise inline; otherwise outside the query.
+        // First as listed, then among inline images, then outside the query.
         const found = newest(asked) ?? newest(inTexts);
         const shown = found ?? newest(all);
         const file = shown === undefined ? undefined : listed(shown, view, mayContinue);
@@ -629,7 +621,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
-    /** Returns the first attachments of a message, and the number of messages with each. */
+    /** Returns the first attachments of a message, with the number of messages that contain each. */
     ofMessage: (
       request: Pick<CountRequest, 'asOf' | 'scope'>,
       docid: number,
@@ -655,7 +647,7 @@ function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, n
   return groups;
 }
 
-/** Counts docids, newest first, by month of a zone. */
+/** Counts docids (newest first) by month. */
 class Months {
   readonly all: (FilesOfMonth & { count: number })[] = [];
   /** The first docid of the current month. */

@@ -4,19 +4,18 @@ import type { MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import type { ConcernedMessage, Concerns, RecordSpan } from './comparison.ts';
 
-/** Damaged bytes, with their records if the file's footer shows them. */
+/** Damaged bytes. Their records are known if the segment's footer lists them. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;
-  /** First and last ordinal; absent if offsets are those of generation 1, or unknown. */
+  /** The first and last ordinal. Absent if the offsets are those of generation 1, or unknown. */
   readonly ordinals?: readonly [number, number];
 }
 
-/** Why a message cannot be read as stored. */
 export type MessageTrouble = DamageReason | 'hash' | 'absent' | 'purged';
 
 /** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
-  /** Bytes of the log differ from what was written; `messages` are those located there. */
+  /** Bytes of the log differ from the ones written. `messages` are located there. */
   | {
       readonly what: 'log';
       readonly file: string;
@@ -26,7 +25,7 @@ export type Finding =
       readonly reason: DamageReason;
       readonly messages: readonly ConcernedMessage[];
     }
-  /** A message cannot be read; `blob` is the damaged part that it needs. */
+  /** A message cannot be read. `blob` is the damaged part that it needs. */
   | {
       readonly what: 'message';
       readonly message: ConcernedMessage;
@@ -50,9 +49,9 @@ export type Finding =
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
-  /** The state's file is damaged; the next sync replaces it. It also holds user data. */
+  /** The state's file is damaged. The next sync replaces it, but it also holds user data. */
   | { readonly what: 'state-file'; readonly detail: string }
-  /** The log lacks a commit that the catalog or a checkpoint recorded: it ends earlier or has another one. */
+  /** The log lacks a commit that the catalog or a checkpoint recorded. It ends earlier or has another one. */
   | {
       readonly what: 'commit';
       readonly by: 'catalog' | 'checkpoint';
@@ -63,7 +62,7 @@ export type Finding =
   /** The FORMAT file has wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
-/** Maximum findings kept; all are counted. A log with a lost middle has as many as messages. */
+/** Findings kept. All are counted: if the middle of a log is lost, there are as many as messages. */
 export const MAX_FINDINGS = 10_000;
 
 export class Findings {
@@ -75,24 +74,23 @@ export class Findings {
     if (this.kept.length < MAX_FINDINGS) this.kept.push(finding);
   }
 
-  /** Adds other findings after these. */
   take({ kept, count }: Findings): void {
     for (const finding of kept) this.add(finding);
     this.count += count - kept.length;
   }
 
-  /** False if further findings are only counted, so that details need no lookup. */
+  /** False if further findings are only counted, so that their details need not be looked up. */
   get keeps(): boolean {
     return this.kept.length < MAX_FINDINGS;
   }
 }
 
-/** Maximum messages listed per damaged range; a block holds some dozens. */
+/** Messages listed per damaged range. A block holds a few dozen. */
 const MAX_NAMED = 100;
 
 type Asked = readonly (Concerns | undefined)[];
 
-/** Returns the messages in a damaged range, from the first catalog that has records there. */
+/** Returns the messages in a damaged range, from the first catalog that knows records there. */
 export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];

@@ -28,15 +28,13 @@ export function envelopeOf(listing: Listing): Envelope {
   };
 }
 
-/** Returns milliseconds since the epoch, or null for an invalid date. */
+/** Milliseconds since the epoch. Null if the date is invalid. */
 function moment(date: string): number | null {
   const parsed = Date.parse(date);
   return Number.isNaN(parsed) ? null : parsed;
 }
 
-/** Columns read of a place's row. */
-
-// A UID whose message was replaced has several rows; facts refer to the last.
+// A UID whose message was replaced has several rows. Facts mean the last one.
 const FIND = selectBy(
   'places',
   'id, folder_id, docid, from_commit, to_commit, flag_set, date, reason',
@@ -72,7 +70,7 @@ const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
 const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
-/** Places in the fold. Methods return false for an unknown place, which only a damaged log has. */
+/** Folds places. Methods return false for an unknown place, which only a damaged log has. */
 export class FoldedPlaces {
   constructor(
     private readonly connection: Connection,
@@ -94,7 +92,7 @@ export class FoldedPlaces {
       commit,
       { folder: folder.id, mailbox: folder.mailboxId },
     );
-    // The index holds a message's mailboxes: a new one requires reindexing.
+    // The index holds a message's mailboxes, so a new one requires reindexing.
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
     const received = moment(listing.date);
@@ -169,7 +167,7 @@ export class FoldedPlaces {
     const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
-    // A wrong match had the same fingerprint, so its listing is also valid for the right message.
+    // A wrong match had the same fingerprint, so its listing is valid for the right message too.
     const { docid, added } = this.messages.docidOf(
       fact.message,
       fact.size,
@@ -225,7 +223,7 @@ export class FoldedPlaces {
       this.#returned(before, before.to_commit, row.from_commit);
       this.connection.run(REPLACE, { ...row, id: before.id });
     } else {
-      // Another message at the same UID: the earlier place ends and keeps its row.
+      // Another message now has this UID. The earlier place ends and keeps its row.
       if (before !== undefined && before.to_commit === null)
         this.#end(before, row.from_commit, 'replaced');
       this.connection.run(ADD, row);
@@ -270,7 +268,7 @@ export class FoldedPlaces {
   }
 }
 
-/** Returns whether a span started and closed within one commit, and so was never visible except as ended. */
+/** Returns whether a span started and ended within one commit, so that it was never visible. */
 function wasNeverSeen(
   { from_commit: from }: Pick<PlaceRow, 'from_commit'>,
   to: number,
@@ -284,7 +282,7 @@ export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 const FIND_MAILBOX = selectBy('mailboxes', 'id', 'host, mailbox');
 const ADD_MAILBOX = insertInto('mailboxes', 'host, mailbox, address, from_commit');
 const SET_ADDRESS = updateBy('mailboxes', 'address', 'id');
-// A live folder first, otherwise the last one removed.
+// Prefers a live folder, then the one removed last.
 const FIND_FOLDER = selectBy(
   'folders',
   'id, mailbox_id, delimiter, special_use, generation, gone_commit',
@@ -303,7 +301,7 @@ const SET_FOLDER = updateBy(
 const SET_GONE = updateBy('folders', 'gone_commit', 'id');
 const SET_GENERATION = updateBy('folders', 'generation', 'id');
 const CLOSE_SPAN = updateBy('folder_spans', 'to_commit', 'folder_id', 'AND to_commit IS NULL');
-// A second change within one commit: only the last is ever visible.
+// If a folder changes twice in one commit, only the last change is ever visible.
 const OPEN_SPAN = upsert(
   'folder_spans',
   'folder_id, from_commit',
@@ -324,16 +322,16 @@ type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number 
 interface KnownFolder {
   readonly id: number;
   readonly mailboxId: number;
-  /** Generations with a row, and their highest UID (0: none). */
+  /** The highest UID of each generation that has a row; 0 if it has none. */
   readonly generations: Map<number, number>;
 }
 
-/** Mailboxes, folders and generations in the fold: numbers by key, and facts about them. */
+/** Folds mailboxes, folders and generations. */
 export class FoldedFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
   readonly #touched = new Set<KnownFolder>();
-  /** By folder number: a folder that returns under its path has seen its UIDs before. */
+  /** By folder number. A folder that comes back under its path has seen its UIDs before. */
   readonly #generations = new Map<number, KnownFolder['generations']>();
 
   constructor(private readonly connection: Connection) {}
@@ -374,7 +372,7 @@ export class FoldedFolders {
       this.of(target, commit);
       return;
     }
-    // A live folder at the new path was replaced by this one.
+    // The renamed folder replaces a live one at the new path.
     const replaced = this.#folder(mailbox, fact.to);
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
@@ -399,18 +397,18 @@ export class FoldedFolders {
     this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
-  /** Returns the number of a live folder. Creates one that no fact has introduced (a damaged log). */
+  /** Returns the number of a live folder. Creates it if the log lacks the fact that introduced it. */
   of(key: FolderKey, commit: number): number {
     return this.#known(key, commit).id;
   }
 
-  /** Returns the key of a place's rows, and records its UID as seen. */
+  /** Returns the key of a place's rows, and records that the UID was seen. */
   uidOf(place: PlaceKey, commit: number): Uid {
     const { folder } = this.ofArrival(place, commit);
     return { folder_id: folder.id, generation: place.generation, uid: place.uid };
   }
 
-  /** Records a UID as seen, and returns its folder. `first`: the UID is above all seen ones, so it has no row yet. */
+  /** Records that a UID was seen. `first` is true if it is higher than any seen before, so it has no row yet. */
   ofArrival(
     key: PlaceKey,
     commit: number,
@@ -433,7 +431,6 @@ export class FoldedFolders {
     this.#touched.clear();
   }
 
-  /** Clears the caches after a rollback. */
   forget(): void {
     this.#mailboxes.clear();
     this.#live.clear();
@@ -523,8 +520,8 @@ export class FoldedFolders {
 }
 
 /**
- * Returns a name that SQLite can store. It stores any unpaired surrogate as U+FFFD, so two folders of the log would
- * become one row. This keeps the surrogate's code in the name.
+ * Returns a name that SQLite can store. SQLite would store any unpaired surrogate as U+FFFD, so two folders could
+ * become one row. This adds the surrogate's code to the name.
  */
 export function storedName(name: string): string {
   if (name.isWellFormed()) return name;
@@ -547,21 +544,20 @@ const DROP_EMPTY = deleteBy('received_days', 'place_set, day', 'AND messages = 0
 type Counted = Row<'received_days'>;
 
 /**
- * Place sets of messages and daily counts in the fold. Sets are numbered in the log's order, so that a rebuild gives
- * equal numbers. Counts are collected in memory and written once per transaction.
+ * Folds place sets and daily counts. Sets are numbered in the order of the log, so a rebuild gives equal numbers.
+ * Counts are collected and written once per transaction.
  */
 export class FoldedPlaceSets {
   readonly #sets = new Map<string, number>();
   readonly #mailboxes = new Map<number, number>();
-  /** Sets with one current place, by folder: nearly all messages arrive there. */
+  /** Sets with one current place, by folder. Nearly all new messages use one. */
   readonly #single = new Map<number, number>();
-  /** Messages of this batch whose places changed. */
   readonly #touched = new Set<number>();
   readonly #counts = new Map<string, Counted>();
 
   constructor(private readonly connection: Connection) {}
 
-  /** Returns the set of a new message that is in this folder only. */
+  /** Returns the set of a new message, which is in one folder only. */
   single(folder: number, mailbox: number): number {
     let id = this.#single.get(folder);
     if (id === undefined) {
@@ -571,12 +567,11 @@ export class FoldedPlaceSets {
     return id;
   }
 
-  /** Returns the set of a message without places. */
+  /** Returns the set without places. */
   nowhere(): number {
     return this.#idOf({ current: [], last: [], mailboxes: [] });
   }
 
-  /** Counts a new message row. */
   added(docid: number, size: number, set: number): void {
     this.#count(set, dayOf(docid), 1, size);
   }
@@ -586,19 +581,18 @@ export class FoldedPlaceSets {
     this.#touched.add(docid);
   }
 
-  /** Counts a removed message row. */
   dropped(docid: number, size: number, set: number): void {
     this.#touched.delete(docid);
     this.#count(set, dayOf(docid), -1, size);
   }
 
-  /** Forgets folder numbers, which may be reused. */
+  /** Folder numbers may be reused. */
   foldersRemoved(): void {
     this.#mailboxes.clear();
     this.#single.clear();
   }
 
-  /** Writes the place sets changed in the batch. */
+  /** Updates the place sets of the touched messages. */
   finish(): void {
     for (const docid of this.#touched) {
       const message = this.connection.get(MESSAGE, { docid });
@@ -622,7 +616,6 @@ export class FoldedPlaceSets {
     this.#counts.clear();
   }
 
-  /** Clears the caches after a rollback. */
   forget(): void {
     this.#sets.clear();
     this.#mailboxes.clear();

@@ -34,13 +34,12 @@ const SPANS = selectBy(
   'AND resumed IS NOT NULL',
 );
 
-/** Places that each commit opened and ended per folder, in the fold. */
+/** Counts the places that each commit opened and ended, by folder. */
 export class FoldedChanges {
   readonly #counts = new Map<string, Row<'commit_changes'>>();
 
   constructor(private readonly connection: Connection) {}
 
-  /** Counts a place that appeared or came back. */
   came(commit: number, folder: number): void {
     this.#count(commit, folder, 1, 0);
   }
@@ -49,17 +48,17 @@ export class FoldedChanges {
     this.#count(commit, folder, 0, 1);
   }
 
-  /** Uncounts a place that appeared in this commit and was removed. */
+  /** Takes back a count: the place appeared in this commit and was removed. */
   removed(commit: number, folder: number): void {
     this.#count(commit, folder, -1, 0);
   }
 
-  /** Uncounts an end: the place came back in the same commit, so it was never visible as ended. */
+  /** Takes back an end: the place came back in the same commit, so it was never visibly gone. */
   stayed(commit: number, folder: number): void {
     this.#count(commit, folder, 0, -1);
   }
 
-  /** Uncounts all places of a message before they are dropped. */
+  /** Takes back all counts of a message that is about to be dropped. */
   dropped(docid: number): void {
     const places = this.connection.all(PLACES, { docid });
     const spans = this.connection.all(SPANS, { docid });
@@ -82,7 +81,6 @@ export class FoldedChanges {
     this.#counts.clear();
   }
 
-  /** Clears the counts after a rollback. */
   forget(): void {
     this.#counts.clear();
   }
@@ -101,7 +99,7 @@ export class FoldedChanges {
 
 const FIND = selectBy('records', 'docid, size', 'kind, hash');
 const RECORD = 'kind, hash, size, segment, ordinal, offset, docid';
-// The later record is in force: the earlier one was damaged or purged.
+// A later record replaces an earlier one, which was damaged or purged.
 const PUT_RECORD = insertInto(
   'records',
   RECORD,
@@ -136,14 +134,14 @@ interface Arrived {
   readonly position: Position;
 }
 
-/** Messages and records in the fold: docids and positions by hash. */
+/** Folds messages and records: docids and positions by hash. */
 export class FoldedMessages {
-  /** Message records of this batch without a fact yet: most get their docid and row at once. */
+  /** Message records of this batch that no fact has used yet. Most get their docid and row right away. */
   readonly #arrived = new Map<MessageId, Arrived>();
   #rows = 0;
   #bytes = 0;
 
-  /** @param placeSets undefined for a catalog made for comparison, without place sets */
+  /** @param placeSets undefined for a catalog that is only compared */
   constructor(
     private readonly connection: Connection,
     private readonly placeSets: FoldedPlaceSets | undefined,
@@ -158,8 +156,9 @@ export class FoldedMessages {
   }
 
   /**
-   * Returns the docid of a message, and adds its row for the first fact about it. Uses the fact's docid unless another
-   * message has it, which only a log of two writers can cause; then the next free one.
+   * Returns the docid of a message. The first fact about a message adds its row. If another message already has the
+   * fact's docid, which only a log of two writers can cause, the next free one is used.
+   *
    *
    * @param place the open place of a new row, if any
    */
@@ -173,7 +172,7 @@ export class FoldedMessages {
   ) {
     const hash = Buffer.from(id, 'hex');
     const arrived = this.#arrived.get(id);
-    // Nearly always, the fact brings a new message with its bytes: one statement then checks and adds the record.
+    // Nearly always, the fact brings a new message with its bytes. One statement then checks for and adds the record.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
       const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
@@ -188,7 +187,7 @@ export class FoldedMessages {
       (place === undefined
         ? this.placeSets?.nowhere()
         : this.placeSets?.single(place.folder, place.mailbox)) ?? 0;
-    // Field by field: a spread between other fields takes as long as the statement.
+    // Field by field, because a spread between other fields takes as long as the statement.
     const values = {
       docid,
       id: hash,
@@ -219,23 +218,23 @@ export class FoldedMessages {
     return this.connection.get(GET, { docid }) ?? NO_ENVELOPE;
   }
 
-  /** Counts places of a message that opened (1) or ended (-1). */
+  /** Changes a message's number of open places. */
   opened(docid: number, change: 1 | -1): void {
     this.connection.run(ADD_OPEN, { docid, open_places: change });
     this.placeSets?.touched(docid);
   }
 
-  /** Records that an ended place moved between messages. */
+  /** Notes that an ended place moved to or from a message. */
   moved(docid: number): void {
     this.placeSets?.touched(docid);
   }
 
-  /** Marks the message's index data as incomplete. */
+  /** Marks a message for reindexing. */
   dueAgain(docid: number): void {
     this.connection.run(DUE_AGAIN, { docid });
   }
 
-  /** Writes the records without facts; a record of a known message repairs it. */
+  /** Writes records that no fact has used. A record of a known message repairs it. */
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
       const hash = Buffer.from(id, 'hex');
@@ -246,21 +245,20 @@ export class FoldedMessages {
     this.#arrived.clear();
   }
 
-  /** Counts a removed message row. */
   dropped(docid: number, { size, place_set }: Pick<Row<'messages'>, 'size' | 'place_set'>): void {
     this.placeSets?.dropped(docid, size, place_set);
     this.#rows -= 1;
     this.#bytes -= size;
   }
 
-  /** Removes a record's position, so that lookups fail and sync stores the bytes again. */
+  /** Removes a record's position, so that lookups fail and the next sync stores the bytes again. */
   missing(kind: 'message' | 'blob', hash: string, size: number): void {
     const record = kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB;
     const known = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
     this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
-  /** Returns the growth in messages and raw bytes since the last call. */
+  /** Returns the change in messages and their bytes since the last call. */
   grown() {
     const grown = { messages: this.#rows, message_bytes: this.#bytes };
     this.#rows = 0;
@@ -268,13 +266,12 @@ export class FoldedMessages {
     return grown;
   }
 
-  /** Counts messages whose rows are elsewhere. */
+  /** Counts messages whose rows are in the other catalog. */
   counted(messages: number, bytes: number): void {
     this.#rows += messages;
     this.#bytes += bytes;
   }
 
-  /** Clears the caches after a rollback. */
   forget(): void {
     this.#arrived.clear();
     this.grown();
@@ -284,7 +281,7 @@ export class FoldedMessages {
     return this.connection.get(GET, { docid })?.date ?? null;
   }
 
-  /** Returns false if a record already has these bytes. */
+  /** Returns false if there already is a record with this hash. */
   #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
     const { position } = arrived ?? {};
     const row = recordOf(RECORD_MESSAGE, hash, arrived?.size ?? size, position, docid);
@@ -323,7 +320,7 @@ function recordOf(
   return { kind, hash, size, segment, ordinal, offset, docid };
 }
 
-// It may have been purged, come back, and been purged again.
+// A message can be purged, come back, and be purged again.
 const TOMBSTONE = upsert('tombstones', 'id', 'reason, commit_number');
 const KNOWN_TOMBSTONE = insertInto(
   'tombstones',
@@ -346,12 +343,12 @@ const DROP_TERMS = deleteBy('msg_fts', 'rowid');
 const DROP_RECORD = deleteBy('records', 'kind, hash');
 
 /**
- * A purge in the fold. The result equals a rebuild from the purged log: the message's facts are gone there, so their
- * rows are removed here. The tombstone and the fact's places stay. With only some facts gone from the log, a rebuild
- * gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
+ * Folds purges. Facts about a purged message are gone from the log, so their rows are removed here. Only the tombstone
+ * and the places of the purge itself stay. The result equals a rebuild from the purged log, even if only some of the
+ * facts are gone yet. The file still contains the terms and freed pages until it is rebuilt.
  */
 class FoldedPurges {
-  /** Removed messages that are still in their threads. */
+  /** Purged messages whose threads are not recomputed yet. */
   readonly #leaving: number[] = [];
 
   constructor(
@@ -382,7 +379,6 @@ class FoldedPurges {
     leaveThreads(this.connection, this.#leaving.splice(0));
   }
 
-  /** Clears the caches after a rollback. */
   forget(): void {
     this.#leaving.length = 0;
     forgetPeople(this.connection);
@@ -398,7 +394,7 @@ class FoldedPurges {
     }
   }
 
-  /** Removes rows from facts about a place, not about the message. */
+  /** Removes rows that belong to a place and not to its message. */
   #clear(key: Uid): void {
     this.connection.run(DROP_EVENTS, key);
     this.connection.run(DROP_QUARANTINE, key);
@@ -412,7 +408,7 @@ class FoldedPurges {
     }
     this.connection.run(DROP_SPANS, { docid });
     this.connection.run(DROP_PLACES, { docid });
-    // Forgotten text must not be recoverable from a freed page.
+    // Purged text must not be recoverable from a freed page.
     this.connection.run(BLANK_TEXT, { docid });
     this.connection.run(DROP_TEXT, { docid });
     this.#leaving.push(docid);
@@ -438,7 +434,7 @@ const CLOSE = updateBy('quarantine', 'to_commit', 'id');
 const DROP = deleteBy('quarantine', 'id');
 const ACKNOWLEDGE = updateBy('quarantine', 'acknowledged = 1', 'id');
 
-/** Incomplete messages in the fold; as with places, false means an unknown place. */
+/** Folds incomplete messages. As with places, false means an unknown place. */
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,
@@ -451,7 +447,7 @@ class FoldedQuarantine {
     const key = this.folders.uidOf(fact, commit);
     const before = this.connection.get(FIND_INCOMPLETE, key);
     if (before !== undefined) {
-      // A new attempt with another outcome starts a new interval, except within one commit.
+      // A new attempt with another outcome starts a new interval, unless it is in the same commit.
       if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
       else this.connection.run(CLOSE, { id: before.id, to_commit: commit });
     }
@@ -475,7 +471,7 @@ class FoldedQuarantine {
   released(fact: FactOf<'released'>, commit: number): boolean {
     const found = this.connection.get(FIND_INCOMPLETE, this.folders.uidOf(fact, commit));
     if (found === undefined) return false;
-    // Forgetting also removes the listing.
+    // A purge also removes the listing.
     if (fact.reason === 'forgotten') this.connection.run(DROP, { id: found.id });
     else this.connection.run(CLOSE, { id: found.id, to_commit: commit });
     return true;
@@ -516,8 +512,8 @@ const DROP_FOLDER = deleteBy('folders', 'id');
 const DROP_MAILBOX = deleteBy('mailboxes', 'host, mailbox');
 
 /**
- * Removes parts of mailboxes in the fold. Messages without other places are purged by separate facts in the same batch.
- * A rebuild from a log that still has some of the facts gives the same rows.
+ * Removes parts of mailboxes. Separate facts in the same batch purge messages without other places. A rebuild from a
+ * log that still has some of the facts gives the same rows.
  */
 class FoldedRemovals {
   constructor(
@@ -530,7 +526,7 @@ class FoldedRemovals {
 
   remove({ host, mailbox, commits, folders = [] }: RemovedPart): void {
     const { connection } = this;
-    // Writes pending rows first; otherwise they would return.
+    // Pending rows must be written first, or they would come back.
     this.folders.finish();
     const going = new Set(folders.map(storedName));
     for (const { id: folder, path } of connection.all(FOLDERS, { host, mailbox })) {
@@ -568,12 +564,12 @@ const ADD_CERTIFICATE = upsert(
   'generation, origin_total, stored, assumed, quarantined, held, forgotten, complete, since',
 );
 
-/** The catalog's last commit; number 0 and an empty hash before the first. */
+/** The last commit in the catalog. Before the first, number 0 and an empty hash. */
 export interface Reached {
   readonly number: number;
   readonly hash: string;
   readonly time: number;
-  /** Facts about unknown places so far. */
+  /** Number of facts about unknown places. */
   readonly orphans: number;
 }
 
@@ -589,17 +585,17 @@ export function reached(connection: Connection): Reached {
   };
 }
 
-/** A batch with some messages known to match the compared catalog. */
+/** A batch in which some messages already match the compared catalog. */
 export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
   readonly records: readonly ComparedRecord[];
 }
 
 /**
- * Folds batches of the log into rows: live after each commit, and in sequence in a rebuild. Equal batches give equal
- * rows (invariant 3), so nothing here reads a clock or depends on earlier indexing.
+ * Folds batches of the log into rows, after each commit and in a rebuild. Equal batches give equal rows (invariant 3),
+ * so the fold reads no clock and does not depend on earlier indexing.
  */
 export class Fold {
-  /** Runs of settled messages whose folder number differs here. */
+  /** Runs of settled messages whose folder has another number here. */
   misplaced = 0;
   readonly #flagSets: FlagSets;
   readonly #folders: FoldedFolders;
@@ -611,7 +607,7 @@ export class Fold {
   readonly #placeSets: FoldedPlaceSets | undefined;
   readonly #changes: FoldedChanges | undefined;
 
-  /** @param sums whether to keep sums over the rows, which comparisons do not need */
+  /** @param sums comparisons do not need the sums over the rows */
   constructor(
     private readonly connection: Connection,
     sums: 'sums' | 'rows' = 'sums',
@@ -640,12 +636,12 @@ export class Fold {
   }
 
   /**
-   * Folds batches in one transaction with their last commit (invariant 2): one batch when live, some dozens in a
-   * rebuild, where separate transactions would rewrite the same pages.
+   * Folds batches and their last commit in one transaction (invariant 2). A rebuild passes a few dozen at a time,
+   * because separate transactions would rewrite the same pages.
    *
-   * @param acrossGap accept a batch that does not follow the last commit: only for a rebuild from a damaged log with an
-   * unreadable batch
-   * @throws `catalog-out-of-step` if a batch does not follow the commit before it; nothing changes then
+   *
+   * @param acrossGap accept a batch that does not follow the last commit; only for a rebuild from a damaged log
+   * @throws `catalog-out-of-step` if a batch does not follow the previous commit; nothing changes then
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {
@@ -662,7 +658,7 @@ export class Fold {
     }
   }
 
-  /** Folds batches within the caller's transaction; the caller discards the catalog if this throws. */
+  /** Folds batches in the caller's transaction. The caller must discard the catalog if this throws. */
   within(batches: readonly ComparedBatch[], acrossGap: boolean): void {
     for (const batch of batches) this.#apply(batch, acrossGap);
   }
@@ -707,7 +703,7 @@ export class Fold {
     this.#messages.counted(messages, bytes);
   }
 
-  /** Folds one fact. Returns false for a fact about an unknown place. */
+  /** Returns false for a fact about an unknown place. */
   #fact(fact: Fact, commit: number, time: number): boolean {
     switch (fact.fact) {
       case 'mailbox':
@@ -770,7 +766,7 @@ export class Fold {
   }
 }
 
-/** A newer version may write facts unknown to this one: they are only counted. */
+/** A newer version may write facts that this one does not know. They are only counted. */
 function unknownFact(_fact: never): boolean {
   return false;
 }

@@ -16,7 +16,7 @@ export interface FolderName {
   readonly name: string;
   readonly delimiter: string;
   readonly specialUse: string | null;
-  /** Number of earlier folders with this path: nearly always 0. */
+  /** Number of earlier folders with the same path. Nearly always 0. */
   readonly namesake: number;
 }
 
@@ -26,7 +26,7 @@ const CURRENT = sqlQuery<object, NameRow>(
      f.special_use AS specialUse, f.delimiter
    FROM folders f JOIN mailboxes b ON b.id = f.mailbox_id ORDER BY f.id`,
 );
-/** The span in force at the commit, otherwise the one before it: a removed folder keeps its name. */
+/** Takes the last span that started by the commit, so that a removed folder keeps its name. */
 const AT = sqlQuery<{ commit: number }, NameRow>(
   `SELECT f.id, b.host, b.mailbox, b.address, b.id AS mailboxId, s.path,
      s.special_use AS specialUse, f.delimiter
@@ -41,7 +41,6 @@ const EVER = sqlQuery<object, Omit<NameRow, 'id'>>(
    ORDER BY s.path`,
 );
 
-/** All past and present names of folders and mailboxes. */
 export interface EverNamed {
   readonly folders: readonly Pick<
     FolderName,
@@ -50,7 +49,7 @@ export interface EverNamed {
   readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
 }
 
-/** Returns every name that a folder ever had, and every mailbox, even without folders; limited to a scope if given. */
+/** Returns every past and present name of a folder, and every mailbox, even without folders. */
 export function everNamed(connection: Connection, scope?: Scope | null): EverNamed {
   const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
   const folders = connection
@@ -68,7 +67,7 @@ export function namesWithin(
   return new Map([...names].filter(([, { mailboxId }]) => scope.mailboxes.includes(mailboxId)));
 }
 
-/** Returns every folder ever seen by number, with its last path, or its path at a commit. */
+/** Returns all folders, even removed ones, by number: with their latest paths, or the ones at a commit. */
 export function folderNames(
   connection: Connection,
   commit?: number,
@@ -87,19 +86,19 @@ export function folderNames(
   return names;
 }
 
-function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): string {
+export function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): string {
   const cut = delimiter === '' ? -1 : path.lastIndexOf(delimiter);
   return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
-/** Alternative names; undefined and an empty list match everything. */
+/** Alternative names. Undefined and an empty list match everything. */
 export type AnyOf = string | readonly string[] | undefined;
 
-/** The mailboxes and folders to read: a folder matches if it is in a listed mailbox and has a listed name. */
+/** Selects folders that are in one of the mailboxes and have one of the names. */
 export interface FolderFilter {
   /** Addresses or resource IDs, in any case. */
   readonly mailbox?: AnyOf;
-  /** Paths, patterns or special uses: `foldersMeant` resolves each name in each mailbox separately. */
+  /** Paths, patterns or special uses. See `foldersMeant`. */
   readonly folder?: AnyOf;
 }
 
@@ -107,7 +106,7 @@ export function namesIn(names: AnyOf): readonly string[] {
   return typeof names === 'string' ? [names] : (names ?? []);
 }
 
-/** Returns the folders that match a filter, resolving names in each mailbox separately. */
+/** Resolves the names in each mailbox separately. */
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
@@ -127,7 +126,6 @@ export function matchingFolders<
   return [...new Set(matches)];
 }
 
-/** Returns whether a mailbox has one of these addresses or resource IDs. */
 export function isMailbox(
   { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
   wanted: AnyOf,
@@ -142,7 +140,7 @@ export function isMailbox(
 
 type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'mailboxId'>;
 
-/** Returns the mailboxes of `mailbox:`: by address, resource ID, or the part before the @. */
+/** Resolves the value of `mailbox:`: an address, a resource ID, or the part before the @. */
 export function mailboxesCalled(value: string, folders: readonly Named[]): ReadonlySet<number> {
   return new Set(
     folders.filter((one) => isMailboxCalled(value, one)).map(({ mailboxId }) => mailboxId),
@@ -159,7 +157,8 @@ export function isMailboxCalled(
 }
 
 /**
- * Returns the mailboxes of `account:`: by the account's name in the configuration, or by host.
+ * Resolves the value of `account:`: a name in the configuration, or a host.
+ *
  *
  * @param accounts hosts by lower-case account name
  */
@@ -180,7 +179,7 @@ export interface KnownMailbox extends MailboxKey {
   readonly address: string;
 }
 
-/** A known folder. `id` survives renames; facts and users refer to paths. */
+/** The `id` survives renames. Facts and users know only paths. */
 export interface KnownFolder extends FolderKey {
   readonly id: number;
   readonly address: string;
@@ -188,7 +187,7 @@ export interface KnownFolder extends FolderKey {
   readonly delimiter: string;
   readonly specialUse: string | null;
   readonly generation: number;
-  /** True if it was deleted at the service; its ended places remain. */
+  /** True if it was deleted at the service. Its places remain. */
   readonly gone: boolean;
 }
 
@@ -256,7 +255,7 @@ export interface FoldersAsked {
   readonly gone?: boolean;
 }
 
-/** @param scope limits all results to its mailboxes, as if there were no others */
+/** @param scope hides all other mailboxes */
 export function folderQueries(connection: Connection, scope: Scope | null = null) {
   const isOurs = (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
   const ownMailbox = ({ host, mailbox }: MailboxKey): KnownMailbox | undefined => {
@@ -276,7 +275,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     own ??= new Set(all({ gone: true }).map(({ id }) => id));
     return own.has(folder);
   };
-  // Flags change only with commits, and counting a large folder takes time.
+  // Flags change only with a commit, and counting a large folder takes time.
   let counted = { commit: -1, unread: new Map<number, number>() };
   const unread = (folder: number): number => {
     const commit = reachedCommit(connection);
@@ -288,13 +287,13 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
-    /** Returns one mailbox without reading the others: there may be a thousand. */
+    /** Does not read the other mailboxes. There may be a thousand. */
     mailbox: ownMailbox,
-    /** Lists all folders by mailbox and path; deleted ones only with `gone`. */
+    /** Lists folders by mailbox and path. Includes deleted ones only with `gone`. */
     all,
     /**
-     * Lists each folder's names over time, by folder and time: commits with their times in milliseconds since the
-     * epoch. `to` is null while a name is in force; otherwise, the commit that changed it or found the folder deleted.
+     * Lists the names of each folder over time, with commits and their times in milliseconds since the epoch. `to` is
+     * null for the present name; otherwise, the commit that renamed or removed the folder.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
     everNamed: () => everNamed(connection, scope),
@@ -303,9 +302,8 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
     },
     /**
-     * Counts the places of a folder, over all generations. `open` includes places matched without download and held
-     * ones; `quarantined` includes acknowledged ones; `forgotten` are places where the service still has a purged
-     * message.
+     * Counts a folder's places in all generations. `open` includes places that were matched without download and held
+     * ones. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still has.
      */
     counts(folder: number) {
       if (!isOwn(folder)) return NO_PLACES;
@@ -321,25 +319,24 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
         forgotten: connection.get(FORGOTTEN, { folder_id })?.n ?? 0,
       };
     },
-    /** Returns the number of open places without `\\Seen`. */
+    /** Returns the number of open places without `\Seen`. */
     unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
-    /** Returns the highest UID in any fact of this generation; 0 for none. */
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
-    /** Returns the highest generation number of the folder; 0 for none. */
+    /** 0 if it has none. */
     highestGeneration: (folder: number) =>
       connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
-    /** `time` is that of its commit, milliseconds since the epoch. */
+    /** `time` is that of its commit, in milliseconds since the epoch. */
     latestCertificate(folder: number) {
       const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;
       return row && { ...row, complete: row.complete === 1 };
     },
-    /** Returns when a folder was found deleted at the service, milliseconds since the epoch; null if it exists. */
+    /** Returns when a folder was found deleted at the service, in milliseconds since the epoch. Null if it exists. */
     goneAt: (folder: number) =>
       isOwn(folder) ? (connection.get(GONE, { folder })?.time ?? null) : null,
   };
 }
 
-/** Returns the highest UID in any fact of a generation; 0 for none. */
+/** Returns the highest UID in any fact; 0 if there is none. */
 export function highestUid(connection: Connection, folder: number, generation: number): number {
   return connection.get(HIGHEST, { folder_id: folder, generation })?.highest_uid ?? 0;
 }
@@ -353,16 +350,15 @@ const NO_PLACES = {
   ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
 };
 
-/** Names for resolving a query. */
 interface ArchiveNames {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
 }
 
-/** Names per connection at the commit it last saw: they change only with commits. */
+/** Names change only with a commit. */
 const KNOWN = new WeakMap<Connection, { readonly commit: number; readonly names: ArchiveNames }>();
 
-/** Returns current folders and flag sets, cached per commit; or with the folders' names at a past commit. */
+/** Returns folders and flag sets, cached until the next commit; for a past commit, with the names of that time. */
 export function archiveNames(connection: Connection, asOf: number | null): ArchiveNames {
   if (asOf !== null) return read(connection, asOf);
   const commit = reachedCommit(connection);

@@ -23,10 +23,10 @@ import { type ComparedBatch, Fold, type Reached, reached } from './fold.ts';
 import { locator } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 
-/** SQLite's name for a temporary database, deleted on close. */
+/** SQLite's name for a temporary database, which it deletes on close. */
 const TEMPORARY = '';
 
-/** Indexes used only by searches and syncs: here, they would only slow down every row. */
+/** Indexes that only searches and syncs need. Here they would slow down every insert. */
 const UNUSED = [
   'commits_by_time',
   'messages_pending',
@@ -68,14 +68,14 @@ const NO_ARRIVALS = `SELECT EXISTS (SELECT 1 FROM meta WHERE orphans > 0)
   OR EXISTS (SELECT 1 FROM records WHERE segment IS NULL)`;
 
 /**
- * Returns whether no fact can have changed a row without being folded. Facts about unknown places count as orphans, a
- * purge leaves a tombstone, missing bytes leave a record without a segment.
+ * Returns whether every fact that changed a row was folded. Facts about unknown places are counted as orphans, a purge
+ * leaves a tombstone, and missing bytes leave a record without a segment.
  */
 function hasOnlyArrivals(connection: Connection): boolean {
   return connection.first<number>(NO_ARRIVALS, []) === 0;
 }
 
-/** The message records of a segment; `end` is the ordinal after the last. */
+/** The message records in a segment. `end` is the ordinal after the last one. */
 export interface StoredSegment {
   readonly segment: number;
   readonly messages: number;
@@ -89,17 +89,16 @@ export interface StoredMessage {
 
 export async function openImplied() {
   const connection = await openForWriting(TEMPORARY);
-  // Nothing in it outlives this process.
   connection.guard(() => {
-    // Any failure ends the verification, so no batch is ever undone. SQLite allows this mode only without its defences.
+    // Any failure ends the verification, so nothing is ever rolled back. SQLite allows this mode only in unsafe mode.
     connection.db.unsafeMode(true);
     connection.db.pragma('journal_mode = OFF');
     connection.db.unsafeMode(false);
     connection.db.pragma('synchronous = OFF');
-    // Rows arrive in hash order: pages that do not fit are written and read repeatedly. KiB.
+    // Rows arrive in the order of their hashes, so pages that do not fit are written and read repeatedly. In KiB.
     connection.db.pragma('cache_size = -65536');
     for (const index of UNUSED) connection.db.exec(`DROP INDEX IF EXISTS ${index}`);
-    // A single transaction, never committed: a commit visits every page written.
+    // One transaction that is never committed: a commit would visit every page written.
     connection.db.exec('BEGIN');
   });
   const fold = new Fold(connection, 'rows');
@@ -110,19 +109,19 @@ export async function openImplied() {
     /** See `WritableCatalog.foldBatches`. */
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
-    /** Yields messages and blobs in facts for which no readable record has the bytes. */
+    /** Yields messages and blobs whose bytes no readable record has, although facts mention them. */
     *withoutBytes(): IterableIterator<SpannedRecord> {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
     },
     /**
-     * Returns whether the checked catalog has exactly these rows and the settled ones; both must have reached the same
-     * commit. False proves nothing. True proves nothing about the index: see `contradictingTables`.
+     * Returns whether the catalog consists of these rows and the settled ones. Both must have reached the same commit.
+     * False proves nothing. True proves nothing about the index: see `contradictingTables`.
      */
     *agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined> {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
       return yield* agreesWithSettled(connection, grown.connection, settled);
     },
-    /** Yields differences and contradictions in the checked catalog; both must have reached the same commit. */
+    /** Yields the differences and contradictions in the catalog. Both must have reached the same commit. */
     *differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined> {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
@@ -133,7 +132,7 @@ export async function openImplied() {
   };
 }
 
-/** The catalog that the log implies: rows folded into a temporary database outside the archive. */
+/** The catalog that the log implies, folded into a temporary database outside the archive. */
 export type ImpliedCatalog = Awaited<ReturnType<typeof openImplied>>;
 
 /** @throws see `openForReading` */
@@ -142,27 +141,26 @@ export function openCompared(dataDir: string) {
   return {
     ...concerns(connection),
     reached: (): Reached => reached(connection),
-    /** Returns a number that changes when another connection changes the catalog. */
+    /** Changes when another connection changes the catalog. */
     version: (): unknown => connection.version(),
     /**
-     * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact concerns an
-     * unknown place. Otherwise, facts about unfolded messages would be lost.
+     * Returns whether messages can be settled by their rows. If something was purged or is missing, or a fact has an
+     * unknown place, facts about messages that are not folded would be lost.
      */
-    // Each thread would load an in-memory database separately.
+    // Each thread would load an in-memory database again.
     settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
-    /** Fixes the visible state to the present one, despite later writes. */
+    /** Keeps showing the present state, whatever is written later. */
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
-      // A deferred transaction starts with its first read.
+      // A deferred transaction starts with the first read.
       reached(connection);
     },
     locator: locator(connection),
-    /** Returns segments with messages, in order. */
     segments: (): StoredSegment[] =>
       connection
         .all(SEGMENTS, {})
         .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
-    /** Returns messages whose record in force is in a segment, from an ordinal, in order. */
+    /** Returns the messages whose latest record is in a segment, from an ordinal. */
     messagesIn: (segment: number, from: number): StoredMessage[] =>
       connection
         .all(MESSAGES_IN, { segment, from })
@@ -172,10 +170,10 @@ export function openCompared(dataDir: string) {
   };
 }
 
-/** An archive's catalog, read as of one moment. */
+/** An archive's catalog at one moment. */
 export type ComparedCatalog = ReturnType<typeof openCompared>;
 
-/** Returns the last commit of an archive's catalog, even of an earlier version. Undefined if it is unreadable. */
+/** Accepts a catalog of an earlier version. Undefined if it is unreadable. */
 export function reachedBy(dir: string): Reached | undefined {
   try {
     const connection = openForReading(catalogFile(dir), { mayBeOlder: true });
@@ -190,12 +188,12 @@ export function reachedBy(dir: string): Reached | undefined {
   }
 }
 
-/** Maximum problems reported; a damaged file has more than anyone reads. */
 const MAX_REPORTED = 20;
 
 /**
- * Returns the problems that SQLite finds in an archive's catalog; empty if there are none. Takes as long as reading the
- * file. Uses its own connection, so it can run on another thread.
+ * Returns the problems that SQLite finds. Takes as long as reading the file, and uses its own connection, so that it
+ * can run on another thread.
+ *
  *
  * @throws see `openForReading`
  */
@@ -213,15 +211,15 @@ export function wrongStructure(dataDir: string): readonly string[] {
 }
 
 /**
- * Returns the first table of an archive's catalog that contradicts another, as a list of one; empty if there is none.
- * Uses its own connection, so it can run on another thread.
+ * Returns the first table that contradicts another. Uses its own connection, so that it can run on another thread.
+ *
  *
  * @throws see `openForReading`
  */
 export function contradictingTables(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
-    // One consistent state: concurrent writes must not look like contradictions.
+    // A concurrent write must not look like a contradiction.
     return connection.snapshot(() => {
       for (const { table } of contradictions(connection)) return [table];
       for (const { table } of miscountedSums(connection)) return [table];

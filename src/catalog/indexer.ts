@@ -22,31 +22,31 @@ export type SourceStore = Pick<LogReader, 'readSource'>;
 export interface RoundOptions {
   readonly store: Pick<IndexWriter, 'index'>;
   readonly sources: SourceStore;
-  /** Source of remote segments; by default, all are local. */
+  /** Where remote segments come from. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
   /** On abort, extracted messages are indexed and the rest stays pending. */
   readonly signal: AbortSignal;
-  /** Leaves damaged messages pending, instead of indexing their listing. */
+  /** Leaves damaged messages pending instead of indexing their listing. */
   readonly leaveDamaged?: boolean;
 }
 
 interface RoundCounts {
-  /** Messages indexed in this round, including unparsed ones. */
+  /** Includes unparsed messages. */
   readonly indexed: number;
   readonly unparsed: number;
-  /** Messages with damaged bytes: only their listing is indexed. */
+  /** Messages with damaged bytes, of which only the listing is indexed. */
   readonly damaged: readonly MessageId[];
 }
 
 const MAX_DOCUMENTS = 500;
 const REPORT_EVERY = 20;
-/** Approximate bytes of bodies per transaction. */
+/** Bytes of bodies per transaction, approximately. */
 const MAX_TEXT = 4 * 1024 * 1024;
-/** Maximum bytes of sources extracted at a time, except for a single larger message. */
+/** Bytes of sources in progress, unless a single message is larger. */
 const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
-/** Extracts and indexes messages. Memory is bounded by the sources in progress and one transaction's texts. */
+/** Extracts and indexes messages. Memory holds only the sources in progress and the texts of one transaction. */
 export class IndexingRound {
   #documents: IndexedDocument[] = [];
   #textSize = 0;
@@ -61,13 +61,14 @@ export class IndexingRound {
 
   constructor(
     private readonly options: RoundOptions,
-    /** Called with the number of extracted messages, after each transaction and every few messages. */
+    /** Called after each transaction, and after every few messages in between. */
     private readonly progressed: (counts: RoundCounts & { readonly extracted: number }) => void,
   ) {}
 
   /**
-   * Starts extracting each message as capacity permits; returns while the last ones are still running. Returns at once
-   * after an abort.
+   * Starts extracting each message when there is room. Returns while the last ones are still running, or at once after
+   * an abort.
+   *
    *
    * @throws the round's error
    */
@@ -85,7 +86,8 @@ export class IndexingRound {
   }
 
   /**
-   * Waits for running extractions and indexes them; after an abort, indexes only finished ones.
+   * Waits for running extractions and indexes them. After an abort, indexes only the finished ones.
+   *
    *
    * @throws the round's error
    */
@@ -95,7 +97,6 @@ export class IndexingRound {
     this.#flush();
   }
 
-  /** Abandons running extractions. */
   cancel(): void {
     this.#isCancelled = true;
   }
@@ -142,7 +143,7 @@ export class IndexingRound {
       });
   }
 
-  /** Returns null for a message not to index: purged, or damaged and left for later. */
+  /** Null for a message that must not be indexed: it was purged, or is damaged and left for later. */
   async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
     const { sources, segments = localSegments } = this.options;
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
@@ -150,13 +151,13 @@ export class IndexingRound {
       read = await fetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
-      // A message in the catalog without a log position, from a rebuild of a damaged log.
+      // After a rebuild from a damaged log, a message in the catalog may have no position.
       const damage =
         hasCode(error, 'bytes-unknown') ||
         (error instanceof MailkeepError && error.family === 'damage');
       if (!damage) throw error;
       if (this.options.leaveDamaged === true) return null;
-      // Indexed by its listing and reported, so that one bad sector does not keep others from being found.
+      // Indexing the listing keeps one bad sector from hiding other messages.
       this.#damaged.push(id);
       return indexEntry(emptyExtraction('damaged'));
     }
@@ -174,7 +175,7 @@ export class IndexingRound {
 
   #flush(): void {
     if (this.#documents.length === 0) return;
-    // Ascending, because FTS5 flushes its buffer whenever a rowid decreases.
+    // FTS5 flushes its buffer whenever a rowid decreases.
     const documents = this.#documents.sort((a, b) => a.docid - b.docid);
     this.#documents = [];
     this.#textSize = 0;
@@ -190,7 +191,7 @@ export class IndexingRound {
 }
 
 export interface IndexingProgress {
-  /** Messages extracted in this round, including unparsed ones; they become searchable a moment later. */
+  /** Includes unparsed messages. They become searchable a moment later. */
   readonly indexed: number;
   readonly unparsed: number;
   readonly remaining: number;
@@ -198,7 +199,7 @@ export interface IndexingProgress {
 
 interface IndexPendingOptions extends RoundOptions {
   readonly store: Pick<IndexWriter, 'pending' | 'pendingCount' | 'index' | 'mode'>;
-  /** Maximum messages to index; default all pending. */
+  /** By default, all pending messages. */
   readonly limit?: number | undefined;
   readonly progress?: ((progress: IndexingProgress) => void) | undefined;
 }
@@ -206,12 +207,13 @@ interface IndexPendingOptions extends RoundOptions {
 type IndexingResult = RoundCounts & Pick<IndexingProgress, 'remaining'>;
 
 const PAGE = 1000;
-/** Number of messages from which index merging is deferred to the end of the round. */
+/** From this number of messages, index segments are merged only after the round. */
 export const BULK = 5000;
 
 /**
- * Extracts and indexes pending messages, newest first, in transactions of some hundred documents. Memory is bounded by
- * the sources being extracted and one transaction's texts. Messages that arrive meanwhile wait for the next round.
+ * Extracts and indexes pending messages, newest first, a few hundred per transaction. Messages that arrive during the
+ * round wait for the next one.
+ *
  *
  * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
  */
@@ -253,15 +255,18 @@ function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterab
 
 /** Makes stored messages searchable, a few at a time or all at once. */
 export interface Indexer {
-  /** Indexes at most `limit` messages, newest first; resolves with the number left. */
+  /** Indexes at most `limit` messages, newest first. Resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
-  /** Indexes everything pending, including messages that become pending meanwhile. */
+  /** Indexes everything that is pending or becomes so before it ends. */
   all(signal: AbortSignal): Promise<void>;
-  /** Returns totals since the indexer was created. */
+  /** Totals since the indexer was created. */
   totals(): Omit<IndexingResult, 'remaining'>;
 }
 
-/** Creates a catalog's only indexer: rounds run one at a time. It does not close the catalog or the extractor. */
+/**
+ * Creates the only indexer of a catalog, whose rounds run one at a time. The caller closes the catalog and the
+ * extractor.
+ */
 export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'limit'>): Indexer {
   let previous: Promise<unknown> = Promise.resolve();
   let indexed = 0;
@@ -284,7 +289,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
     async all(signal) {
       for (;;) {
         const { indexed: done, remaining } = await round(signal);
-        // Messages that cannot be indexed, such as purged ones, stay; a round without effect ends the loop.
+        // Some messages cannot be indexed, such as purged ones. A round without effect ends the loop.
         if (remaining === 0 || done === 0 || signal.aborted) return;
       }
     },
@@ -297,41 +302,43 @@ type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 interface AttachmentReadingOptions {
   readonly store: Pick<AttachmentWriter, 'pending' | 'pendingAgain' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
-  /** Source of remote segments; by default, all are local. */
+  /** Where remote segments come from. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: AttachmentExtractor;
-  /** Indexes messages that are due: an indexer's `all`. */
+  /** Indexes messages that are due, like `Indexer.all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
   /** Frees the memory of message extraction while attachments are read. */
   readonly makeRoom: () => Promise<void>;
   /** On abort, finished texts are kept and the rest stays pending. */
   readonly signal: AbortSignal;
-  /** Called before each attachment; false ends the run. @param lostMs work lost to timeouts */
+  /** Called before each attachment. The run ends if it returns false. @param lostMs work lost to timeouts */
   readonly goOn?: (lostMs: number) => boolean;
 }
 
 const TEXTS_PER_PAGE = 64;
-/** Maximum attachments retried with their full limit per run. */
+/** Attachments retried per run, with their full limit. */
 const MAX_AGAIN = 1000;
 
-/** Work that timeouts may cost one run, and maximum work for one message per run, milliseconds. */
+/** Work that one run may lose to timeouts, and work per message and run, in milliseconds. */
 const RUN_MS = 30_000;
 const MESSAGE_MS = 30_000;
-/** Limit of a first attempt: almost every attachment takes less. */
+/** For the first attempt. Almost every attachment takes less. */
 const FIRST_MS = 2_000;
 const MIN_FIRST_MS = 500;
-/** Limit of a further attempt, by size: a small file has little to read. */
+/** For further attempts. The limit grows with the size. */
 const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
 
 /**
- * Reads the text of unread attachments, each distinct one once, then indexes their messages. Never both at a time: each
- * worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or in idle time. An
- * unreadable attachment is recorded as failed, and not retried by this version.
+ * Reads the text of each distinct attachment that is unread, then indexes the messages. These never overlap, because
+ * each worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or when idle. An
+ * unreadable attachment is recorded as failed, and this version does not try again.
  *
- * Slow attachments delay others little. The first attempt is short, and shorter the more timeouts the run has had. The
- * rest of the message then goes last. Timed-out attachments are retried with their full limit at the end, while
- * `RUN_MS` lasts, and in later runs.
+ *
+ * Slow attachments hardly delay others. The first attempt has a short limit, which shrinks with the timeouts of the
+ * run. After a timeout, the rest of the message waits. At the end, and in later runs, timed-out attachments are retried
+ * with their full limit for up to `RUN_MS`.
+ *
  *
  * @returns how many were read, including failures, and how many are left
  * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
@@ -369,13 +376,11 @@ export async function readAttachments(
 }
 
 class Run {
-  /** Attachments read, or failed permanently. */
+  /** Attachments that were read or failed permanently. */
   settled = 0;
-  /** Work lost to timeouts. */
   lostMs = 0;
   /** Messages with an attachment that timed out. */
   #slow = new Set<MessageId>();
-  /** Work per message's attachments. */
   readonly #spentMs = new Map<MessageId, number>();
 
   constructor(private readonly options: AttachmentReadingOptions) {}
@@ -397,7 +402,7 @@ class Run {
     return this.#slow.has(attachment.message) || this.leftOf(attachment) <= 0;
   }
 
-  /** Starts the attempts with full limits. */
+  /** From now on, attempts have their full limits. */
   beginAgain(): void {
     this.lostMs = 0;
     this.#slow = new Set();
@@ -422,7 +427,7 @@ class Run {
   }
 }
 
-/** Returns null for an attachment whose message was purged meanwhile. */
+/** Null if the message has since been purged. */
 async function outcomeOf(
   options: AttachmentReadingOptions,
   attachment: PendingAttachment,
@@ -449,7 +454,7 @@ async function outcomeOf(
   }
 }
 
-/** Returns an attachment that the log stores as one blob, which avoids parsing its message; otherwise null. */
+/** Returns an attachment that the log stores as one blob, so that its message need not be parsed. */
 function blobOf(sources: AttachmentSources, hash: BlobHash): Uint8Array | null {
   try {
     return sources.readBlob(hash);

@@ -85,7 +85,7 @@ function putAttachments(
 export function dropAttachments(connection: Connection, docid: number): void {
   const before = connection.all(KNOWN, { docid });
   if (before.length === 0) return;
-  // Forgotten data must not be readable from a freed page.
+  // Purged data must not be readable from a freed page.
   connection.run(BLANK, { docid });
   connection.run(DROP, { docid });
   uncount(connection, before);
@@ -102,7 +102,7 @@ function textOf(connection: Connection, hash: Buffer, form: string): number {
 
 type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
 
-/** Removes from the sums contents that no message attaches any more. */
+/** Removes contents that no message has any more from the sums. */
 function uncount(connection: Connection, before: readonly Known[]): void {
   const distinct = new Map(
     before.map((known) => [`${known.hash.toString('hex')} ${known.type}`, known]),
@@ -132,23 +132,22 @@ export function isCutOff({
   return hash.equals(ownHash(docid, number));
 }
 
-/** Returns a unique stand-in for the hash of an incomplete attachment. */
+/** Returns a unique value in place of the hash of an incomplete attachment. */
 function ownHash(docid: number, number: number): Buffer {
   return createHash('sha256').update(`mailkeep attachment ${docid} ${number}`).digest();
 }
 
-/** A message not in the index, or indexed by an older extractor. */
+/** A message that is not indexed, or was indexed by an older extractor. */
 export interface PendingMessage {
   readonly docid: number;
   readonly id: MessageId;
-  /** Size of the raw source in bytes. */
+  /** Of the raw source, in bytes. */
   readonly size: number;
 }
 
-/** A record's position in log order. */
+/** Orders records as in the log. */
 export type LogPosition = Pick<Position, 'segment' | 'ordinal'>;
 
-/** A message that was never indexed. */
 export interface FreshMessage extends PendingMessage {
   readonly position: LogPosition;
 }
@@ -160,18 +159,18 @@ export interface IndexedDocument {
 
 type Terms = Row<'msg_fts'>;
 
-/** The service's listing of a message: used for fields missing in the message. */
+/** The service's listing, for fields that the message lacks. */
 interface Listed {
   readonly subject: string;
   readonly from: string;
-  /** The sender's address, in lower case. */
+  /** In lower case. */
   readonly senders: readonly string[];
   /** From its Message-ID, or from its own ID. */
   readonly node: number;
 }
 
 interface KnownDocument extends IndexedDocument {
-  /** True for a message never indexed: only `messages` has a row of it. */
+  /** True if it was never indexed, so that only `messages` has a row for it. */
   readonly fresh: boolean;
   readonly listed: Listed;
 }
@@ -182,7 +181,7 @@ const PENDING = sqlQuery<{ before: number; limit: number }, PendingRow>(
    ORDER BY docid DESC LIMIT :limit`,
 );
 const FRESH = sqlQuery<LogPosition, PendingRow & Pick<Row<'records'>, 'segment' | 'ordinal'>>(
-  // CROSS: from messages to records, which are far more numerous.
+  // CROSS joins from messages to records, which are far more numerous.
   `SELECT m.docid, m.id, m.size, r.segment, r.ordinal FROM messages m CROSS JOIN records r
    WHERE m.extractor <= 0 AND m.extractor = 0 AND r.kind = ${RECORD_MESSAGE} AND r.hash = m.id
      AND (r.segment, r.ordinal) > (:segment, :ordinal)
@@ -220,7 +219,7 @@ const ALL_DUE = updateBy('messages', 'extractor = -extractor', '', 'AND extracto
 
 export function indexQueries(connection: Connection) {
   return {
-    /** Lists messages to index, newest first, below docid `before` (default no bound). */
+    /** Lists messages to index, newest first, below the docid `before`. */
     pending: ({
       limit,
       before = Number.MAX_SAFE_INTEGER,
@@ -231,7 +230,7 @@ export function indexQueries(connection: Connection) {
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    /** Lists messages never indexed, after a log position, in log order. */
+    /** Lists messages that were never indexed, after a position, in the order of the log. */
     fresh: (behind: LogPosition) =>
       connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
         docid,
@@ -244,11 +243,14 @@ export function indexQueries(connection: Connection) {
 }
 
 export function indexWriter(connection: Connection) {
-  // Numbers are part of the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.
+  // Numbers are part of the text. better-sqlite3 would bind them as REAL, which FTS5 refuses as a setting.
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
-    /** Indexes up to about 500 documents in one transaction, deterministically. Skips docids purged meanwhile. */
+    /**
+     * Indexes up to about 500 documents in one transaction, deterministically. Skips messages that have since been
+     * purged.
+     */
     index: (documents: readonly IndexedDocument[]): void => {
       try {
         connection.transaction(() => indexAll(connection, documents));
@@ -258,8 +260,8 @@ export function indexWriter(connection: Connection) {
       }
     },
     /**
-     * Sets how the index merges its segments: `bulk` defers merging for very many documents, `steady` is for daily
-     * mail. Stored in the database, so set `steady` again afterwards.
+     * Sets how the index merges its segments. `bulk` defers merging for very many documents. The database keeps the
+     * setting, so set `steady` afterwards.
      */
     mode(mode: 'bulk' | 'steady'): void {
       const settings =
@@ -274,7 +276,7 @@ export function indexWriter(connection: Connection) {
 
 export type IndexWriter = ReturnType<typeof indexWriter>;
 
-/** Marks every indexed message as due if the extractor's version has changed. */
+/** Marks all messages for indexing if the extractor has changed. */
 export function noticeExtractor(connection: Connection): void {
   if (connection.get(EXTRACTOR, {})?.extractor === EXTRACTOR_VERSION) return;
   connection.transaction(() => {
@@ -284,8 +286,8 @@ export function noticeExtractor(connection: Connection): void {
 }
 
 /**
- * Terms come last: FTS5 flushes its buffer whenever a statement opens a savepoint, like a REPLACE into a table with
- * several indexes. Between messages, that would create an index segment each.
+ * Terms come last, because FTS5 flushes its buffer whenever a statement opens a savepoint, such as a REPLACE into a
+ * table with several indexes. Between messages, each flush would create an index segment.
  */
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
   const known = knownOf(connection, documents);
@@ -305,19 +307,19 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   );
   for (const document of known) {
     const { docid, fresh } = document;
-    // A contentless table only adds: old terms must be removed first.
+    // The table is contentless, so it cannot replace terms by itself.
     if (!fresh) connection.run(DROP_TERMS, { rowid: docid });
     addTerms(connection, document, mailboxes.get(docid) ?? []);
   }
 }
 
-/** Returns the documents whose messages were not purged meanwhile. */
+/** Leaves out messages that have since been purged. */
 function knownOf(connection: Connection, documents: readonly IndexedDocument[]): KnownDocument[] {
   const docids = JSON.stringify(documents.map(({ docid }) => docid));
   const extractors = new Map(
     connection.all(ROWS, { docids }).map(({ docid, extractor }) => [docid, extractor]),
   );
-  // A message stored again meanwhile may appear twice, but its terms must be added once.
+  // A message that was stored again may appear twice, but its terms must be added once.
   const distinct = new Map(documents.map((document) => [document.docid, document]));
   return [...distinct.values()].flatMap((document) => {
     const extractor = extractors.get(document.docid);
@@ -326,7 +328,7 @@ function knownOf(connection: Connection, documents: readonly IndexedDocument[]):
   });
 }
 
-/** Read only for incomplete messages: most are complete. */
+/** Returns the listing of a message that lacks some of its fields. Most messages need none. */
 function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Listed {
   const { subject, from, links } = entry;
   const complete = subject !== null && from !== null && links.node !== null;
@@ -338,12 +340,12 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
     subject: listedText(row.subject ?? ''),
     from: `${listedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
-    // Without a usable Message-ID, no other message can reference this one; its own ID is used.
+    // No other message can reference one without a usable Message-ID, so its own ID is used.
     node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),
   };
 }
 
-/** Returns the senders; those in the listing if the header has none. */
+/** Falls back to the listing if the header has no sender. */
 function sendersOf(entry: IndexEntry, listed: Listed): readonly string[] {
   return entry.from === null ? listed.senders : entry.senders;
 }

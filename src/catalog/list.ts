@@ -24,7 +24,6 @@ import {
   type Uid,
 } from './sql.ts';
 
-/** A row of the list queries; all views have the same columns. */
 interface ListRow
   extends Envelope,
     Pick<Row<'places'>, 'docid' | 'folder_id' | 'generation' | 'uid' | 'flag_set'> {
@@ -35,7 +34,7 @@ interface ListRow
   readonly ended_at: number | null;
 }
 
-/** Docids from `low` (included) to `high` (excluded), and a folder, which only queries about one use. */
+/** Docids are half-open. Only queries of one folder use `folder`. */
 interface ListBounds {
   readonly folder: number;
   readonly low: number;
@@ -45,7 +44,7 @@ interface ListBounds {
 const SHOWN = `p.folder_id, p.generation, p.uid, m.size, m.date, m.subject, m.sender_name,
   m.sender_address, m.message_id, seen.time AS first_seen`;
 
-/** The parts of a list query. CROSS joins make SQLite follow the places' index in docid order without sorting. */
+/** The parts of a list query. With CROSS joins, SQLite follows the index of places in docid order and need not sort. */
 function armsOf(isInFolder: boolean) {
   const within = (docid: string, folder: string) =>
     `${docid} >= :low AND ${docid} < :high${isInFolder ? ` AND ${folder} = :folder` : ''}`;
@@ -101,31 +100,27 @@ function views(isInFolder: boolean, order: 'ASC' | 'DESC') {
   };
 }
 
-/** The list queries, for all folders or one, by docid order. */
 export const LIST_ROWS = {
   newest: { everywhere: views(false, 'DESC'), inFolder: views(true, 'DESC') },
   oldest: { everywhere: views(false, 'ASC'), inFolder: views(true, 'ASC') },
 };
 
 export interface ListFilter extends FolderFilter {
-  /** Ended places instead of current ones. */
+  /** Lists deleted places instead of current ones. */
   readonly deleted?: boolean | undefined;
-  /** Only places that the deletion guard keeps current although they are missing at the service. */
+  /** Lists only places that are missing at the service and kept current by the deletion guard. */
   readonly held?: boolean | undefined;
-  /** The state observed at this time, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. Lists the archive as it was then. */
   readonly asOf?: number | undefined;
-  /** Only messages received from `from` (included) to `to` (excluded); milliseconds since the epoch. */
+  /** Milliseconds since the epoch. Lists messages received from `from` (included) to `to` (excluded). */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  /** Only these mailboxes, as if there were no others. */
   readonly scope?: Scope | undefined;
-  /** Newest first by default. */
   readonly sort?: ListOrder | undefined;
 }
 
 type ListOrder = 'newest' | 'oldest';
 
-/** A place with its key in facts. */
 export interface ListedPlace {
   readonly line: PlaceLine;
   readonly folder: FolderName;
@@ -133,13 +128,13 @@ export interface ListedPlace {
   readonly docid: number;
 }
 
-/** Number of folders above which one walk over all places is cheaper than merged walks. */
+/** With more folders, one walk over all places is cheaper than merging one per folder. */
 const MERGED_FOLDERS = 64;
 
 /**
- * Yields current places, ended ones, or either as of a time. Newest first, those of one docid by folder and UID; oldest
- * first is the exact reverse. Orders by a message's received date, not a copy's. The connection holds a read
- * transaction and cannot write until this is drained or returned.
+ * Lists places, newest first, then by folder and UID; oldest first is the exact reverse. The order is that of the
+ * message's received date, not the copy's. The connection cannot write until the list is drained or returned, because
+ * it holds a read transaction.
  */
 export function* list(
   connection: Connection,
@@ -149,7 +144,7 @@ export function* list(
   for (const { line } of listPlaces(connection, places, filter)) yield line;
 }
 
-/** Like `list`, with the places' keys in facts. */
+/** Like `list`, but includes the keys that facts use. */
 export function* listPlaces(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -231,7 +226,9 @@ function* merged(
   }
 }
 
-/** Sorts the rows of one docid, which an index returns by row number; that differs between as-of arms. */
+/**
+ * Sorts the rows of each docid. An index returns them by row number, which differs between the parts of a past list.
+ */
 function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
   let same: ListRow[] = [];
   for (const row of source) {
@@ -252,7 +249,6 @@ function inOrder(same: ListRow[], sort: ListOrder): ListRow[] {
   );
 }
 
-/** Converts a row to a line of the JSON contract. */
 function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
   return {
     id: row.id === null ? null : row.id.toString('hex'),
@@ -271,13 +267,13 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
 }
 
 /**
- * Docids as shown in lists, where a page ends between messages. A docid's low bits count the messages of its second in
- * all mailboxes. So a reader of some mailboxes gets the rank among visible messages instead.
+ * Converts docids for URLs. The low bits of a docid count the messages of its second in all mailboxes, so a reader of
+ * some mailboxes gets ranks among the visible messages instead.
  */
 export interface ListPositions {
-  /** Returns the position to show for continuing a list after a docid. */
+  /** Returns the position for continuing a list after a docid. */
   shown(docid: number, direction: Direction): number;
-  /** Returns the docid after which a list continues, for a shown position or any input. */
+  /** Returns the docid to continue after. The position may be any input. */
   meant(position: number, direction: Direction): number;
 }
 
@@ -286,7 +282,6 @@ export const ALL_POSITIONS: ListPositions = {
   meant: (position) => position,
 };
 
-/** Returns the positions for a reader of some mailboxes, which depend only on visible messages. */
 export function positionsWithin(connection: Connection, scope: Scope): ListPositions {
   const inSecond = (base: number): number[] =>
     connection.column<number>(
@@ -298,7 +293,7 @@ export function positionsWithin(connection: Connection, scope: Scope): ListPosit
     shown(docid, direction) {
       const base = docidBaseOf(docid);
       const passed = inSecond(base);
-      // The rank of the last message passed; for oldest first, the one at or above the docid.
+      // The rank of the last message passed. For oldest first, of the last one up to the docid.
       return direction === 'newest'
         ? base + passed.filter((one) => one < docid).length
         : Math.max(0, base + passed.filter((one) => one <= docid).length - 1);
@@ -306,13 +301,13 @@ export function positionsWithin(connection: Connection, scope: Scope): ListPosit
     meant(position, direction) {
       const base = docidBaseOf(position);
       const known = inSecond(base)[position - base];
-      // No message has this rank. From above, none of this second was passed; from below, all were.
+      // No message has this rank. Newest first, none of this second was passed yet; oldest first, all were.
       return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
     },
   };
 }
 
-/** An open place for comparison with the service's listing. */
+/** An open place, for comparison with the service's listing. */
 export interface OpenPlace {
   readonly uid: number;
   readonly docid: number;
@@ -321,11 +316,10 @@ export interface OpenPlace {
   readonly fingerprint: string;
   readonly assumed: boolean;
   readonly held: boolean;
-  /** The commit since which it has had these flags. */
+  /** The commit in which it got these flags. */
   readonly since: number;
 }
 
-/** The archive's state of one UID. */
 type PlaceState =
   | ({ readonly state: 'open' } & OpenPlace)
   | ({ readonly state: 'ended'; readonly endedCommit: number } & Pick<
@@ -338,14 +332,13 @@ type PlaceState =
 export interface AssumedPlace extends Place {
   readonly id: string;
   readonly docid: number;
-  /** Milliseconds since the epoch: when it was matched without download. */
+  /** When it was matched without download, in milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** Rows fetched at a time: the iterators keep no statement open, so the caller may write between rows. */
+/** Rows are read in chunks, so that no statement stays open and the caller may write between rows. */
 const CHUNK = 1_000;
 
-/** Columns read of an open place. */
 const OPENED = 'uid, docid, flag_set, fingerprint, assumed, held, from_commit';
 type Opened = Pick<
   Row<'places'>,
@@ -391,7 +384,7 @@ export function placeQueries(connection: Connection) {
     since: row.from_commit,
   });
   return {
-    /** Yields the open places of a folder's generation with UIDs from `from` to `to`, ascending. */
+    /** Yields the open places of a generation with UIDs from `from` to `to`, both included, ascending. */
     *open({
       folder,
       generation,
@@ -437,18 +430,17 @@ export function placeQueries(connection: Connection) {
         endedCommit: row.to_commit,
       };
     },
-    /** Returns whether a message has or ever had a place in a folder. */
+    /** Returns whether a message is or was in a folder. */
     wasIn: (folder: number, docid: number) =>
       connection.get(IN_FOLDER, { folder_id: folder, docid }) !== undefined,
-    /** Returns a folder's generations with open places: several while the deletion guard holds an old one. */
+    /** Returns a folder's generations with open places. There are several while the deletion guard holds an old one. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
-    /** Returns places of a mailbox matched without download in commits up to `before`, oldest first. */
+    /** Returns a mailbox's places that were matched without download in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
-    /** Returns the flags of a stored flag set. */
     flags,
   };
 }
@@ -460,22 +452,17 @@ export const DOCIDS_PER_DAY = DOCIDS_PER_SECOND * 86_400;
 /** A message's places, as ascending numbers of folders and mailboxes. */
 export interface PlaceSet {
   readonly current: readonly number[];
-  /** Without current places: the folders of the last ended ones. */
+  /** The folders that it was in last, if it has no current place. */
   readonly last: readonly number[];
-  /** Mailboxes of all its places, including ended ones. */
+  /** Includes past mailboxes. */
   readonly mailboxes: readonly number[];
 }
 
-/** Returns the UTC day of a docid, in days since the epoch, which searches use as the received day. */
+/** Returns the UTC day of a docid, in days since the epoch. Searches use it as the received day. */
 export function dayOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_DAY);
 }
 
-/**
- * Returns the place set of a message with these places.
- *
- * @param mailboxOf the mailbox of a folder
- */
 export function placeSetOf(
   places: Iterable<{ readonly folder_id: number; readonly to_commit: number | null }>,
   mailboxOf: (folder: number) => number,

@@ -3,7 +3,6 @@ import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '.
 import type { AttachmentLine } from '../mail/identity.ts';
 import { listedText } from '../mail/listed-text.ts';
 import {
-  type CatalogTables,
   type Connection,
   catalogFile,
   openForReading,
@@ -28,11 +27,10 @@ import {
 
 export interface FoundMessage {
   readonly docid: number;
-  /** Size of the raw source in bytes. */
   readonly size: number;
 }
 
-/** The result for an ID prefix. Candidates are sorted; at most ten are listed. */
+/** Lists at most ten candidates, sorted. */
 type IdMatch =
   | { readonly match: 'unique'; readonly id: MessageId; readonly docid: number }
   | { readonly match: 'ambiguous'; readonly candidates: readonly MessageId[] }
@@ -58,7 +56,7 @@ const PREFIX = sqlQuery<HashRange & { limit: number }, { hash: Buffer; docid: nu
   `SELECT hash, docid FROM records WHERE ${OF_PREFIX} ORDER BY hash LIMIT :limit`,
 );
 
-/** @param scope limits all results to its messages; the mailbox of a removed message is unknown */
+/** @param scope also hides removed messages, whose mailbox is unknown */
 export function messageQueries(connection: Connection, scope?: Scope) {
   const record = (kind: number, hex: string) =>
     connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
@@ -77,7 +75,10 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       .map(({ hash, docid }) => ({ id: hash.toString('hex'), docid }));
   };
   return {
-    /** Returns a message with bytes. One that lost its bytes (damaged log) is not found, so it is stored again. */
+    /**
+     * Returns a message whose bytes are known. One that lost them to a damaged log is not found, so that it is stored
+     * again.
+     */
     find(id: MessageId): FoundMessage | undefined {
       const found = record(RECORD_MESSAGE, id);
       if (found === undefined || found.docid === null || found.segment === null) return undefined;
@@ -86,7 +87,6 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     },
     /** Returns the docid of a message, with or without bytes. */
     docidOf,
-    /** Returns the listing fields of a message, named as in `list` and `search`. */
     summary(id: MessageId) {
       const docid = docidOf(id);
       const row = docid === undefined ? undefined : connection.get(SUMMARY, { docid });
@@ -104,11 +104,10 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
-    /** Returns whether the message was purged on purpose: it is not fetched again. */
+    /** Returns whether a message was purged on purpose and must not be fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
-    /** Returns the reason of a message's purge. Undefined if it was not purged. */
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
-    /** Returns up to ten purged messages by ID prefix. `time` is milliseconds since the epoch; null if unknown. */
+    /** Returns up to ten purged messages. `time` is milliseconds since the epoch. */
     purgedByPrefix(prefix: string) {
       const bounds = idBounds(prefix);
       if (bounds === undefined || scope !== undefined) return [];
@@ -117,14 +116,14 @@ export function messageQueries(connection: Connection, scope?: Scope) {
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
-    /** Returns the docids of the first ten messages with an ID prefix. */
+    /** Returns the docids of up to ten messages. */
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
     countByPrefix(prefix: string) {
       if (scope !== undefined) return beginning(prefix).length;
       const bounds = idBounds(prefix);
       return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
-    /** Resolves a prefix of an ID's hex digits, in either case. */
+    /** Accepts hex digits in either case. */
     byPrefix(prefix: string): IdMatch {
       const found = beginning(prefix);
       const [first] = found;
@@ -135,12 +134,12 @@ export function messageQueries(connection: Connection, scope?: Scope) {
   };
 }
 
-/** Returns a listing text for people. */
+/** Returns a text from a listing for display. */
 export function readable<T extends string | null>(text: T): T | string {
   return text === null ? text : listedText(text);
 }
 
-/** Returns the listing's sender for display; null if there is none. */
+/** Returns the sender in the listing for display. Null if there is none. */
 export function senderOf({
   sender_name: name,
   sender_address: address,
@@ -150,7 +149,6 @@ export function senderOf({
     : { name: listedText(name ?? ''), address: address ?? '' };
 }
 
-/** Returns the catalog's lookup of bytes by hash. */
 export function locator(connection: Connection): Locator {
   const locate = (kind: number, hex: string): Position | undefined => {
     const found = connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
@@ -163,7 +161,7 @@ export function locator(connection: Connection): Locator {
   };
 }
 
-/** Places of a mailbox that appeared in some commits, or all. */
+/** Selects places of a mailbox: all, or those that appeared in a range of commits. */
 export interface Chosen extends MailboxKey {
   readonly commits?: RemovedPart['commits'] | undefined;
 }
@@ -174,19 +172,18 @@ interface GoingMessage {
   readonly size: number;
 }
 
-/** The effect of removing places. */
 export interface Removable {
   readonly parts: readonly RemovedPart[];
   readonly places: number;
-  /** Messages without any other place, open or ended. */
+  /** Messages without any other place. */
   readonly going: readonly GoingMessage[];
-  /** Messages that stay because they have other places. */
+  /** Messages that have other places. */
   readonly staying: number;
-  /** Messages that could not be fetched completely. */
+  /** Messages that were never fetched completely. */
   readonly incomplete: number;
 }
 
-/** Returns the effect of removing these places of mailboxes. Ignores unknown mailboxes. */
+/** Ignores unknown mailboxes. */
 function removable(connection: Connection, chosen: readonly Chosen[]): Removable {
   const known = chosen.flatMap(({ host, mailbox, commits }) => {
     const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
@@ -224,7 +221,7 @@ function removable(connection: Connection, chosen: readonly Chosen[]): Removable
   };
 }
 
-/** Removes a mailbox entirely if nothing else is left; otherwise, the folders that become empty. */
+/** Removes the mailbox if nothing else is left in it, and otherwise the folders that become empty. */
 function partOf(
   connection: Connection,
   { id, host, mailbox, commits }: Chosen & { readonly id: number },
@@ -266,7 +263,6 @@ type HistoryPlace = Pick<
 const PLACES_OF = `SELECT id, folder_id, generation, uid, from_commit, to_commit, flag_set, reason
   FROM places WHERE docid = :docid`;
 const PLACES = sqlQuery<{ docid: number }, HistoryPlace>(`${PLACES_OF} ORDER BY id`);
-/** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
 const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, HistoryPlace>(
   `${PLACES_OF} AND folder_id IN ${FOLDERS_OF_MAILBOXES} ORDER BY id`,
 );
@@ -283,7 +279,7 @@ const QUARANTINED = selectBy(
   UID,
   'ORDER BY id',
 );
-/** The last full sync of a folder in commits from `from` (included) to `to` (excluded). */
+/** Finds the last full sync of a folder, from a commit (included) to another (excluded). */
 const COMPARED = sqlQuery<
   { folder: number; generation: number; from: number; to: number },
   { since: string }
@@ -295,7 +291,7 @@ const COMPARED = sqlQuery<
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
-/** Returns a message's history in commit order; empty for an unknown docid. With a scope, only at its places. */
+/** Returns a message's history in commit order. A scope limits it to the scope's places. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -323,15 +319,15 @@ export function history(
   return lines.sort((a, b) => a.commit - b.commit);
 }
 
-/** The last time a message was known to be in a place, before a commit found it missing. */
+/** When a message was last known to be in a place where a later commit found it missing. */
 export interface LastSeen extends Pick<HistoryLine, 'commit' | 'generation' | 'uid'> {
-  /** Time of the commit that found it missing; milliseconds since the epoch, like `seen`. */
+  /** When it was found missing, in milliseconds since the epoch. */
   readonly found: number;
-  /** Start of the last full sync of the folder in which it was still there. */
+  /** Start of the last full sync that still found it there, in milliseconds since the epoch. */
   readonly seen: number;
 }
 
-/** Returns when a message was last known to be in each ended place. Omits ends without a full sync as proof. */
+/** Returns when a message was last known to be in each place that ended. Omits an end if no full sync proves it. */
 export function lastSeen(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -341,7 +337,7 @@ export function lastSeen(
   const ends: LastSeen[] = [];
   for (const { folder, generation, uid, steps } of stepsByPlace(connection, places, docid, scope)) {
     let from = 0;
-    /** A held place was already missing, though it is still open. */
+    /** Held places are already missing but still open. */
     let missed: number | null = null;
     for (const { commit, event, detail } of steps.toSorted((a, b) => a.commit - b.commit)) {
       if (event === 'appeared' || event === 'reopened') [from, missed] = [commit, null];
@@ -350,7 +346,7 @@ export function lastSeen(
       const within = { folder, generation, from, to: missed ?? commit };
       const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
       const found = timeOf(connection, commit);
-      // Also false for NaN, and if a clock was set back.
+      // Also false for NaN, and if the clock was set back.
       if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
     }
   }
@@ -433,16 +429,16 @@ function parseDetail(text: string): Readonly<Record<string, unknown>> {
   return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
 }
 
-/** A place of a message with its folder's present path; times are milliseconds since the epoch. */
+/** A place of a message with the present path of its folder. */
 export interface StoodPlace extends Place {
   readonly folderId: number;
   readonly address: string;
   readonly specialUse: string | null;
   /** True if the folder was deleted at the service. */
   readonly folderGone: boolean;
-  /** False if another folder of the mailbox has or had this path: a fact would be ambiguous. */
+  /** False if the mailbox has, or had, another folder with this path. A fact would be ambiguous. */
   readonly isNameable: boolean;
-  /** Null while it is open. */
+  /** Milliseconds since the epoch. Null while the place is open. */
   readonly endedAt: number | null;
 }
 
@@ -495,19 +491,18 @@ export function endedQueries(connection: Connection) {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);
-        // A message that was only matched wrongly, without download, has none.
+        // A message that was only matched, wrongly and without download, has no place.
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
     removable: (chosen: readonly Chosen[]) => removable(connection, chosen),
-    /** Returns every present and past place of a message. */
     placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
-    /** Returns, by folder, the time since which the latest complete reconciliation accounts for every UID. */
+    /** Returns, by folder, the start of the last complete reconciliation, which accounts for every UID. */
     confirmed() {
       const rows = connection.all(CONFIRMED, {});
       return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
     },
-    /** Returns the host and mailbox of a folder, joined by NUL. */
+    /** Returns a folder's host and mailbox, separated by NUL. */
     mailboxOf(folder: number) {
       const row = foldersOf(connection).find(({ id }) => id === folder);
       return `${row?.host ?? ''}\0${row?.mailbox ?? ''}`;
@@ -537,7 +532,7 @@ function pathText({ mailbox_id: mailbox, path }: { mailbox_id: number; path: str
   return `${mailbox}\0${path}`;
 }
 
-/** An incomplete message; dates and times are milliseconds since the epoch. */
+/** An incomplete message. Dates and times are milliseconds since the epoch. */
 export interface QuarantineEntry extends Place {
   readonly address: string;
   readonly reason: string;
@@ -568,7 +563,7 @@ const ACKNOWLEDGED = selectBy('quarantine', 'acknowledged', UID, 'AND to_commit 
 
 export function quarantineQueries(connection: Connection) {
   return {
-    /** Returns open entries, by folder and UID. */
+    /** Returns incomplete messages by folder and UID. */
     open: (): QuarantineEntry[] =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,
@@ -576,36 +571,22 @@ export function quarantineQueries(connection: Connection) {
         kept: kept === null ? null : kept.toString('hex'),
         acknowledged: acknowledged === 1,
       })),
-    /** Returns whether the user has acknowledged an incomplete message. */
     isAcknowledged: (folder: number, generation: number, uid: number) =>
       connection.get(ACKNOWLEDGED, { folder_id: folder, generation, uid })?.acknowledged === 1,
   };
 }
 
 export interface BlobPositions {
-  /** Returns undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
+  /** Undefined for a blob without readable bytes. @throws `catalog-damaged`, `catalog-io` */
   readonly of: (hash: BlobHash) => Position | undefined;
   close(): void;
 }
 
-type Found = Pick<CatalogTables['records'], 'segment' | 'ordinal' | 'offset'>;
-
-const FIND = 'SELECT segment, ordinal, "offset" FROM records WHERE kind = ? AND hash = ?';
-
-/**
- * Opens a catalog for this lookup. Its SQL is written by hand because short-lived threads use it: loading the query
- * builder would take a fifth of their start.
- *
- * @throws see `openForReading`
- */
+/** @throws see `openForReading` */
 export function openBlobPositions(dataDir: string): BlobPositions {
   const connection = openForReading(catalogFile(dataDir));
   return {
-    of: (hash) => {
-      const [found] = connection.text<Found>(FIND, [RECORD_BLOB, Buffer.from(hash, 'hex')]);
-      if (found === undefined || found.segment === null) return undefined;
-      return { segment: found.segment, ordinal: found.ordinal ?? 0, offset: found.offset ?? 0 };
-    },
+    of: locator(connection).blob,
     close: () => connection.close(),
   };
 }

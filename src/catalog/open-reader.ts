@@ -25,13 +25,13 @@ import { reachedCommit } from './sql.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Returns whether the user accepts the risk of a network file system. */
 export function allowsNetwork(env: Environment): boolean {
   return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
 }
 
 /**
  * Refuses to write to an archive on a network file system.
+ *
  *
  * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
  */
@@ -44,7 +44,8 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
 }
 
 /**
- * Runs `act` with the writer's lock of an archive.
+ * Runs `act` while holding the writer's lock.
+ *
  *
  * @throws archive-in-use, and errors of `act`
  */
@@ -57,11 +58,12 @@ export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promi
   }
 }
 
-/** Errors that mean that a path does not exist. */
+/** The path does not exist. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
  * Returns whether a directory holds an archive.
+ *
  *
  * @param damaged accept a log without its FORMAT
  * @throws archive-unreadable if the system denies access
@@ -87,7 +89,9 @@ export function requireArchive(dataDir: string, damaged = false): void {
 }
 
 /**
- * Refuses a query for a folder, mailbox or account that never existed: an empty result would look meaningful.
+ * Refuses a query for a folder, mailbox or account that never existed, because an empty result would look like an
+ * answer.
+ *
  *
  * @throws usage-unknown-name
  */
@@ -98,7 +102,6 @@ export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
   }
 }
 
-/** Mailboxes and folders to read, and whether only the present counts. */
 interface Choice extends FolderFilter {
   readonly deleted?: boolean | undefined;
   readonly asOf?: unknown;
@@ -106,7 +109,8 @@ interface Choice extends FolderFilter {
 
 /**
  * Refuses a mailbox or folder that never existed, and a deleted folder if only the present counts. With several
- * mailboxes, one with the folder is enough.
+ * mailboxes, one of them must have the folder.
+ *
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -135,7 +139,7 @@ export function refuseUnknownChoice(
   }
 }
 
-/** Returns a reader whose `streamMessage` waits for remote segments; other methods throw `segment-elsewhere`. */
+/** Returns a reader whose `streamMessage` waits for remote segments. Other methods throw `segment-elsewhere`. */
 function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   return {
     readMessage: (id) => reader.readMessage(id),
@@ -159,7 +163,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
           }
           return;
         } catch (error) {
-          // A message's parts may be in any segment: it is restarted, and skips the bytes already yielded.
+          // The parts of a message may be in any segment. The stream restarts and skips the bytes already yielded.
           if (!hasCode(error, 'segment-elsewhere')) throw error;
           const segment = Number(error.facts.segment);
           await segments.fetch([segment]);
@@ -170,7 +174,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   };
 }
 
-/** Returns the record of a purged message, if an ID or prefix identifies exactly one. */
+/** Undefined unless exactly one purged message has the ID or prefix. */
 export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
   const [purged, other] = catalog.messages.purgedByPrefix(typed);
@@ -179,27 +183,27 @@ export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: strin
   return { id, reason, time: time === null ? null : new Date(time).toISOString() };
 }
 
-/** How far a catalog is behind its log. */
 export interface CatalogLag {
   readonly reached: number;
   readonly last: number;
 }
 
 /**
- * Returns how far an archive's catalog is behind its log. Null if it is not, or a writer will update it. Ignores a
- * damaged log: verification reports that.
+ * Returns how far a catalog is behind its log. Null if it is up to date, or a writer will update it. Ignores damage to
+ * the log, which verification reports.
+ *
  *
  * @param reachedNow returns the number of the catalog's last commit
  */
 export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLag | null {
   const last = lastCommitNumber(dataDir, realFiles);
   if (last === undefined || last <= reachedNow() || hasWriter(dataDir)) return null;
-  // A writer may have finished meanwhile.
+  // A writer may just have finished.
   const reached = reachedNow();
   return last > reached ? { reached, last } : null;
 }
 
-/** Tries the lock, which happens only if the catalog is behind. */
+/** Tries the lock. Used only if the catalog is behind. */
 function hasWriter(dataDir: string): boolean {
   try {
     tryLock(dataDir);
@@ -211,7 +215,7 @@ function hasWriter(dataDir: string): boolean {
   }
 }
 
-/** An archive opened read-only: with or without a concurrent writer, without configuration or network. */
+/** An archive opened read-only, with or without a writer. Needs no configuration and no network. */
 export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;
@@ -237,7 +241,8 @@ export function openReader({ globals, surroundings, report, only }: LocatingCont
 /**
  * Opens the archive in a directory read-only.
  *
- * @param segments source of remote segments; by default, all are local
+ *
+ * @param segments where remote segments come from; by default, all are local
  */
 export function openReaderOf(
   dataDir: string,
@@ -300,7 +305,7 @@ function readerOf(options: LogReaderOptions, segments: SegmentStore | undefined)
   return fetchingReader(openLogReader({ ...options, segments }), segments);
 }
 
-/** Events of the engine's work. A front end displays or drops them. */
+/** Progress and incidents. A front end displays or drops them. */
 export type EngineEvent =
   | { readonly event: 'config-located'; readonly file: string }
   | { readonly event: 'config-warning'; readonly warning: ConfigWarning }
@@ -314,35 +319,34 @@ export type EngineEvent =
     }
   /** A writer folded commits that the catalog lacked. */
   | { readonly event: 'catalog-caught-up'; readonly commits: number }
-  /** `bytes` after the last commit were moved to a file: the previous writer was interrupted. */
+  /** `bytes` after the last commit were moved to a file, because the previous writer was interrupted. */
   | { readonly event: 'tail-put-aside'; readonly file: string; readonly bytes: number }
   /** A damaged state.sqlite was moved to `file`. */
   | { readonly event: 'state-put-aside'; readonly file: string }
-  /** The archive's state could not be written; the command's result is still valid. */
+  /** The archive's state could not be written. The result of the command is still valid. */
   | { readonly event: 'state-not-written'; readonly what: Remembered; readonly error: unknown }
-  /** A decided purge is being completed. */
+  /** A purge that was decided earlier is being completed. */
   | { readonly event: 'purging'; readonly messages: number }
   | { readonly event: 'rebuilding-catalog'; readonly because: 'purge' | 'repair' | 'version' }
   /** A message could not be fetched again during a repair. */
   | { readonly event: 'not-fetched'; readonly place: Place; readonly error: unknown };
 
-/** State that could not be written. */
 export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
 export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report' | 'only'>;
 
-/** The engine's only access to the process. */
+/** The only access to the process for everything below the front end. */
 export interface EngineContext {
-  /** The configuration file and archive given by the user, if any. */
+  /** Given by the user. */
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly surroundings: Surroundings;
-  /** The only archive to read, and its segments; no configuration is located. */
+  /** The only archive to read, and its segments. No configuration is looked for. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   readonly signal: AbortSignal;
-  /** Returns milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly report: (event: EngineEvent) => void;
-  /** The front end's texts, for storage in the state or in the facts of another error. */
+  /** The front end's texts, for the state and for the facts of other errors. */
   readonly words: {
     readonly finding: (finding: Finding) => string;
     readonly error: (error: unknown) => string;

@@ -22,19 +22,19 @@ import { createIndexer, readAttachments } from './indexer.ts';
 import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
 import { catchUp, rebuild, withExtractors } from './rebuild.ts';
 
-/** The archive opened by its only writer. Always close it, to free the lock. */
+/** The archive, opened by its only writer. Always close it, to release the lock. */
 export interface Writer {
   readonly dataDir: string;
   readonly log: LogWriter;
   readonly sources: LogReader;
   readonly catalog: WritableCatalog;
   readonly state: StateFile;
-  /** Compression of sealed records, from the configuration. */
+  /** Compression of sealed records. */
   readonly codec: ArchiveCodec;
   /** Rewrites segments on a thread that starts on demand, even after it was closed. */
   readonly sealer: Sealer;
   readonly segments: SegmentStore;
-  /** The journal of purges; default a file next to the log. */
+  /** By default, a file next to the log. */
   readonly purges?: PurgeJournal;
   /** Directory for large sources before they are in the log. */
   readonly spoolDir: string;
@@ -44,7 +44,8 @@ export interface Writer {
 /**
  * Takes the lock, opens log, catalog and state, and updates the catalog from the log.
  *
- * @param configuredCodec `archive.codec` of a loaded configuration; otherwise, it is located
+ *
+ * @param configuredCodec `archive.codec` of a configuration that is already loaded
  * @throws network-file-system, archive-in-use, and errors of `locateCodec`; family `damage` if the log is damaged:
  * nothing was changed then
  */
@@ -64,7 +65,7 @@ export async function openWriter(
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');
-    // Left by a killed process, so unused.
+    // Left by a killed process.
     rmSync(spoolDir, { recursive: true, force: true });
     makeFolders(spoolDir, FOLDER_MODE);
     const catalog = await openCurrentCatalog(dataDir, context);
@@ -97,8 +98,9 @@ export async function openWriter(
 }
 
 /**
- * Opens a catalog for writing. Rebuilds one of an earlier version from the log first, if the log is intact and has the
- * catalog's last commit. The caller holds the archive's lock.
+ * Opens a catalog for writing. If it has an earlier version, it is first rebuilt from the log, which must be intact and
+ * contain the catalog's last commit. The caller holds the archive's lock.
+ *
  *
  * @throws errors of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is unchanged
  */
@@ -117,23 +119,24 @@ async function openCurrentCatalog(
 }
 
 /**
- * Deletes a directory's catalog with its write-ahead log, unfinished rebuilds, and catalogs put aside by repairs: all
- * contain message text. Returns whether there was one. The caller holds the directory's lock.
+ * Deletes a directory's catalog with its write-ahead log, unfinished rebuilds, and catalogs kept by repairs, because
+ * all contain message text. Returns whether there was one. The caller holds the directory's lock.
  */
 export async function removeCatalogs(dataDir: string): Promise<boolean> {
   const file = catalogFile(dataDir);
   const folder = dirname(file);
   if (!existsSync(folder)) return false;
   const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
-  // The database before its log: SQLite would replay a leftover log into another database.
+  // The database goes before its log, which SQLite would replay into another database.
   for (const name of names.sort()) rmSync(join(folder, name), { force: true });
   if (names.length > 0) await realFiles.syncFolder(folder);
   return names.length > 0;
 }
 
 /**
- * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated: a search
- * would silently find only old mail. The caller holds the copy's lock.
+ * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated, because
+ * searches would silently miss new mail. The caller holds the copy's lock.
+ *
  *
  * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
  */
@@ -163,7 +166,7 @@ export async function updateCatalog(
   }
 }
 
-/** Returns whether an error means that a catalog has another version, is damaged, or belongs to another log. */
+/** True if the catalog has another version, is damaged, or belongs to another log. */
 export function isOfNoUse({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }

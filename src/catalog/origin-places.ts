@@ -1,11 +1,12 @@
 import type { CountedFlag, MailboxKey, MessageId } from '../core/types.ts';
 import { isDated, receivedAt } from '../mail/docid.ts';
 import type { Connection } from './database.ts';
+import { lastPart } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
-/** The service's messages by UID, now or at a commit: the generation in force, with incomplete messages. */
+/** The service's messages by UID, now or at a commit: in the generation of that time, incomplete ones included. */
 
 export interface OriginFolder {
   readonly id: number;
@@ -16,14 +17,13 @@ export interface OriginFolder {
   readonly generation: number;
 }
 
-/** The messages of a folder by UID; arrays correspond by index. */
+/** The messages of a folder. The arrays have the same order. */
 export interface OriginUids {
   readonly uids: Float64Array;
-  /** The number of the place's row, or minus the number of the quarantine's row. */
+  /** Numbers of rows: of a place, or minus that of an incomplete message. */
   readonly rows: Float64Array;
   /** Numbers for `PlaceQueries.flags`. */
   readonly flagSets: Uint32Array;
-  /** Number of unread messages. */
   readonly unread: number;
 }
 
@@ -44,11 +44,11 @@ export interface OriginPlace {
   readonly messageId: string | null;
 }
 
-/** Sort and filter keys of messages. */
+/** Keys for sorting and filtering. */
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
-  /** Received time, milliseconds since the epoch; minus infinity without a date. */
+  /** When it was received, in milliseconds since the epoch. Minus infinity without a date. */
   readonly date: number;
 }
 
@@ -128,13 +128,13 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
   const unreadSets = () => new Set(connection.all(UNREAD_SETS, {}).map(({ id }) => id));
   return {
     flags,
-    /** Returns the folders of a mailbox, by path; null for the present. */
+    /** Returns the folders of a mailbox by path, at a commit or now. */
     folders: ({ host, mailbox }: MailboxKey, commit: number | null) =>
       commit === null
         ? connection.all(FOLDERS_NOW, { host, mailbox })
         : connection
             .all(FOLDERS_AT, { host, mailbox, commit })
-            .map((row) => ({ ...row, name: leafOf(row), generation: row.generation })),
+            .map((row) => ({ ...row, name: lastPart(row), generation: row.generation })),
     uids({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>, commit: number | null) {
       const found =
         commit === null
@@ -153,7 +153,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       });
       return { uids, rows, flagSets, unread: count };
     },
-    /** Counts a folder's messages, and the unread ones, without reading UIDs. */
+    /** Counts a folder's messages without reading their UIDs. */
     counts({ id, generation }: Pick<OriginFolder, 'id' | 'generation'>) {
       const stored = connection.get(COUNTS, { id, generation });
       const kept = connection.all(QUARANTINED, { folder_id: id, generation });
@@ -172,38 +172,28 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const date = found.date ?? (isDated(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
-    /**
-     * @param row of `OriginUids`. After another commit, it may belong to another message: rows freed by a purge are
-     * reused.
-     */
+    /** @param row of `OriginUids`. It is valid until the next commit: a purge frees rows, which are reused. */
     place(row: number) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
       if (found === undefined) return undefined;
       return { ...found, id: stored === undefined ? null : stored.id.toString('hex') };
     },
-    /** Returns a folder's path at a commit. */
     pathAt: (folder: number, commit: number) => connection.get(PATH_AT, { folder, commit })?.path,
   };
 }
 
-/** Returns the last part of the path, which may differ from the present name. */
-function leafOf({ path, delimiter }: Pick<OriginFolder, 'path' | 'delimiter'>): string {
-  const cut = delimiter === '' ? -1 : path.lastIndexOf(delimiter);
-  return cut < 0 ? path : path.slice(cut + delimiter.length);
-}
-
-/** An open place with the data that a new place needs to reuse its bytes. */
+/** An open place, with what a new place needs to reuse its bytes. */
 export interface PlacedMessage {
   readonly uid: number;
   readonly docid: number;
   readonly id: MessageId;
-  /** Size of the raw source in bytes. */
+  /** Of the raw source, in bytes. */
   readonly size: number;
   readonly fingerprint: string;
-  /** From the message's first listing: shows whether a UID still belongs to the same message. */
+  /** From the first listing of the message. Shows whether the UID still belongs to it. */
   readonly messageId: string | null;
-  /** Received date, milliseconds since the epoch; null if the listing's is invalid. */
+  /** When it was received, in milliseconds since the epoch. Null if the listing's date is invalid. */
   readonly date: number | null;
 }
 
@@ -212,7 +202,7 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-/** Rows read at a time: a folder of a million messages needs a million numbers, but not as many row objects. */
+/** A folder of a million messages needs a million numbers, but not as many row objects. */
 const CHUNK = 5_000;
 type Stretch = InGeneration & { readonly after: number; readonly limit: number };
 
@@ -247,7 +237,7 @@ const QUARANTINED_UIDS = selectBy(
 );
 const FORGOTTEN_UIDS = selectBy('forgotten', 'uid', FOLDER_KEY);
 
-/** Queries of a sync run about places that may have moved. */
+/** Queries of a sync run about messages that may have moved. */
 export function relinkQueries(connection: Connection) {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
     connection.all(which, { folder_id: folder, generation }).map(({ uid }) => uid);
@@ -262,14 +252,14 @@ export function relinkQueries(connection: Connection) {
   const openUids = (folder: number, generation: number): number[] =>
     inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
   return {
-    /** Returns the open place of a UID with its message. Undefined if none is open. */
+    /** Returns the open place of a UID with its message. */
     placed(folder: number, generation: number, uid: number) {
       const row = connection.get(PLACED, { folder, generation, uid });
       return (
         row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
       );
     },
-    /** Returns whether the mailbox has an open place, older than commit `before`, with this fingerprint. */
+    /** Returns whether the mailbox has an open place with this fingerprint that is older than the commit `before`. */
     isOpenSomewhere: ({ host, mailbox }: MailboxKey, fingerprint: string, before: number) =>
       connection.get(OPEN_ALIKE, {
         fingerprint: Buffer.from(fingerprint, 'hex'),
@@ -277,7 +267,7 @@ export function relinkQueries(connection: Connection) {
         mailbox,
         before,
       }) !== undefined,
-    /** Returns the number of open places without `\\Seen`. */
+    /** Returns the number of open places without `\Seen`. */
     unread: (folder: number, generation: number) =>
       connection.get(UNREAD, { folder_id: folder, generation })?.n ?? 0,
     /** Returns UIDs of open places with a flag, ascending. */
@@ -290,11 +280,11 @@ export function relinkQueries(connection: Connection) {
     /** Returns UIDs of incomplete messages, ascending. */
     quarantinedUids: (folder: number, generation: number) =>
       uids(QUARANTINED_UIDS, folder, generation),
-    /** Returns UIDs of forgotten messages at the service, unordered. */
+    /** Returns UIDs of purged messages that the service still has. Unordered. */
     forgottenUids: (folder: number, generation: number) => uids(FORGOTTEN_UIDS, folder, generation),
-    /** Returns UIDs held by the deletion guard, unordered. */
+    /** Returns UIDs that the deletion guard keeps. Unordered. */
     heldUids: (folder: number, generation: number) => uids(HELD_UIDS, folder, generation),
-    /** Returns the UIDs expected at the service: open and not held, incomplete, forgotten. Ascending. */
+    /** Returns the UIDs expected at the service, ascending: open and not held, incomplete, or purged. */
     expectedUids(folder: number, generation: number) {
       const open = openUids(folder, generation);
       const held = new Set(uids(HELD_UIDS, folder, generation));

@@ -16,16 +16,17 @@ import {
 } from './query-ast.ts';
 import { QUERY_LIMIT, type Token, tokenize } from './query-lexer.ts';
 
-/** Maximum words and phrases of one query, counting all spellings. */
+/** Words and phrases in one query, including all spellings. */
 const SPELLINGS_LIMIT = 64;
 
-/** Spellings of a letter without its mark. The plain letter is not needed: the index holds it for both. */
+/** Two letters for one with a mark. The plain letter is not needed, because the index folds both to it. */
 const LONG: Readonly<Record<string, string>> = { ä: 'ae', ö: 'oe', ü: 'ue', å: 'aa', ø: 'oe' };
 const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
 
 /**
- * Returns a query that finds every spelling of umlauts: Müller finds Mueller, and the reverse; likewise å, ø and their
- * letter pairs. The index already folds ß, æ and œ to ss, ae and oe.
+ * Returns a query that finds every spelling of an umlaut: Müller finds Mueller, and the reverse. The same applies to å,
+ * ø and their pairs of letters. The index itself folds ß, æ and œ to ss, ae and oe.
+ *
  *
  * @throws search-too-complex
  */
@@ -71,7 +72,7 @@ function either(nodes: readonly SearchNode[]): SearchNode {
     : { kind: 'or', nodes, span: first?.span ?? { start: 0, end: 0 } };
 }
 
-/** Returns the spellings of a word or phrase, first as typed. An exact address has one. */
+/** Returns the spellings of a word or phrase, the typed one first. An exact address has only one. */
 function spellingsOf(node: TextNode): TextNode[] {
   const text = node.text.normalize('NFC');
   if (/^<.*>$/u.test(text)) return [node];
@@ -85,7 +86,7 @@ function spellingsOf(node: TextNode): TextNode[] {
   return product([...parts, [text.slice(done)]]).map((one) => ({ ...node, text: one.join('') }));
 }
 
-/** Returns every combination of one item of each list. @throws search-too-complex */
+/** Returns every combination of one item from each list. @throws search-too-complex */
 function product<T>(lists: readonly (readonly T[])[]): T[][] {
   let chosen: T[][] = [[]];
   for (const list of lists) {
@@ -96,17 +97,17 @@ function product<T>(lists: readonly (readonly T[])[]): T[][] {
   return chosen;
 }
 
-/** Maximum nesting of brackets and exclusions. */
+/** Nested brackets and exclusions. */
 const DEPTH_LIMIT = 40;
-/** Maximum words, phrases and filters of one query. */
+/** Words, phrases and filters in one query. */
 const TERM_LIMIT = 50;
-/** Maximum words with a star: for each, the index first merges all words with that prefix. */
+/** Words with a star. For each, the index merges all words with that prefix first. */
 const PREFIX_LIMIT = 6;
-/** Minimum characters before a star; one suffices in a script without spaces. */
+/** Characters before a star. In a script without spaces, one is enough. */
 const PREFIX_LEAST = 2;
-/** Maximum words of a phrase (`a*a*a` is the phrase "a a a") as the index counts them: it opens a list for each. */
+/** Words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
 const PHRASE_LIMIT = 100;
-/** Maximum words and phrases joined by one NEAR. */
+/** Words and phrases that one NEAR joins. */
 const NEAR_LIMIT = 5;
 const UNSPACED = once(
   () =>
@@ -114,8 +115,9 @@ const UNSPACED = once(
 );
 
 /**
- * Parses a query. Adjacent words are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR, AND, OR.
- * Connecting words must be in capitals.
+ * Parses a query. Words next to each other are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR,
+ * AND, OR. Connecting words must be in capitals.
+ *
  *
  * @throws errors of `catalog/errors.ts`, each with its position
  */
@@ -128,7 +130,7 @@ export function parseQuery(query: string, context: ParseContext): SearchQuery {
   return new Parser(query, tokens, context).query();
 }
 
-/** The operator before a bracket, which applies to its content. */
+/** The operator before a bracket applies to everything in it. */
 interface Within {
   readonly operator: string;
   readonly start: number;
@@ -167,7 +169,7 @@ class Parser {
     return this.#anySpelling ? respelled(node) : node;
   }
 
-  /** Undefined if everything was ignored; the caller drops it. */
+  /** Undefined if everything was ignored. The caller then leaves it out. */
   #or(within: Within | undefined): SearchNode | undefined {
     const nodes: SearchNode[] = [];
     let alternatives = 0;
@@ -429,18 +431,21 @@ class Parser {
   }
 }
 
-/** Emoji are ignored as words, even those that NFKC turns into letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
+/** Emoji are not words, not even those that NFKC turns into letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
 const EMOJI = once(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
 const LETTER = once(() => /[\p{L}\p{N}\p{Co}]/u);
 
-/** Returns whether a text contains a word after the index's folding. */
+/** Returns whether a text contains a word once the index has folded it. */
 function hasWord(text: string): boolean {
   return isAscii(text)
     ? /[0-9A-Za-z]/.test(text)
     : LETTER().test(foldLetters(text.replaceAll(EMOJI(), ' ')));
 }
 
-/** Returns a character meant as a wildcard that would silently split a word. In quotes, only a star at a letter. */
+/**
+ * Returns a character meant as a wildcard, which would silently split the word. In quotes, only a star next to a
+ * letter.
+ */
 function misplacedSign(
   { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },
   isValue: boolean,
@@ -462,7 +467,7 @@ const STAR_AT_LETTER = once(() => /\p{L}\p{M}*\*|\*\p{L}/u);
 const BAR_IN_WORD = once(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
 const PLAIN_WORD = once(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
 
-/** Returns whether a word is a regular expression between slashes; a path has more slashes and no such characters. */
+/** Returns whether a word is a regular expression between slashes. A path has more slashes and no such characters. */
 function isExpression(word: string): boolean {
   const end = word.lastIndexOf('/');
   if (!word.startsWith('/') || end < 2 || !/^[gimsuy]{0,3}$/.test(word.slice(end + 1)))

@@ -26,26 +26,25 @@ const USED = selectBy('correspondents', 'year', 'address_id', 'LIMIT 1');
 const BLANK_ADDRESS = updateBy('addresses', 'address', 'id');
 const ADDRESS = selectBy('addresses', 'address', 'id');
 const DROP_ADDRESS = deleteBy('addresses', 'id');
-/** The index has a word for each address of a message, so few rows match, and only their lists are read. */
+/** The index has a word for each address of a message, so this finds few rows, and only their lists are read. */
 const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
   WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
 
-/** The senders and recipients of a message. */
 export interface People {
   readonly docid: number;
   /** Numbers of its present and past mailboxes, ascending. */
   readonly mailboxes: readonly number[];
   readonly senders: readonly string[];
   readonly recipients: readonly string[];
-  /** True for a message without a recorded row, which saves a lookup. */
+  /** True if nothing is recorded for it yet, which saves a lookup. */
   readonly fresh: boolean;
 }
 
-/** Numbers of recent addresses: most mail has the same few. */
+/** Numbers of recent addresses. Most mail has the same few. */
 const KNOWN = new WeakMap<Connection, Map<string, number>>();
 const KNOWN_ADDRESSES = 20_000;
 
-/** Replaces the recorded senders and recipients of messages, and counts them. Call within a transaction. */
+/** Records the senders and recipients of messages, and updates their counts. Call within a transaction. */
 export function putPeople(connection: Connection, messages: readonly People[]): void {
   const counts = new Map<string, Row<'correspondents'>>();
   for (const { docid, mailboxes, senders, recipients, fresh } of messages) {
@@ -77,7 +76,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
   dropUnused(connection);
 }
 
-/** Removes a message's people, and addresses that no other message has. Call within a transaction. */
+/** Removes the people of a message, and addresses that no other message has. Call within a transaction. */
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;
@@ -148,7 +147,7 @@ function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: numb
   }
 }
 
-/** Addresses removed from a message that no other may have. */
+/** Addresses removed from a message that may now be unused. */
 const UNUSED = new WeakMap<Connection, Set<number>>();
 
 function uncount(connection: Connection, docid: number, keys: readonly Key[]): void {
@@ -172,7 +171,7 @@ function uncount(connection: Connection, docid: number, keys: readonly Key[]): v
   }
 }
 
-/** Returns the newest earlier message counted under a key. */
+/** Returns the newest earlier message with the same key. */
 function lastBefore(connection: Connection, key: Key, docid: number): number | undefined {
   const address = connection.get(ADDRESS, { id: key.address_id })?.address ?? '';
   const isSender = key.role === ROLE.sender;
@@ -196,7 +195,7 @@ function dropUnused(connection: Connection): void {
     if (connection.get(USED, { address_id: id }) !== undefined) continue;
     const address = connection.get(ADDRESS, { id })?.address;
     if (address === undefined) continue;
-    // Forgotten data must not be readable from a freed page.
+    // Purged data must not be readable from a freed page.
     const bytes = Buffer.byteLength(address);
     const blank = String(id).padStart(bytes, '\0').slice(-bytes);
     connection.run(BLANK_ADDRESS, { id, address: blank });

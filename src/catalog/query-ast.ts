@@ -3,13 +3,13 @@ import { readSize } from '../core/quantities.ts';
 import { searchError } from './errors.ts';
 import { type Period, readAgo, readDate } from './query-dates.ts';
 
-/** A node's position in the query: UTF-16 code units from `start` (included) to `end` (excluded). */
+/** A node's position in the query: UTF-16 code units, half-open. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** The searchable text fields of a message; `any` covers all. */
+/** The searchable text fields of a message. `any` covers all of them. */
 export type TextField =
   | 'any'
   | 'from'
@@ -23,10 +23,8 @@ export type TextField =
   | 'body'
   | 'filename';
 
-/** Fields with people. */
 type PeopleField = Exclude<TextField, 'any' | 'subject' | 'body' | 'filename'>;
 
-/** States of a message, by its flags or deletion. */
 export const STATES = [
   'unread',
   'read',
@@ -49,7 +47,7 @@ export interface TextNode {
   readonly span: Span;
 }
 
-/** A parsed query. Times are milliseconds since the epoch, half-open; sizes are raw bytes, both ends included. */
+/** A parsed query. Times are milliseconds since the epoch, half-open. Sizes are raw bytes, both ends included. */
 export type SearchNode =
   | TextNode
   | { readonly kind: 'and' | 'or'; readonly nodes: readonly SearchNode[]; readonly span: Span }
@@ -63,7 +61,7 @@ export type SearchNode =
     }
   | { readonly kind: 'all'; readonly span: Span }
   | { readonly kind: 'has'; readonly what: 'attachment' | 'inline'; readonly span: Span }
-  /** An address of the archive's own mailboxes. */
+  /** Any address of the archive's own mailboxes. */
   | { readonly kind: 'me'; readonly field: PeopleField; readonly span: Span }
   | { readonly kind: NamedKind; readonly value: string; readonly span: Span }
   | { readonly kind: 'state'; readonly state: State; readonly span: Span }
@@ -73,7 +71,9 @@ export type SearchNode =
       readonly to: number | null;
       readonly span: Span;
     }
-  /** By the time of observation: first stored, or deleted at the service and not restored since. */
+  /**
+   * By the time of observation: when it was first stored, or when it was deleted at the service and has not come back.
+   */
   | {
       readonly kind: 'observed';
       readonly what: 'added' | 'deleted';
@@ -88,21 +88,21 @@ export type SearchNode =
       readonly span: Span;
     };
 
-/** Filters by a name that is resolved in the archive. */
+/** Filters by a name that the archive resolves. */
 type NamedKind = 'list' | 'mime' | 'id' | 'thread' | 'folder' | 'mailbox' | 'account' | 'flag';
 
 export interface SearchQuery {
   readonly node: SearchNode;
-  /** From `asof:`, milliseconds since the epoch. */
+  /** From `asof:`, in milliseconds since the epoch. */
   readonly asOf: number | null;
   /** Words without a letter or digit, which no index holds. */
   readonly ignored: readonly Span[];
 }
 
 export interface ParseContext {
-  /** Milliseconds since the epoch: the base of relative dates. */
+  /** The base of relative dates, in milliseconds since the epoch. */
   readonly now: number;
-  /** IANA name of the time zone; default this machine's. */
+  /** IANA name; default this machine's zone. */
   readonly timeZone?: string;
 }
 
@@ -113,7 +113,7 @@ export interface OperatorValue extends Span {
   readonly quoted: boolean;
 }
 
-/** Creates a node from one value. `span` covers the operator and the value. */
+/** Makes a node from one value. `span` covers the operator and the value. */
 type Operator = (
   value: OperatorValue,
   span: Span,
@@ -125,10 +125,10 @@ const text =
   (field: TextField): Operator =>
   (value, span) => ({ kind: 'text', field, text: value.text, prefix: value.prefix, span });
 
-/** Non-text values keep their star: `starred*` is not a state. */
+/** Only text may end with a star: `starred*` is not a state. */
 const plain = (value: OperatorValue) => (value.prefix ? `${value.text}*` : value.text);
 
-/** `from:me` is any of the archive's own addresses; `from:"me"` is the word. */
+/** `from:me` means any of the archive's own addresses; `from:"me"` means the word. */
 const people =
   (field: PeopleField): Operator =>
   (value, span, context, name) =>
@@ -140,7 +140,7 @@ const named =
   (kind: NamedKind): Operator =>
   (value, span) => ({ kind, value: plain(value), span });
 
-/** A name that is compared as a whole. */
+/** A name that must match entirely. */
 const exact =
   (kind: NamedKind): Operator =>
   (value, span, ...rest) => {
@@ -150,7 +150,7 @@ const exact =
     return named(kind)(value, span, ...rest);
   };
 
-/** Maps, since users may type keys that every object has, such as `constructor`. */
+/** Maps, because users may type keys that every object has, such as `constructor`. */
 const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
   ['attachment', 'attachment'],
   ['attachments', 'attachment'],
@@ -185,7 +185,7 @@ const is: Operator = (value, span, _context, name) => {
 
 type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
 
-/** From one time (included) to another (excluded); null for no bound. */
+/** Half-open. Null means no bound. */
 interface Between {
   readonly from: number | null;
   readonly to: number | null;
@@ -219,7 +219,7 @@ const observed =
     span,
   });
 
-/** By minimum and maximum bytes, both included; null for no bound. */
+/** Bytes, both ends included. Null means no bound. */
 const sized =
   (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
   (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });
@@ -236,7 +236,7 @@ const sizes = sized((value, _, name) => {
   return { min, max };
 });
 
-/** All operators by lower-case name. Excludes `asof`, which applies to the query, not to messages. */
+/** All operators by lower-case name, except `asof`, which applies to the whole query. */
 export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
   ['from', people('from')],
   ['to', people('to')],
@@ -285,7 +285,7 @@ export const AS_OF = 'asof';
 /** With `any`, words match every spelling of their umlauts. Applies to the whole query. */
 export const SPELLING = 'spelling';
 
-/** Operator names for help and suggestions, without aliases. */
+/** For help and suggestions, without aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
   ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
   ...[
@@ -323,7 +323,7 @@ const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['reply-to', 'from'],
 ]);
 
-/** Returns the error for an unknown operator: from another program, or mistyped. */
+/** Returns the error for an unknown operator, whether a typo or one that another program uses. */
 export function unknownOperator(name: string, position: number) {
   const lower = name.toLowerCase();
   const instead = FOREIGN.get(lower);
@@ -341,7 +341,7 @@ export function checkSpelling(value: OperatorValue): void {
   if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
 }
 
-/** Returns the time of `asof:`: the end of a day or longer period, otherwise the time itself. */
+/** Returns the time that `asof:` means: the end of a day or longer period, otherwise the time itself. */
 export function asOfMoment(value: OperatorValue, context: ParseContext, name: string): number {
   const { to } = period(value, context, name);
   // The last included millisecond.

@@ -1,6 +1,6 @@
 import type { ParseContext } from './query-ast.ts';
 
-/** Local date and time; month counts from 1, and fields may overflow as in `Date.UTC`. */
+/** Local date and time. The month counts from 1, and fields may overflow as in `Date.UTC`. */
 interface WallTime {
   readonly year: number;
   readonly month: number;
@@ -11,8 +11,9 @@ interface WallTime {
 }
 
 /**
- * Returns the time (milliseconds since the epoch) of a local date and time. A skipped time is moved by the skip's
- * length; of a repeated time, the first counts.
+ * Returns the time of a local date and time, in milliseconds since the epoch. A time that the clock skips is moved by
+ * the length of the skip. Of a repeated time, the first one counts.
+ *
  *
  * @param timeZone IANA name; default this machine's
  * @throws RangeError for an unknown zone
@@ -32,7 +33,6 @@ export function localMoment(wall: WallTime, timeZone?: string): number {
   return before;
 }
 
-/** Returns the local date and time in a zone. */
 export function wallTime(moment: number, timeZone?: string): Required<WallTime> {
   if (timeZone === undefined) {
     const date = new Date(moment);
@@ -56,20 +56,19 @@ export function wallTime(moment: number, timeZone?: string): Required<WallTime> 
   };
 }
 
-/** A time zone with cached offsets. */
 interface Zone {
   readonly format: Intl.DateTimeFormat;
   /** Offsets from UTC in milliseconds, by time. */
   readonly offsets: Map<number, number>;
 }
 
-/** Each page needs the starts of the same months, weeks and days, which take 15 ms for 15 years. */
+/** Each page needs the starts of the same months, weeks and days. For 15 years, they take 15 ms. */
 const zones = new Map<string, Zone>();
-/** Limits for the caches, since zone names come from clients. */
+/** Clients choose zone names, so the caches are limited. */
 const MAX_ZONES = 32;
 const MAX_OFFSETS = 4_096;
 
-/** Returns a zone's offset from UTC at a time, in milliseconds. */
+/** In milliseconds. */
 function offsetAt(moment: number, timeZone: string): number {
   const { format, offsets } = zoneOf(timeZone);
   const known = offsets.get(moment);
@@ -118,7 +117,7 @@ function utc(y: number, month: number, day: number, h: number, m: number, s: num
   return date.getTime();
 }
 
-/** The half-open interval of a date in a query: a day, month, year, or single moment. */
+/** What a date in a query stands for: a day, month, year or single moment. Half-open. */
 export interface Period {
   readonly from: number;
   readonly to: number;
@@ -142,7 +141,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 /**
  * Parses a date: `2024`, `2024-05`, `2024-05-17` (or with slashes), `2024-05-17T10:30` with or without seconds and
  * zone, `today`, `yesterday`, `@` and seconds since the epoch, or an age: `90s 15min 6h 3d 2w 1mo 1y`. Days, months and
- * years are in the context's zone. Refuses a bare `m`: other programs disagree on it.
+ * years are in the context's zone. Refuses a bare `m`, because other programs disagree on it.
  */
 export function readDate(text: string, context: ParseContext): DateReading {
   const word = text.toLowerCase();
@@ -159,7 +158,7 @@ export function readDate(text: string, context: ParseContext): DateReading {
   return { problem: UNCLEAR.test(text) ? 'ambiguous' : 'unreadable' };
 }
 
-/** Returns the time some units ago; days and longer units follow the zone's calendar. */
+/** Returns the time so many units ago. Days and longer units follow the calendar of the zone. */
 function timeAgo(count: number, unit: string, context: ParseContext): number {
   const ms = UNIT_MS[unit];
   if (ms !== undefined) return context.now - count * ms;
@@ -174,7 +173,7 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
   return localMoment({ ...shifted, year: Math.max(0, shifted.year) }, context.timeZone);
 }
 
-/** Returns the time of an age such as `3d`. Undefined for other texts. */
+/** Undefined for anything but an age, such as `3d`. */
 export function readAgo(text: string, context: ParseContext): number | undefined {
   const ago = AGO.exec(text.toLowerCase());
   return ago === null ? undefined : timeAgo(Number(ago[1]), ago[2] ?? '', context);

@@ -9,26 +9,28 @@ export type Token = Span &
     | { readonly type: 'word' | 'phrase'; readonly text: string; readonly prefix: boolean }
   );
 
-/** Maximum length of a query, in UTF-16 code units. */
+/** In UTF-16 code units. */
 export const QUERY_LIMIT = 4_000;
 const NEAR_DEFAULT = 10;
 const NEAR_MOST = 1_000;
 
 const SPACE = /\s/u;
-/** Ends a word: white space, brackets, quotation marks. */
 const BREAK = /[\s(){}"“”„]/u;
 /** A quotation mark before the last letter of a Hebrew word is a gershayim, which belongs to the word. */
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/uy;
 const QUOTES: Readonly<Record<string, string>> = { '"': '"', '“': '”', '„': '“' };
 
-/** Splits a query into tokens. Stops at an unclosed quotation mark: `cut` is its position, or the query's length. */
+/**
+ * Splits a query into tokens. Stops at an unclosed quotation mark, whose position is `cut`. Otherwise, `cut` is the
+ * query's length.
+ */
 export function tokenize(query: string): {
   readonly tokens: readonly Token[];
   readonly cut: number;
 } {
   const tokens: Token[] = [];
   let at = 0;
-  /** True if a value of the preceding operator must start here. */
+  /** True if the value of the preceding operator must start here. */
   let value = false;
   while (at < query.length) {
     const character = query[at] ?? '';
@@ -57,7 +59,7 @@ function next(query: string, start: number, character: string, value: boolean): 
   return word(query, start, end, value);
 }
 
-/** A minus excludes the text directly after it; alone, or before another minus, it is an ordinary word. */
+/** A minus excludes the text directly after it. Alone, or before another minus, it is an ordinary word. */
 function beginsSomething(query: string, at: number): boolean {
   const following = query[at];
   return following !== undefined && !SPACE.test(following) && !/[-)}]/.test(following);
@@ -67,7 +69,7 @@ function phrase(query: string, start: number): Token | null {
   const opening = query[start] ?? '"';
   const closing = QUOTES[opening] ?? '”';
   let close = start + 1;
-  // Typographic quotation marks are paired differently by language: any closing mark is accepted.
+  // Languages pair typographic quotation marks differently, so any closing mark is accepted.
   const closes = (mark: string) =>
     opening === '"' ? mark === '"' : mark === closing || mark === '”' || mark === '"';
   while (close < query.length && (!closes(query[close] ?? '') || isGershayim(query, close)))

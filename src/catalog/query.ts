@@ -3,11 +3,11 @@ import type { CatalogTables } from './database.ts';
 type Table = keyof CatalogTables;
 export type Row<T extends Table> = CatalogTables[T];
 
-/** A statement of the catalog with parameters `P` and rows `R`. */
+/** A statement with parameters `P` and rows `R`. */
 export interface Query<P, R> {
   /** Makes the SQL on first use. `bind` returns the values of its parameters in order. */
   compiled(): { readonly sql: string; readonly bind: (values: P) => unknown[] };
-  /** Never set: carries the row type. */
+  /** Never set; carries the row type. */
   readonly row?: R;
 }
 
@@ -20,7 +20,7 @@ type Parameter<N extends string> = N extends `${string} = ${string}`
   : N extends `+${infer Name}`
     ? Name
     : N;
-/** A list of columns such as `'id, uid'`; a long one may be in several parts. */
+/** A list of columns such as `'id, uid'`. A long one may be in several parts. */
 type Columns<T extends Table, L extends string> =
   Parameter<Names<L>> extends keyof Row<T> ? L | readonly L[] : never;
 type Values<T extends Table, L extends string> = Pick<Row<T>, Parameter<Names<L>> & keyof Row<T>>;
@@ -95,14 +95,14 @@ export function deleteBy<T extends Table, K extends string>(
   return lazy(() => `DELETE FROM ${table} ${where(keys)} ${rest}`, keys);
 }
 
-/** Returns a query in SQL with parameters such as `:docid`. The caller declares its rows. */
+/** Returns a query in SQL with parameters such as `:docid`. The caller declares the rows. */
 export function sqlQuery<P extends object, R>(sql: string): Query<P, R> {
   const names = [...sql.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
   return lazy(() => sql.replaceAll(/:\w+/g, PLACE), names);
 }
 
 /**
- * A parameter. The plus has no effect on its value, but hides it from SQLite's planner, which would prepare the
+ * The plus does not change the value. It hides the value from SQLite's planner, which would otherwise prepare the
  * statement again for each value (15 µs), as in every join by `docid = ?`. The catalog has no statistics (sqlite_stat4)
  * that would make the plan depend on values.
  */
@@ -150,7 +150,7 @@ function lazy<P extends object, R>(sql: () => string, parameters: List): Query<P
 
 function binder(names: readonly string[]) {
   return (given: object): unknown[] => {
-    // Plain field access: Reflect.get is slow here, and the fold binds millions of values.
+    // Plain field access, because Reflect.get is slow and the fold binds millions of values.
     const values = given as Readonly<Record<string, unknown>>;
     const bound: unknown[] = [];
     for (const name of names) bound.push(values[name]);

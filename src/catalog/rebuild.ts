@@ -35,7 +35,6 @@ import {
 import type { FreshMessage, IndexWriter, LogPosition } from './indexing.ts';
 
 export interface FoldProgress {
-  /** Commits folded so far. */
   readonly commits: number;
   readonly messages: number;
 }
@@ -47,18 +46,20 @@ interface FoldLogOptions {
   };
   /** See `ScanOptions`. */
   readonly segments?: ScanOptions['segments'];
-  /** A commit that the log must contain: errors up to it, a different commit or an earlier end are damage. */
+  /**
+   * A commit that the log must contain. Errors before it, another commit in its place and an earlier end are damage.
+   */
   readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
-  /** Records after which a transaction takes no more batches; default `RECORDS`. */
+  /** Once a transaction has this many records, it takes no more batches. */
   readonly records?: number | undefined;
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
-  /** Called after each transaction; the next one waits for it. */
+  /** Called after each transaction. The next one waits for it. */
   readonly folded?: (() => Promise<void>) | undefined;
   /** See `ScanOptions`. */
   readonly inflated?: ScanOptions['inflated'];
-  /** Called for each damaged position. Throw to stop there; everything read before is folded. */
+  /** Called for each damage. If it throws, folding stops, and everything before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 
@@ -66,8 +67,8 @@ const BATCHES = 64;
 const RECORDS = 20_000;
 
 /**
- * Folds the log into a catalog, from the catalog's last commit. Stops at the end of the log, or on abort between two
- * transactions. Reports damage, and folds later batches as far as they are readable.
+ * Folds the log into a catalog, from the catalog's last commit on. On abort, stops between two transactions. Reports
+ * damage, and folds later batches as far as they are readable.
  */
 async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   const { dir, target, segments, expected, signal, progress, folding, folded, inflated, onDamage } =
@@ -79,7 +80,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   let messages = 0;
   let records = 0;
   let damaged = false;
-  /** The position read so far, and whether damage follows. */
+  /** The position read, and whether damage follows it. */
   let end = { segment: 0, number: 0, isDamaged: false };
   let batches: CommittedBatch[] = [];
   const flush = async () => {
@@ -118,11 +119,12 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
 }
 
 /**
- * Folds commits after the catalog's last one, for example after a crash between a commit and its fold, or after the
- * catalog was deleted. For the writer, on opening.
+ * Folds the commits that the catalog lacks, such as after a crash between a commit and its fold. For the writer, on
+ * opening.
  *
- * @throws `log-damaged` at the first damage, without folding later batches: use `rebuild` instead. A log that ends
- * before the catalog's commit, or has another one in its place, is damage too.
+ *
+ * @throws `log-damaged` at the first damage, without folding later batches; use `rebuild` instead. A log that ends
+ * before the catalog's commit, or has another one in its place, is damaged too.
  */
 export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
   return await foldLog({
@@ -143,8 +145,8 @@ interface IndexAheadOptions extends Omit<RoundOptions, 'leaveDamaged'> {
 }
 
 /**
- * Indexes messages in log order during the fold: workers extract folded messages while their blocks are in memory. A
- * later ordinary round indexes the rest: damaged messages, which a later record may repair, and messages due again.
+ * Indexes messages in log order during the fold, so that workers extract them while their blocks are in memory. An
+ * ordinary round then indexes the rest: messages due again, and damaged ones, which a later record may repair.
  */
 class IndexAhead {
   readonly #round: IndexingRound;
@@ -160,8 +162,8 @@ class IndexAhead {
   }
 
   /**
-   * Returns whether folding these batches removes an indexed message: the terms would go, but their bytes would stay in
-   * the file. Only an interrupted purge leaves such a message in the log.
+   * Returns whether these batches purge an indexed message. Its terms would go, but their bytes would stay in the file.
+   * Only an interrupted purge leaves such a message in the log.
    */
   isUndoneBy(batches: readonly CommittedBatch[]): boolean {
     return batches.some(({ records }) =>
@@ -175,7 +177,7 @@ class IndexAhead {
     );
   }
 
-  /** Starts extracting all messages folded since the last call. */
+  /** Starts extracting the messages folded since the last call. */
   async feed(): Promise<void> {
     await this.#round.feed(this.#fresh());
   }
@@ -186,7 +188,6 @@ class IndexAhead {
     if (this.#bulk) this.options.store.mode('steady');
   }
 
-  /** Abandons running extractions. */
   cancel(): void {
     this.#round.cancel();
   }
@@ -200,17 +201,17 @@ class IndexAhead {
 }
 
 interface RebuildOptions {
-  /** The data directory; the caller holds its lock and has closed its catalog. */
+  /** The data directory. The caller holds its lock and has closed its catalog. */
   readonly dir: string;
   readonly extractor: Extractor;
   /** Without it, attachment texts wait for the next sync run. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The old catalog's last commit: errors up to it, and an earlier end of the log, are damage. */
+  /** The last commit of the old catalog. Errors before it and an earlier end of the log are damage. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Stops at the first damage instead of folding later readable batches. */
+  /** Stops at the first damage instead of folding later batches. */
   readonly wholeLogOnly?: boolean | undefined;
-  /** Keeps the old catalog under this name: it may contain data lost from a damaged log. */
+  /** Keeps the old catalog under this name. It may contain data that a damaged log has lost. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;
@@ -223,16 +224,17 @@ export interface RebuildResult extends FoldProgress {
   readonly unparsed: number;
   /** Distinct attachments that were read or found unreadable. */
   readonly attachments: number;
-  /** Damaged parts of the log; their records are missing from the catalog. */
+  /** Damaged parts of the log. The catalog lacks their records. */
   readonly damage: readonly LogDamage[];
   readonly damagedMessages: readonly MessageId[];
-  /** Why the old catalog could not be copied to `keepAs` and was moved instead: an errno or `not a file`. */
+  /** Why the old catalog was moved to `keepAs` and not copied: an errno or `not a file`. */
   readonly unread: string | null;
 }
 
 /**
- * Rebuilds the catalog from the log, texts included, in a new file, and replaces the old one when complete. Folds the
- * readable parts of a damaged log.
+ * Rebuilds the catalog from the log, texts included, in a new file that replaces the old one when it is complete. Folds
+ * the readable parts of a damaged log.
+ *
  *
  * @throws `rebuild-interrupted` on abort, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`.
  * After any error, the old catalog is unchanged, or at `keepAs`.
@@ -275,11 +277,15 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
 /** The log purges a message that the new catalog has already indexed. */
 class IndexedBeforePurge extends Error {}
 
-/** Approximate records folded at a time: two batches of a first sync, which take less time than the workers' queue. */
+/**
+ * Records folded at a time, approximately: two batches of a first sync. Folding them takes less time than the workers'
+ * queue.
+ */
 const RECORDS_AHEAD = 500;
 
 /**
  * Fills a new catalog.
+ *
  *
  * @param early index messages while the rest of the log is folded
  * @throws IndexedBeforePurge with `early`, if the log purges one of them: its text must not get into the new file
@@ -318,7 +324,7 @@ async function fill(
     await ahead?.finish();
     const indexer = createIndexer({ store, sources, extractor, progress: onIndex });
     await indexer.all(signal);
-    // Counted before attachments: reindexing a message with their text must not count it twice.
+    // Counted before attachments, because their text causes messages to be indexed again.
     const { messages: known, pending, unparsed } = catalog.totals();
     const { damaged } = indexer.totals();
     options.onSearchable?.();
@@ -342,10 +348,9 @@ async function fill(
 }
 
 /**
- * Replaces the old database with the new one. Without a write-ahead log, as after every normal exit, one rename
- * suffices, and a catalog always exists. Otherwise, the database is removed before its log: SQLite drops a log without
- * a database, but would replay one next to another database. After a crash in between, opening rebuilds the catalog
- * from the log.
+ * Replaces the old database. If it has no write-ahead log, as after every normal exit, one rename is enough, and a
+ * catalog always exists. Otherwise, the database is removed before its log: SQLite drops a log without a database, but
+ * would replay it into another database. After a crash between the two, the catalog is rebuilt on opening.
  */
 async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
@@ -357,13 +362,14 @@ async function swap(fresh: string, file: string): Promise<void> {
 }
 
 /**
- * Keeps the old catalog durably under a new name before it is replaced: only it may contain data lost from the log.
- * Moves a file that cannot be copied, for example because of unreadable sectors.
+ * Keeps the old catalog durably under a new name, because it may contain data that the log has lost. Moves a file that
+ * cannot be copied, such as one with unreadable sectors.
+ *
  *
  * @returns why it was moved, an errno or `not a file`; null for a copy
  */
 function keepDatabase(file: string, to: string): string | null {
-  // In this order: see `swap`.
+  // In this order; see `swap`.
   const suffixes = ['', '-wal'].filter((suffix) => existsSync(`${file}${suffix}`));
   const move = (): void => {
     for (const suffix of suffixes) moved(`${file}${suffix}`, `${to}${suffix}`);
@@ -422,7 +428,8 @@ export async function withExtractors<T>(
 }
 
 /**
- * Rebuilds an archive's catalog, attachments included, with new extractors. The caller holds the archive's lock.
+ * Rebuilds an archive's catalog, attachments included, with extractors of its own. The caller holds the archive's lock.
+ *
  *
  * @throws errors of `rebuildCatalog`
  */

@@ -21,30 +21,28 @@ import {
 import type { SearchNode, State, TextField, TextNode } from './query-ast.ts';
 import { commitAt, type FlagSetRow, foldersIn, isVisible, MARK, type Scope } from './sql.ts';
 
-/** Resolves the names in a query. */
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
   byIdPrefix(prefix: string): readonly number[];
-  /** Return the messages in a message's thread, or in the thread of a Message-ID. Undefined if there are none. */
+  /** Return a message's thread, or the thread of a Message-ID. Undefined if there is none. */
   threadOf(docid: number): Members | undefined;
   threadNaming(messageId: string): Members | undefined;
-  /** Returns all past and present names: a past name is known, but matches nothing. */
+  /** Returns all past and present names. A query for a past name is valid but matches nothing. */
   ever(): EverNamed;
-  /** The commits of a time range, and the messages that they first stored or deleted. */
   readonly observed: ObservedCommits;
-  /** The host of each configured account, by lower-case name. */
+  /** Hosts by lower-case account name. */
   readonly accounts: ReadonlyMap<string, string>;
 }
 
-/** A name in the query that does not exist at the requested time. */
+/** A name in the query that does not exist at the time searched. */
 export interface UnknownName {
   readonly kind: 'folder' | 'mailbox' | 'account' | 'message';
   readonly found: string;
   readonly suggestion: string | null;
-  /** Existing names, if few enough to list; otherwise empty. */
+  /** The existing names, if there are few enough to list. */
   readonly candidates: readonly string[];
-  /** False for a past name, or a configured account without data: an empty result is correct. */
+  /** False for a past name, or for a configured account without mail. The empty result is then correct. */
   readonly never: boolean;
 }
 
@@ -75,7 +73,7 @@ const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, 
 
 const never: Predicate = { op: 'never' };
 
-/** Resolves a query into the catalog's terms; calls `unknown` for unresolved names. */
+/** Resolves the names in a query. Calls `unknown` for each one that does not exist. */
 export function resolve(
   node: SearchNode,
   names: Names,
@@ -166,7 +164,6 @@ function near(terms: readonly TextNode[], distance: number): Predicate {
   return { op: 'fts', expression: `${columns} : NEAR(${strings.join(' ')}, ${distance})` };
 }
 
-/** Matches consecutive tokens of the meta column. */
 function meta(tokens: readonly string[]): Predicate {
   return tokens.length === 0 ? never : { op: 'fts', expression: `meta : "${tokens.join(' ')}"` };
 }
@@ -183,7 +180,7 @@ function messageId(value: string, names: Names): Predicate {
   return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
 }
 
-/** Matches by the ID of any message in the thread, or its prefix, or by a Message-ID that it has or references. */
+/** Accepts the ID of any message in the thread, its prefix, or a Message-ID that a message has or references. */
 function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Predicate {
   const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
   const found = [
@@ -199,7 +196,6 @@ function thread(value: string, names: Names, unknown: (name: UnknownName) => voi
   return { op: 'members', members: { column: first.column, values } };
 }
 
-/** Matches any mailbox address of the archive. */
 function me(field: TextField, { folders }: Names): Predicate {
   const addresses = new Set([...folders.values()].map(({ address }) => address));
   const parts = [...addresses].flatMap((address) => {
@@ -211,7 +207,7 @@ function me(field: TextField, { folders }: Names): Predicate {
   return parts.length === 0 ? never : { op: 'or', parts };
 }
 
-/** Matches by the account's name in the configuration, or by its mailboxes' host. */
+/** Accepts the account's name in the configuration, or its host. */
 function account(
   value: string,
   { folders, ever, accounts }: Names,
@@ -249,7 +245,10 @@ function folder(
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
 }
 
-/** Matches the full path, otherwise the path in any case, the special use or the last part. `X*` is a path prefix. */
+/**
+ * Matches the full path. Otherwise the path in any case, the special use, or the last part of the path. `X*` is a
+ * prefix of the path.
+ */
 function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
   value: string,
   all: readonly F[],
@@ -303,15 +302,11 @@ function place(condition: PlaceCondition): Predicate {
   return { op: 'place', place: condition };
 }
 
-/** The part of the archive that a search covers. */
 export interface View {
-  /** The state at a commit; null for now. */
   readonly asOf: number | null;
-  /** Some mailboxes; null for all. */
   readonly scope: Scope | null;
 }
 
-/** Returns the view of a time, milliseconds since the epoch, and of some mailboxes. */
 export function viewOf(
   connection: Connection,
   { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
@@ -322,7 +317,7 @@ export function viewOf(
   };
 }
 
-/** Returns the conditions on each candidate `m`. */
+/** Returns the conditions to check for each candidate `m`. */
 export function filtersOf(conjunct: Conjunct, view: View): string[] {
   const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
     conjunct;
@@ -340,7 +335,9 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
   ];
 }
 
-/** Merges conditions on one place: `in:INBOX is:unread` is unread in INBOX. Two folders need a place in each. */
+/**
+ * Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs a place of its own.
+ */
 export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
@@ -355,7 +352,7 @@ export function together(places: readonly PlaceCondition[]): readonly PlaceCondi
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
 }
 
-/** Merges negated folders into one condition, so that each message's places are checked once. */
+/** Combines excluded folders into one condition, so that each message's places are checked once. */
 function apart(noPlaces: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const folders = noPlaces.flatMap((place) =>
     place.flagSets === null ? (place.folders ?? []) : [],
@@ -380,7 +377,6 @@ function isMember({ column, values }: Members): string {
   return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
-/** Returns conditions for every message `m` of a view. */
 export function seen({ asOf, scope }: View): string[] {
   if (scope === null) return asOf === null ? [] : [`m.first_commit <= ${asOf}`];
   if (asOf === null) return [isVisible(scope)];
@@ -393,7 +389,7 @@ export function isCurrent({ asOf, scope }: View): string {
   return scope === null ? '(m.open_places > 0)' : isOpen(inScope(scope));
 }
 
-/** The condition holds at a current place; or, without one, at the last place. */
+/** True if a current place meets the condition, or the last place if there is no current one. */
 export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
   const ours = inScope(scope);
   const condition = `${ofPlace(place)}${ours}`;
@@ -403,14 +399,12 @@ export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
   return `(${isOpen(condition)} OR (${none} AND ${lastPlaceIs(place, scope)}))`;
 }
 
-/** Returns the condition for the last place of a message without a current one. */
 export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string {
   const ours = inScope(scope);
   const last = `SELECT max(q.to_commit) FROM places q WHERE q.docid = m.docid${ours}`;
   return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
 }
 
-/** Returns a condition on an observed change, considering only the view's mailboxes. */
 export function wasObserved({ what, low, high, except }: Observed, view: View): string {
   const ours = inScope(view.scope);
   const ofPlaces = (column: string) =>
@@ -430,7 +424,7 @@ export function wasObserved({ what, low, high, except }: Observed, view: View): 
     .concat(')');
 }
 
-/** Restricts a place `q` to a scope; appended to other conditions. */
+/** Restricts a place `q` to a scope. Appended to other conditions. */
 function inScope(scope: Scope | null): string {
   return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
 }
@@ -452,57 +446,58 @@ function openAt(commit: number, condition: string): string {
 }
 
 /**
- * The condition held at one of the places that ended last by a commit.
+ * True if one of the places that ended last before a commit met the condition.
  *
- * @param ours which places count, see `inScope`
+ *
+ * @param ours see `inScope`
  */
 function lastWas(commit: number, condition: string, ours: string): string {
   const ended = endedBy(commit, ours);
   return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
 }
 
-/** Selects the places of a message that had ended by a commit; `resumed` is when a place came back. */
+/** Selects a message's places that had ended by a commit. `resumed` is the commit at which a place came back. */
 function endedBy(commit: number, ours: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} q WHERE docid = m.docid AND to_commit <= ${commit}${ours}`;
   return `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
 }
 
-/** A condition on one place of a message: in one of these folders, with one of these flag sets. Null: any. */
+/** A condition on one place of a message. Null means any folder, or any flags. */
 export interface PlaceCondition {
   readonly folders: readonly number[] | null;
   readonly flagSets: readonly number[] | null;
-  /** The index that holds such places by docid, if any. */
+  /** The partial index with such places, if there is one. */
   readonly indexed: 'unread' | 'starred' | null;
 }
 
-/** Messages by threading data: thread, Message-ID, or docid. */
+/** Messages selected by their thread, Message-ID or docid. */
 export interface Members {
   readonly column: 'thread' | 'node' | 'docid';
   readonly values: readonly number[];
 }
 
-/** Messages by the commit that first stored or deleted them. */
+/** Messages selected by the commit that first stored or deleted them. */
 export interface Observed {
   readonly what: 'added' | 'deleted';
-  /** Commit numbers, both included. */
+  /** Both included. */
   readonly low: number;
   readonly high: number;
-  /** Commits in between with a time outside the range, after a clock was set back. */
+  /** Commits between them whose time is outside the range, because the clock was set back. */
   readonly except: readonly number[];
 }
 
-/** A query in the catalog's terms. `fts` is an FTS5 expression that this program built. */
+/** A query after its names were resolved. `fts` is an FTS5 expression built here. */
 export type Predicate =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Predicate[] }
   | { readonly op: 'not'; readonly part: Predicate }
   | { readonly op: 'fts'; readonly expression: string }
-  /** Docids from `low` (included) to `high` (excluded). */
+  /** Half-open, like `Range`. */
   | { readonly op: 'docids'; readonly low: number; readonly high: number }
   | { readonly op: 'size'; readonly low: number; readonly high: number }
   | { readonly op: 'place'; readonly place: PlaceCondition }
   | { readonly op: 'members'; readonly members: Members }
-  /** `within` holds the docid range of all possible matches, if they are few. */
+  /** `within` is the docid range of all possible matches, if they are few. */
   | {
       readonly op: 'observed';
       readonly observed: Observed;
@@ -511,9 +506,11 @@ export type Predicate =
   | { readonly op: 'deleted' }
   | { readonly op: 'always' | 'never' };
 
-/** One alternative of a query. The index evaluates expressions and docid bounds; the rest is checked per candidate. */
+/**
+ * One alternative of a query. The index evaluates expressions and docid bounds. Everything else is checked per
+ * candidate.
+ */
 export interface Conjunct {
-  /** FTS5 expressions that must match, and that must not. */
   readonly has: readonly string[];
   readonly lacks: readonly string[];
   readonly low: number;
@@ -529,15 +526,13 @@ export interface Conjunct {
   readonly deleted: boolean | null;
 }
 
-/** Matches every indexed message. */
 export const EVERYTHING = 'meta : "zall"';
 
-/** Maximum alternatives of an expanded query. */
 const CONJUNCT_LIMIT = 32;
 
-/** Maximum words with a star in all alternatives: the index merges the lists of all words with the prefix. */
+/** Words with a star in all alternatives. FTS5 merges the lists of all words with the prefix for each. */
 const STAR_LIMIT = 6;
-/** One of our strings with a star after it: a string never contains a quote. */
+/** A string of our expressions that ends with a star. Strings never contain a quotation mark. */
 const STARS = /" \*/g;
 
 export function hasStar(expression: string): boolean {
@@ -565,8 +560,10 @@ const WHOLE: Conjunct = {
 };
 
 /**
- * Returns the alternatives of a predicate. Parts that the full-text index can evaluate alone stay one expression. Only
- * mixtures of text with other filters are expanded, so that each alternative can be walked newest first and stop early.
+ * Returns the alternatives of a predicate. Parts that the full-text index evaluates alone remain one expression.
+ * Mixtures of text and other filters are multiplied out, so that each alternative can be walked newest first and stop
+ * early.
+ *
  *
  * @throws `search-too-complex` if there are too many
  */
@@ -634,7 +631,7 @@ function expand(predicate: Predicate, holds: boolean): Conjunct[] {
   }
 }
 
-/** Merges parts that one index evaluates alone: they need no alternatives. */
+/** Merges parts that one index evaluates alone, because they need no alternatives. */
 function gathered(parts: readonly Predicate[], op: 'and' | 'or'): readonly Predicate[] {
   const text = parts.filter((part) => ftsExpression(part) !== undefined);
   const found = parts.filter((part) => !text.includes(part));
@@ -695,7 +692,7 @@ function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct)
   );
 }
 
-/** Returns the FTS5 expression of a predicate that the index can evaluate alone. */
+/** Undefined if the full-text index cannot evaluate the predicate alone. */
 function ftsExpression(predicate: Predicate): string | undefined {
   switch (predicate.op) {
     case 'fts':
@@ -724,24 +721,26 @@ function ftsExpression(predicate: Predicate): string | undefined {
   }
 }
 
-/** Returns one FTS5 expression: all of `has` and none of `lacks`. FTS5's NOT is binary, so it needs a left side. */
+/** Returns one FTS5 expression. FTS5's NOT is binary, so it needs a left side. */
 export function matchOf(has: readonly string[], lacks: readonly string[]): string {
   const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
   const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
   return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
 }
 
-/** Maximum messages of a time range whose docids are read: beyond that, they are most of the archive. */
+/** Docids of a time range that are read. More than that are most of the archive, so a range would not help. */
 const LOOKED_AT = 20_000;
 
-/** The commits of time ranges, and the docid ranges of their messages. */
 export class ObservedCommits {
   constructor(
     private readonly connection: Connection,
     private readonly view: View,
   ) {}
 
-  /** Returns the commits in a half-open range, milliseconds since the epoch, null for no bound. Undefined if none. */
+  /**
+   * Returns the commits from `from` (included) to `to` (excluded), milliseconds since the epoch. Undefined if there are
+   * none.
+   */
   between(from: number | null, to: number | null): Omit<Observed, 'what'> | undefined {
     const isWithin = [
       ...(from === null ? [] : [`time >= ${from}`]),
@@ -758,10 +757,13 @@ export class ObservedCommits {
     return { low, high, except };
   }
 
-  /** Returns the half-open docid range of the messages, mostly received that day. Null if they may be anywhere. */
+  /**
+   * Returns the half-open docid range of these messages, most of which were received at that time. Null if they may be
+   * anywhere.
+   */
   docidsOf({ what, low, high }: Observed): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
-    // A mailbox may get an earlier message later, and a message deleted then may be back.
+    // A mailbox may receive an old message later, and a deleted message may have come back.
     if (scope !== null || (what === 'deleted' && asOf !== null)) return null;
     const rows =
       what === 'added'
@@ -779,7 +781,8 @@ export class ObservedCommits {
 }
 
 /**
- * Returns the warning about an unresolved name in a query; a name that never existed is already an error.
+ * Returns the warning about a name that does not exist now. A name that never existed is already an error.
+ *
  *
  * @param found the name, escaped for the warning's destination
  */

@@ -7,9 +7,8 @@ import type { EngineContext } from './open-reader.ts';
 import type { SearchNode } from './query-ast.ts';
 
 /**
- * Returns the host of each configured account by lower-case name, for queries with `account:`. Empty for other queries
- * and without a configuration. Reads only these fields of the file, so that searching works even if the rest is
- * invalid.
+ * Returns hosts by lower-case account name, for queries with `account:`. Empty for other queries, and without a
+ * configuration. Reads no other fields of the file, so that searching works even if they are invalid.
  */
 export function accountHosts(
   node: SearchNode,
@@ -39,7 +38,7 @@ function asksForAccount(node: SearchNode): boolean {
   return node.kind === 'not' ? asksForAccount(node.node) : node.kind === 'account';
 }
 
-/** A named query; its relative dates are evaluated when it is used. */
+/** A named query. Its relative dates are evaluated when it is used. */
 export interface SavedSearch {
   readonly name: string;
   readonly query: string;
@@ -47,10 +46,10 @@ export interface SavedSearch {
 
 const SCOPE = 'saved-search';
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,63}$/u;
-/** `@name` as a separate word; an address or domain has a dot, or text before the @. */
+/** `@name` as a separate word. An address or domain has a dot, or text before the @. */
 const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
 
-/** Returns all saved searches by name. Creates no file, so that it works on a read-only disk. */
+/** Creates no file, so that it works on a read-only disk. */
 export function savedSearches(dataDir: string): SavedSearch[] {
   const state = readState(dataDir);
   try {
@@ -60,13 +59,13 @@ export function savedSearches(dataDir: string): SavedSearch[] {
   }
 }
 
-/** Returns all saved searches in an open state; none if there is no state yet. */
 export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
   return (state?.entries(SCOPE) ?? []).map(({ key: name, value: query }) => ({ name, query }));
 }
 
 /**
- * Saves a query under a name, replacing an earlier one; undefined deletes the name.
+ * Saves a query under a name; undefined deletes the name.
+ *
  *
  * @throws usage-option for an invalid name, `catalog-io` if nothing can be written
  */
@@ -88,6 +87,7 @@ export function saveSearch(
 /**
  * Saves a query under a name in an open state; undefined deletes the name.
  *
+ *
  * @param field the input field or option of the name, for the error
  * @throws usage-option
  */
@@ -107,8 +107,9 @@ function checkName(name: string, option: string): void {
 }
 
 /**
- * Replaces `@names` by their saved queries, in brackets unless they are the only term. Quoted text and addresses are
- * not changed. References within a saved query are replaced when it is saved, not later.
+ * Replaces `@names` with the saved queries they refer to, in brackets unless one is the only term. Quoted text and
+ * addresses do not change. Names within a saved query were replaced when it was saved.
+ *
  *
  * @throws usage-unknown-search
  */

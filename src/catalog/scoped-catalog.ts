@@ -10,7 +10,7 @@ import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf
 import { countUpTo, Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
-/** Scopes per connection whose commits are cached. */
+/** Scopes to cache per connection. */
 const MAX_SCOPES = 64;
 
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
@@ -25,9 +25,12 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
   return own;
 }
 
-/** The commits about some mailboxes, numbered from 1. The archive's numbers would reveal activity in others. */
+/**
+ * The commits that concern some mailboxes, numbered from 1. The archive's own numbers would reveal activity in other
+ * mailboxes.
+ */
 class OwnCommits {
-  /** The archive's commit numbers, ascending: the index of each gives its scoped number. */
+  /** The archive's commit numbers, ascending. The index of each gives its number in the scope. */
   #numbers: number[] = [];
   #read: Read = { commit: 0, span: 0, event: 0 };
   #purged = 0;
@@ -37,26 +40,26 @@ class OwnCommits {
     private readonly scope: Scope,
   ) {}
 
-  /** Returns the scoped number of the last commit; 0 before the first. */
+  /** 0 before the first commit. */
   last(): number {
     this.#catchUp();
     return this.#numbers.length;
   }
 
-  /** Returns the scoped number of a commit, or of the last one before it; 0 before the first. */
+  /** Returns the scope's number of a commit, or of the last one before it. 0 before the first. */
   numberOf(commit: number): number {
     this.#catchUp();
     return countUpTo(this.#numbers, commit);
   }
 
-  /** Returns the commit in force at a time and its time, milliseconds since the epoch; null before the first. */
+  /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
   at(time: number): { readonly number: number; readonly time: number } | null {
     const number = this.numberOf(commitAt(this.connection, time));
     const made = this.timeOf(number);
     return made === undefined ? null : { number, time: made };
   }
 
-  /** Returns the time of a commit by its scoped number. */
+  /** Takes a number of the scope. */
   timeOf(number: number): number | undefined {
     this.#catchUp();
     const commit = this.#numbers[number - 1];
@@ -67,7 +70,7 @@ class OwnCommits {
     const { connection } = this;
     const reached = reachedCommit(connection);
     if (reached === this.#read.commit) return;
-    // A purge removes rows, and row numbers are reused.
+    // A purge removes rows, and SQLite reuses their numbers.
     const purged = connection.first<number>('SELECT count(*) FROM tombstones', []) ?? 0;
     if (purged !== this.#purged || reached < this.#read.commit) {
       this.#numbers = [];
@@ -84,14 +87,14 @@ class OwnCommits {
   }
 }
 
-/** The position read so far: a commit, and rows of the tables without an index by commit. */
+/** How far commits were read; and rows, in the tables without an index by commit. */
 interface Read {
   readonly commit: number;
   readonly span: number;
   readonly event: number;
 }
 
-/** Returns SQL for unread commits: commits arrive in order, and rows of spans and events are only added. */
+/** Selects commits that were not read yet. Commits arrive in order, and rows of spans and events are only added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
   const own = `folder_id IN ${foldersIn(scope)}`;
   const sources = [
@@ -110,8 +113,8 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
 }
 
 /**
- * Returns a catalog that behaves as if the archive held only some mailboxes. Queries that cannot be limited throw. Each
- * new catalog query must decide here what a reader of some mailboxes may see.
+ * Returns a catalog that behaves as if the archive held only these mailboxes. Queries that cannot be limited throw.
+ * Every new query of the catalog must decide here what a reader of some mailboxes may see.
  */
 export function scopedCatalog(
   connection: Connection,
@@ -202,7 +205,7 @@ export function scopedCatalog(
     },
     charts: {
       ...whole.charts,
-      // Other chart queries have the scope in their filter.
+      // The filter carries the scope to all other chart queries.
       filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
       firstCommitAt: () => own.timeOf(1),
     },
@@ -228,7 +231,7 @@ export function scopedCatalog(
   };
 }
 
-/** Replaces queries by functions that throw: readers of some mailboxes do not need them, and they have no limit. */
+/** Returns queries that throw. Readers of some mailboxes do not need them, and they cannot be limited. */
 function withheld<Q extends object>(queries: Q): Q {
   const refusals = Object.keys(queries).map((name) => [
     name,
@@ -240,7 +243,7 @@ function withheld<Q extends object>(queries: Q): Q {
   return Object.fromEntries(refusals) as Q;
 }
 
-/** Removes a docid's rank within its second, which counts messages of all mailboxes. */
+/** Clears the rank within the second, which counts the messages of all mailboxes. */
 function withoutRank(hit: SearchHit): SearchHit {
   return { ...hit, docid: docidBaseOf(hit.docid) };
 }
@@ -258,14 +261,12 @@ function countWhere(connection: Connection, scope: Scope, condition: string): nu
   return connection.first<number>(sql, []) ?? 0;
 }
 
-/** Returns whether a message in a scope has a text. */
 function hasText(connection: Connection, scope: Scope, textId: number): boolean {
   const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
     WHERE a.text_id = ? AND ${isVisible(scope)}`;
   return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
 }
 
-/** Counts distinct attachments with text in a scope. */
 function attachmentCounts(
   connection: Connection,
   scope: Scope,

@@ -18,21 +18,21 @@ import { type Direction, type Range, type Sql, unionOf, Watch, within } from './
 import { numberList, reachedCommit } from './sql.ts';
 import { type CountedSet, countUpTo } from './sums.ts';
 
-/** Messages of the first range: enough to fill a page if one in fifty matches. */
+/** Enough to fill a page if one message in fifty matches. */
 const FIRST = 1_000;
 const GROWTH = 4;
-/** Messages of the longest range: a list of docids takes about 16 bytes each. */
+/** A list of docids takes about 16 bytes per message. */
 const LONGEST = 65_536;
-/** Messages of the longest range if each is checked, which takes about 10 µs. */
+/** The limit if each message is checked, which takes about 10 µs. */
 const MAX_ASKED = 8_192;
 
 /**
- * Evaluates several alternatives with sets. Each distinct condition is listed once, and no message is checked
- * individually. The cost is about 0.1 µs per message and condition, whatever the matches. Walks are faster if they soon
- * fill a page or have few candidates.
+ * Evaluates several alternatives with sets: lists each distinct condition once and combines the lists. Costs about 0.1
+ * µs per message and condition, however many messages match. Walks are faster if they fill a page soon or have few
+ * candidates.
  */
 export class SetSearch {
-  /** All matches of words with a star: most of the cost is merging the lists of all words with that prefix. */
+  /** All matches of words with a star. Most of their cost is merging the word lists, so they are listed once. */
   readonly #starred = new Map<string, readonly number[]>();
   readonly #range: Range;
 
@@ -47,7 +47,7 @@ export class SetSearch {
     };
   }
 
-  /** Returns the number of matches of any alternative, up to where `mayContinue` returned false. */
+  /** Counts the matches of any alternative until `mayContinue` returns false. */
   countWhile(mayContinue: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
     for (const sets of this.#stretches('newest', this.#longest)) {
@@ -57,7 +57,6 @@ export class SetSearch {
     return { count, complete: true };
   }
 
-  /** Yields every docid that matches any alternative. */
   *walk(direction: Direction, watch = new Watch()): Generator<number, void, undefined> {
     for (const sets of this.#stretches(direction, FIRST)) {
       const found = sets.any(this.conjuncts);
@@ -68,7 +67,6 @@ export class SetSearch {
     }
   }
 
-  /** Returns the statements of its conditions, once each. */
   lists(): Sql[] {
     const found = new Map<string, Sql>();
     for (const conjunct of this.conjuncts)
@@ -79,7 +77,7 @@ export class SetSearch {
     return [...found.values()];
   }
 
-  /** As of a past time or in a scope, each message's places are checked. */
+  /** For a past time or a scope, each message's places are checked. */
   get #longest(): number {
     return this.view.asOf === null && this.view.scope === null ? LONGEST : MAX_ASKED;
   }
@@ -105,10 +103,10 @@ export class SetSearch {
   }
 }
 
-/** A set of messages of one range, by position: 1 for each member. */
+/** A subset of a range's messages: 1 at the position of each member. */
 type DocidSet = Uint8Array;
 
-/** The sets of one range, each computed on first use. */
+/** The sets of one range, computed on first use. */
 class StretchSets {
   readonly #known = new Map<string, DocidSet>();
   #sizes: readonly number[] | undefined;
@@ -118,7 +116,6 @@ class StretchSets {
     /** Ascending. */
     readonly docids: readonly number[],
     readonly range: Range,
-    /** True if no messages follow. */
     readonly isLast: boolean,
     private readonly view: View,
     private readonly starred: Map<string, readonly number[]>,
@@ -168,7 +165,7 @@ class StretchSets {
     const found = new Uint8Array(this.docids.length);
     let position = 0;
     for (const docid of docids) {
-      // Usually the next one.
+      // The lists are mostly ascending runs.
       if (this.docids[position] !== docid) position = countUpTo(this.docids, docid) - 1;
       if (this.docids[position] === docid) found[position] = 1;
       position += 1;
@@ -183,16 +180,16 @@ function between(values: readonly number[], low: number, high: number): DocidSet
 
 const WHOLE: Range = { low: 0, high: Number.MAX_SAFE_INTEGER };
 
-/** A condition of a conjunct; `holds` is false if it must not match. */
+/** `holds` is false for a condition that must not match. */
 type Condition = { readonly key: string; readonly holds: boolean } & (
   | { readonly of: 'docids' | 'sizes'; readonly low: number; readonly high: number }
   | { readonly of: 'list' | 'starred'; readonly list: (range: Range) => Sql }
 );
 
 /**
- * Returns the conditions of a conjunct, cheapest first: evaluation stops once the set is empty. Each lists its docids
- * within a range from an index where they are adjacent: 0.1 µs per docid, while looking up each message's places takes
- * 3 µs. Lists are unordered, and docids may repeat.
+ * Returns the conditions of a conjunct, cheapest first, since evaluation stops once the set is empty. Each condition
+ * lists its docids from an index where they are adjacent, at 0.1 µs per docid; looking up the places of a message takes
+ * 3 µs. Lists are unordered and may repeat docids.
  */
 function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
@@ -207,7 +204,6 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     of: 'list',
     list,
   });
-  /** Checks each message of the range. */
   const checking = (key: string, holds: boolean, condition: string): Condition =>
     listing(key, holds, (range) => checked(condition, range));
   const where = (holds: boolean) => (place: PlaceCondition) => {
@@ -276,9 +272,9 @@ function listed(connection: Connection, { sql, params }: Sql): number[] {
   return connection.column<number>(sql, params);
 }
 
-/** A filter that sums over place sets can evaluate exactly. */
+/** A filter that sums over place sets evaluate exactly. */
 export interface SumsFilter {
-  /** Docids from `low` (included) to `high` (excluded). */
+  /** Docids, half-open like `Range`. */
   readonly low: number;
   readonly high: number;
   readonly fits: (set: CountedSet) => boolean;
@@ -287,10 +283,11 @@ export interface SumsFilter {
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
 
 /**
- * Returns the place sets that match a query: everything, folders, mailboxes, times, and deleted messages. Sums cover
- * only the present. Undefined for other queries.
+ * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages. Undefined
+ * for other queries, and for the past, which the sums do not cover.
  *
- * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
+ *
+ * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  */
 export function sumsFilter(
   conjuncts: readonly Conjunct[],
@@ -302,7 +299,7 @@ export function sumsFilter(
   if (conjuncts.length > 1 || asOf !== null) return undefined;
   const { has, lacks, low, high, sizeLow, sizeHigh, places, noPlaces, deleted } = only;
   const asksFolders = places.length + noPlaces.length > 0;
-  // A set does not record a message's last place within a scope that it left.
+  // If a message has left the scope, its set does not record its last place there.
   if (asksFolders && scope !== null) return undefined;
   const isPlain =
     lacks.length === 0 &&
@@ -327,30 +324,29 @@ export function sumsFilter(
   };
 }
 
-/** Matches the words of `mailboxToken`. */
+/** Matches an expression made of `mailboxToken` words only. */
 const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
 const IDS = /(?<="zbox)\d+/g;
 
-/** Returns the mailboxes in an expression written by `resolve`. Undefined for other expressions. */
 function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
   return MAILBOXES.test(expression)
     ? new Set((expression.match(IDS) ?? []).map(Number))
     : undefined;
 }
 
-/** Unread messages with equal folders and mailboxes. */
+/** Unread messages with the same folders and mailboxes. */
 interface Group {
-  /** Folders in which they are unread: at current places, or at the last ones if there are none. */
+  /** The current folders in which they are unread, or the last ones if there are no current ones. */
   readonly folders: readonly number[];
   readonly mailboxes: readonly number[];
   messages: number;
 }
 
-/** The sums of one commit, possibly partial. */
+/** The sums at one commit, complete or not. */
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
-  /** Positions of the walks over messages with and without current places. */
+  /** How far each walk has come: over messages with, and without, current places. */
   readonly reached: [current: number, ended: number];
   isComplete: boolean;
 }
@@ -361,10 +357,10 @@ interface Row {
   readonly place_set: number;
 }
 
-/** Flags change only with commits. */
+/** Flags change only with a commit. */
 const KEPT = new WeakMap<Connection, Kept>();
 
-/** Each walk goes by docid over an index with matching rows only. */
+/** Each walks an index that contains only matching rows, by docid. */
 const WALKS = [
   `SELECT p.docid AS docid, p.folder_id AS folder, m.place_set AS place_set
    FROM places p INDEXED BY places_unread CROSS JOIN messages m ON m.docid = p.docid
@@ -376,11 +372,11 @@ const WALKS = [
    ORDER BY m.docid`,
 ] as const;
 
-/** Messages between checks of `mayContinue`. */
 const STRETCH = 256;
 
 /**
- * Sums the unread messages of the last commit, by folders and mailboxes. If time runs out, the next call continues.
+ * Counts unread messages by folders and mailboxes. If time runs out, the next call continues.
+ *
  *
  * @returns whether the sums are complete
  */
@@ -443,9 +439,10 @@ function mailboxesOf(connection: Connection, set: number): number[] {
 }
 
 /**
- * Counts a query's matches with the sums of `sumUnread`: unread messages, in folders and mailboxes.
+ * Counts unread messages in folders and mailboxes from the sums of `sumUnread`.
  *
- * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
+ *
+ * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  * @returns undefined for other queries, and while the sums are incomplete
  */
 export function unreadCount(

@@ -9,9 +9,9 @@ import {
 } from './resolve-query.ts';
 
 /**
- * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (numbers
- * become REALs, which FTS5 ignores). Other numbers are ours and part of the text. Docids are not, so that a continued
- * search reuses its prepared statement.
+ * SQL with its parameters: FTS5 expressions and docids. better-sqlite3 would bind a number as REAL, which FTS5 ignores,
+ * so docids are bigints. Other numbers are part of the text. Docids are not, so that a continued search reuses its
+ * prepared statement.
  */
 export interface Sql {
   readonly sql: string;
@@ -20,10 +20,12 @@ export interface Sql {
 
 export type Direction = 'newest' | 'oldest';
 
-/** The index that a walk follows in docid order. The rest is checked per candidate: only the speed differs. */
+/**
+ * The index to walk in docid order. All other conditions are checked per candidate, so the choice affects only speed.
+ */
 type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
 
-/** Candidates in docid order from an index other than full text. */
+/** Any index but the full-text one. */
 type Side =
   | { readonly by: 'folders'; readonly folders: readonly number[] }
   | { readonly by: 'unread' | 'starred' }
@@ -33,10 +35,11 @@ type Side =
   | { readonly by: 'all' };
 
 /**
- * Returns statements that together yield every docid of a conjunct, each in docid order, possibly repeated. They are
- * walked side by side and stopped when the page is full.
+ * Returns statements that together yield every docid of a conjunct, possibly more than once. Each yields in docid
+ * order, so the walks are merged and stopped when the page is full.
  *
- * If the index drives, the order is `msg_fts.rowid` and the join is CROSS: any other form makes SQLite sort all hits.
+ *
+ * The full-text index is ordered by `msg_fts.rowid` and joined with CROSS. Any other form makes SQLite sort all hits.
  */
 export function walks(
   conjunct: Conjunct,
@@ -70,7 +73,7 @@ export function walks(
   });
 }
 
-/** Returns the count of a conjunct that one index can evaluate. Undefined if each message must be checked. */
+/** Returns a statement that counts a conjunct. Undefined if one index is not enough. */
 export function counted(conjunct: Conjunct, view: View): Sql | undefined {
   if (filtersOf(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
@@ -80,7 +83,6 @@ export function counted(conjunct: Conjunct, view: View): Sql | undefined {
   return within('SELECT count(*) AS n FROM messages m', 'm.docid', conjunct);
 }
 
-/** Returns hits of the full-text index in row order, with all other conditions. */
 function matched(
   conjunct: Conjunct,
   driver: AccessPath,
@@ -90,13 +92,13 @@ function matched(
   const within = bounds('msg_fts.rowid', conjunct);
   const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
   return {
-    // Without the join unless a filter needs it: a third of the time for a plain word.
+    // For a plain word, a query without the join takes a third of the time.
     from:
       filters.length === 0 ? 'msg_fts' : 'msg_fts CROSS JOIN messages m ON m.docid = msg_fts.rowid',
     where: [
       'msg_fts MATCH ?',
       ...within.where,
-      // The plus hides the list from FTS5, which would restart its search for each member.
+      // The plus hides the list from FTS5, which would otherwise search again for each member.
       ...(among === undefined ? [] : [`+msg_fts.rowid IN (${among.sql})`]),
       ...filters,
     ].join(' AND '),
@@ -108,7 +110,6 @@ function matched(
   };
 }
 
-/** Returns all candidates of a side within the bounds of a conjunct. */
 function candidates(side: Side, conjunct: Conjunct): Sql {
   return unionOf(
     sources(side, false).map(({ docid, from, where }) =>
@@ -117,7 +118,6 @@ function candidates(side: Side, conjunct: Conjunct): Sql {
   );
 }
 
-/** Returns one statement for the rows of several. */
 export function unionOf(parts: readonly Sql[]): Sql {
   return {
     sql: parts.map(({ sql }) => sql).join(' UNION ALL '),
@@ -125,7 +125,7 @@ export function unionOf(parts: readonly Sql[]): Sql {
   };
 }
 
-/** Returns the first `limit` candidates of each source, unsorted overall: a sample where the walk starts. */
+/** Returns the first `limit` candidates of each source, unsorted. They serve as a sample. */
 function newestOf(
   conjunct: Conjunct,
   driver: { readonly by: 'match' } | Side,
@@ -148,7 +148,7 @@ function newestOf(
 
 /**
  * Returns the best `limit` of a conjunct's newest `among` hits with their bm25 rank (lower is better). Ranks are read
- * in index order and sorted outside: FTS5's own sort by rank includes word positions and takes twice as long.
+ * in index order and sorted outside FTS5, whose own sort takes twice as long because it includes word positions.
  */
 export function ranked(
   conjunct: Conjunct,
@@ -168,16 +168,15 @@ export function ranked(
   };
 }
 
-/** Returns the best `limit` of some docids, given newest first, by an expression; omits docids that do not match it. */
+/** Returns the best `limit` of some docids (newest first) that match an expression. */
 export function rankedAmong(expression: string, docids: readonly number[], limit: number): Sql {
   return {
-    // The plus: see `matched`. Without the inner limit, FTS5 would sort, and rank all its hits.
+    // See `matched` for the plus. Without the inner limit, FTS5 would rank and sort all its hits.
     sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND rowid >= ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
     params: [expression, BigInt(docids.at(-1) ?? 0), JSON.stringify(docids)],
   };
 }
 
-/** Returns whether the full-text index is needed. */
 function needsMatch({ has, lacks }: Conjunct): boolean {
   return has.length > 0 || lacks.length > 0;
 }
@@ -188,7 +187,10 @@ interface Source {
   readonly where: readonly string[];
 }
 
-/** Returns a driver's candidates. Without a current place, a message counts by its last one, so ended ones too. */
+/**
+ * Returns the sources of a side's candidates. A message without a current place counts by its last one, so deleted
+ * messages are always included.
+ */
 function sources(driver: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
@@ -227,7 +229,6 @@ function sources(driver: Side, joined = true): readonly Source[] {
   }
 }
 
-/** Docids from `low` (included) to `high` (excluded). */
 export interface Range {
   readonly low: number;
   readonly high: number;
@@ -245,7 +246,6 @@ function bounds(
   };
 }
 
-/** Returns the message after the first `count` of a range, in walking order. */
 function edgeOf(range: Range, direction: Direction, count: number): Sql {
   const { sql, params } = within('SELECT m.docid FROM messages m', 'm.docid', range);
   const order = direction === 'newest' ? 'DESC' : 'ASC';
@@ -253,9 +253,10 @@ function edgeOf(range: Range, direction: Direction, count: number): Sql {
 }
 
 /**
- * Narrows a SELECT to the docids of a range.
+ * Narrows a SELECT to a range of docids.
  *
- * @param docid the docid's expression
+ *
+ * @param docid SQL for the docid
  * @param conditions further conditions, with the parameters `params`
  */
 export function within(
@@ -272,45 +273,42 @@ export function within(
   };
 }
 
-/** A conjunct with the index that it follows, and bounds narrowed to where hits can be. */
+/** A conjunct, the index to walk, and bounds narrowed to the possible hits. */
 export interface Drive {
   readonly conjunct: Conjunct;
   readonly driver: AccessPath;
-  /** The range after which to choose again: up to `low` (newest first) or `high`. */
+  /** After this range, the index is chosen again. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
 /**
- * Costs measured on a million messages in processor time. Skipping a full-text hit takes 0.1 µs, and adding a candidate
- * of another index to the compared list 0.2 µs. Looking up a hit's places takes 3 µs, and checking a candidate in the
- * full-text index 8 to 20 µs.
+ * Costs, as processor time with a million messages: skipping a full-text hit 0.1 µs, adding a candidate to a list for
+ * comparison 0.2 µs, looking up a hit's places 3 µs, checking a candidate in the full-text index 8 to 20 µs.
  */
-/** If the other side has this many times more candidates, each text hit is looked up. */
+/** If the other side has this many times more candidates, only the text drives, and each hit is looked up. */
 const TEXT_ALONE = 16;
-/** If the text has this many times more hits, each candidate is checked in the index. */
+/** If the text has this many times more hits, only the side drives, and each candidate is checked in the index. */
 const SIDE_ALONE = 64;
 const SAMPLE = 32;
-/** Maximum candidates of a side in one list. */
+/** Candidates of a side in one list. */
 const LISTED = 100_000;
-/** Maximum folders or flag sets of one filter walked side by side. */
+/** Folders or flag sets of one filter that are walked in parallel. */
 const TOGETHER = 16;
-/** Candidates in a walk's first range: by text, by a side, and by both (of its rarer side). */
+/** Candidates in the first range of a walk. `both` counts those of the rarer side. */
 const STRETCH = { match: 2_000, side: 256, both: 512 };
 
-/** The density of a side's candidates where the walk starts. */
+/** How dense a side's candidates are at the start of the walk. */
 interface Density<D> {
   readonly driver: D;
-  /** The first candidate; undefined if there is none. */
   readonly first: number | undefined;
-  /** Candidates per docid. */
   readonly rate: number;
 }
 
 /**
- * Chooses the side that drives. The denser the hits, the sooner a page is full. So the choice uses each side's first
- * candidates, and its cost does not depend on the archive's size. Older mail may differ, so the choice holds for one
- * range of the walk: `grown` times the candidates of the first. Only the present has indexes for flags and folders: as
- * of a commit, text drives, or a thread, or everything.
+ * Chooses the index that drives a walk. The denser the hits, the sooner a page is full, so the choice compares the
+ * first candidates of each side. Its cost does not depend on the size of the archive. Older mail may differ, so the
+ * choice applies to one range, `grown` times as long as the first. Flags and folders are indexed only for the present:
+ * for a past commit, text drives, or a thread, or everything.
  */
 export function chooseAccessPath(
   connection: Connection,
@@ -332,7 +330,6 @@ export function chooseAccessPath(
   const best = rivals.map(measure).reduce((a, b) => (b.rate < a.rate ? b : a));
   const nothing = { ...conjunct, low: 0, high: 0 };
   if (best.first === undefined) return { conjunct: nothing, driver: best.driver, stretch: nothing };
-  // No hit comes before any side's first candidate.
   let first = best.first;
   let driver: AccessPath = best.driver;
   let span = (STRETCH.side * grown) / best.rate;
@@ -363,7 +360,7 @@ export function chooseAccessPath(
 /** Checking a candidate in a walk takes about twenty times as long as a set operation. */
 const SPARSE = 16;
 
-/** Returns whether walks finish before sets would be built. Words with a star are merged per alternative. */
+/** Returns whether walks would finish before sets could be built. Each alternative merges its own words with a star. */
 export function isSparse(
   connection: Connection,
   drives: readonly Drive[],
@@ -392,7 +389,7 @@ function rateOf(
   return density(connection, conjunct, side, direction, rangeOf(connection, conjunct)).rate;
 }
 
-/** FTS5 merges all words with a prefix before the first hit, so such a search runs once over everything. */
+/** FTS5 merges all words with a prefix before it returns the first hit, so such a search is not split into ranges. */
 function inOneGo(
   connection: Connection,
   conjunct: Conjunct,
@@ -417,7 +414,7 @@ function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View)
     .filter(({ values }) => values.length <= TOGETHER)
     .map((some) => ({ by: some.column === 'node' ? 'message-id' : 'thread', members: some }));
   if (asOf !== null) return rivals;
-  // The other indexes cover deletion everywhere, not within a scope.
+  // Within a scope, the other indexes do not tell whether a message is deleted.
   if (scope !== null)
     return [
       ...rivals,
@@ -436,9 +433,8 @@ function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View)
   return rivals;
 }
 
-/** Returns the docid range of a conjunct's search. */
 function rangeOf(connection: Connection, { low, high }: Conjunct): Range {
-  // Two statements: SQLite finds one end of an index instantly, but scans it for both at once.
+  // Two statements, because SQLite finds one end of an index instantly but scans the index for both.
   const end = (which: 'min' | 'max'): number => {
     for (const { docid } of connection.text<{ docid: number | null }>(
       `SELECT ${which}(docid) AS docid FROM messages`,
@@ -469,13 +465,13 @@ function density<D extends { readonly by: 'match' } | Side>(
   return { driver, first, rate: docids.length / Math.max(1, span) };
 }
 
-/** Growth of ranges: choosing costs as much as some hundred candidates. */
+/** Choosing costs as much as a few hundred candidates, so ranges grow. */
 const GROWTH = 4;
 const LONGEST = 64;
 
-/** Stops walks when their time is over, and records their position. */
+/** Stops walks when time runs out, and remembers where. */
 export class Watch {
-  /** The docid after which to continue stopped walks; null if none was stopped. */
+  /** The docid to continue after. */
   stoppedAt: number | null = null;
 
   constructor(private readonly mayContinue?: () => boolean) {}
@@ -484,16 +480,16 @@ export class Watch {
     return this.mayContinue !== undefined;
   }
 
-  /** @param docid the last one passed by a walk, matching or not */
+  /** @param docid the last one passed, whether it matches or not */
   mayPass(docid: number, direction: Direction): boolean {
     if (this.stoppedAt === null && this.mayContinue?.() !== false) return true;
-    // The walk that made the least progress decides.
+    // The walk that is furthest behind decides.
     if (this.stoppedAt === null || isBehind(this.stoppedAt, docid, direction))
       this.stoppedAt = docid;
     return false;
   }
 
-  /** Returns whether a docid is beyond the stopping point, which not all walks reached. */
+  /** Returns whether a docid lies beyond the stopping point, which some walks have not reached. */
   isBehind(docid: number, direction: Direction): boolean {
     return this.stoppedAt !== null && isBehind(docid, this.stoppedAt, direction);
   }
@@ -503,7 +499,7 @@ function isBehind(docid: number, other: number, direction: Direction): boolean {
   return direction === 'newest' ? docid < other : docid > other;
 }
 
-/** Yields the docids of all drives in order, once each. Close it if not drained. */
+/** Yields the docids of all drives in order, without duplicates. Close it unless drained. */
 export function* walkDrives(
   connection: Connection,
   drives: readonly Drive[],
@@ -518,7 +514,6 @@ export function* walkDrives(
   }
 }
 
-/** Walks one range after the other, each by its best side. */
 function* stretches(
   connection: Connection,
   begun: Drive,
@@ -555,16 +550,15 @@ function* stretches(
   }
 }
 
-/** Messages per part of a long walk: checking each as of a time takes about 10 µs. */
+/** Messages per part of a long walk. For a past time, each check takes about 10 µs. */
 const PART = 4_096;
 
-/** Returns whether a walk may be split: candidates are checked one by one, and no prefix is merged per part. */
+/** Returns whether a walk may be split: each candidate is checked, and no part would merge a prefix again. */
 function isCuttable({ conjunct }: Drive, view: View): boolean {
   const { has, lacks } = conjunct;
   return filtersOf(conjunct, view).length > 0 && ![...has, ...lacks].some(hasStar);
 }
 
-/** Splits a range into parts of `PART` messages, in walking order. */
 function* cut(
   connection: Connection,
   { low, high }: Range,
@@ -588,7 +582,6 @@ function* cut(
   }
 }
 
-/** Merges statements that each yield docids in order. */
 function merged(
   connection: Connection,
   statements: readonly Sql[],
@@ -612,7 +605,6 @@ function* docidsOf(
   }
 }
 
-/** Yields each docid once, although several walks may have it. */
 function* mergedWalks(
   walks: readonly Generator<number, void, undefined>[],
   direction: Direction,

@@ -54,7 +54,6 @@ const SPANS_OF = `SELECT p.id, s.folder_id, p.uid, s.flag_set, s.date, s.from_co
   WHERE s.docid = :docid`;
 const PLACES = sqlQuery<{ docid: number }, PlaceRow>(PLACES_OF);
 const SPANS = sqlQuery<{ docid: number }, PlaceRow>(SPANS_OF);
-/** Like `PLACES`, in some mailboxes: a JSON array of their numbers. */
 const PLACES_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
   `${PLACES_OF} AND p.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
 );
@@ -62,7 +61,6 @@ const SPANS_WITHIN = sqlQuery<{ docid: number; mailboxes: string }, PlaceRow>(
   `${SPANS_OF} AND s.folder_id IN ${FOLDERS_OF_MAILBOXES}`,
 );
 
-/** Returns the places of a message in a view, and their earlier intervals. */
 function intervalsOf(connection: Connection, docid: number, { scope }: View) {
   if (scope === null)
     return {
@@ -85,7 +83,9 @@ interface PlaceRow
   readonly ended_at: number | null;
 }
 
-/** Returns the places of a message in a view: current ones first, in order of arrival. */
+/**
+ * Returns the places of a message in a view: current ones first, in order of arrival, then the most recently deleted.
+ */
 export function shownPlaces(connection: Connection, docid: number, view: View): PlaceRow[] {
   return placesInOrder(
     view.asOf === null
@@ -94,14 +94,13 @@ export function shownPlaces(connection: Connection, docid: number, view: View): 
   );
 }
 
-/** Sorts current places by arrival, then ended ones, last ended first. */
 function placesInOrder(rows: readonly PlaceRow[]): PlaceRow[] {
   return rows.toSorted(
     (a, b) => (b.ended_at ?? Infinity) - (a.ended_at ?? Infinity) || a.id - b.id,
   );
 }
 
-/** Returns every place in its past state: its interval at the commit, or the last one before. */
+/** Returns every place as it was at a commit, or as it last was before that. */
 function placesAt(connection: Connection, docid: number, commit: number, view: View): PlaceRow[] {
   const { places, spans } = intervalsOf(connection, docid, view);
   const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
@@ -115,29 +114,27 @@ function placesAt(connection: Connection, docid: number, commit: number, view: V
   );
 }
 
-/** A hit's attachment whose text matches. */
 interface MatchedAttachment {
   readonly number: number;
   readonly filename: string | null;
-  /** Its text around the match: on one line, not escaped for terminals. */
+  /** The text around the match, on one line. Not escaped for terminals. */
   readonly snippet: string;
-  /** The matches within `snippet`. */
   readonly matches: Snippet['matches'];
 }
 
-/** Maximum attachment texts unpacked per message; each may have half a million characters. */
+/** Attachment texts unpacked per message. Each can be half a million characters long. */
 const UNPACKED = 16;
 
 const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT NULL LIMIT 1');
 const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
-/** Finds a message's attachments that match. Unpacks texts only if the index reports a match in one of them. */
+/** Returns a function that finds a message's matching attachments. It unpacks texts only if the index has a match. */
 function attachmentMatcher(
   connection: Connection,
   node: SearchNode,
 ): (docid: number) => MatchedAttachment[] {
-  // `body:` and other fields do not search attachments.
+  // Field operators such as `body:` do not cover attachments.
   const words = soughtWords(node, ['any']);
   const strings = soughtTexts(node).flatMap(({ text, prefix }) => ftsString(text, prefix) ?? []);
   if (words.length === 0 || strings.length === 0) return () => [];
@@ -161,7 +158,7 @@ function attachmentMatcher(
   };
 }
 
-/** Returns the words and phrases searched in all fields, except excluded ones. */
+/** Returns the words and phrases that the query looks for in all fields. Skips excluded ones. */
 function soughtTexts(node: SearchNode): TextNode[] {
   switch (node.kind) {
     case 'and':
@@ -179,21 +176,21 @@ function soughtTexts(node: SearchNode): TextNode[] {
 export interface SearchHit {
   readonly docid: number;
   readonly line: SearchLine;
-  /** The matches within `line.snippet`, and within those of `line.matchedAttachments`. */
+  /** Positions in `line.snippet`. The next field has those of `line.matchedAttachments`. */
   readonly matches: Snippet['matches'];
   readonly attachmentMatches: readonly Snippet['matches'][];
 }
 
 type MessageRow = Envelope &
   Pick<Row<'messages'>, 'id' | 'size' | 'extractor'> & { text: Buffer | null };
-/** Includes the packed text: one statement costs less than two. */
+/** The packed text is included because one statement is cheaper than two. */
 const MESSAGE = sqlQuery<{ docid: number }, MessageRow>(
   `SELECT m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address, m.message_id,
      m.extractor, t.text
    FROM messages m LEFT JOIN texts t ON t.docid = m.docid WHERE m.docid = :docid`,
 );
 
-/** Returns a function that reads hits by docid. It returns undefined for a docid that has disappeared. */
+/** Returns a function that reads a hit, or undefined if the message has since been purged. */
 function hitReader(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -204,7 +201,7 @@ function hitReader(
   const texts = unpackedTexts(connection);
   const words = soughtWords(node);
   const inAttachments = attachmentMatcher(connection, node);
-  // Many messages came with one commit, and formatting a time takes longer than reading one.
+  // Hits often share a commit, and formatting a time takes longer than a lookup.
   const times = new Map<number, string | null>();
   const timeOf = (time: number): string | null => {
     const known = times.get(time) ?? isoTime(time);
@@ -241,7 +238,7 @@ function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
-      // Unknown before the message is indexed.
+      // Null if the message is not indexed yet.
       attachments: row.extractor <= 0 && listed.length === 0 ? null : listed,
       matchedAttachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
@@ -261,11 +258,11 @@ function unpackedTexts(connection: Connection): UnpackedTexts {
   return known;
 }
 
-/** Maximum words to rank by: each costs a visit to all its occurrences in every hit. */
+/** Words to rank by. Each one costs a visit to all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
-/** Maximum hits ranked, newest first: the cost must not grow with the archive. */
+/** Hits to rank, newest first, so that the cost does not grow with the archive. */
 const RANKED_HITS = 50_000;
-/** Maximum hits ranked for several alternatives, which must be listed first. */
+/** The same for several alternatives, whose hits must be listed first. */
 const RANKED_AMONG = 25_000;
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
@@ -274,24 +271,23 @@ function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
     .filter((string) => !string.startsWith('meta')).length;
 }
 
-/** Returns how many hits to rank: fewer for more words. */
 function rankedHits(has: readonly string[], most: number): number {
   const stars = has.reduce((sum, expression) => sum + starsIn(expression), 0);
   const words = rankedWords({ has }) + STAR_WEIGHT * stars;
   return Math.ceil(most / Math.max(1, words / FEW_WORDS));
 }
 
-/** Up to this number, words cost about the same, since a hit has a fixed cost. */
+/** A hit has a fixed cost, so up to this number of words makes little difference. */
 const FEW_WORDS = 3;
-/** A word with a star counts as this many more. */
 const STAR_WEIGHT = 3;
 
-/** Matches words and phrases in our expressions; those of the meta column, which has no weight, start with its name. */
+/** The words and phrases in an FTS5 expression. The meta column has no weight; its strings start with its name. */
 const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
 
 /**
- * Returns docids by lowest bm25, newest first among equals. Hits of several alternatives are ranked together by all
- * their words, like those of one expression.
+ * Returns docids by bm25, best first, then newest first. Hits of several alternatives are ranked by the words of all of
+ * them.
+ *
  *
  * @param inOrder all matches, newest first
  * @throws `search-too-complex`
@@ -318,7 +314,7 @@ function byRelevance(
   if (has.length === 0) return newest;
   const { sql, params } = rankedAmong(`(${has.join(' OR ')})`, newest, limit);
   const best = inRank(connection.text<RankRow>(sql, params));
-  // Hits without any of the words come last, and appear only if all others fit the page.
+  // Hits without any of the words come last, and only if the page has room.
   return best.length < limit ? [...new Set([...best, ...newest])].slice(0, limit) : best;
 }
 
@@ -341,11 +337,11 @@ function firstOf(docids: Iterable<number>, most: number): number[] {
 }
 
 /**
- * Counts a query's matches with stored sums: everything, folders, mailboxes, and deleted messages, each in one pass
- * over the place sets.
+ * Counts matches from stored sums. They cover everything, folders, mailboxes and deleted messages.
  *
- * @param isIndexed whether every message is in the full-text index, which evaluates mailboxes
- * @returns undefined for other queries
+ *
+ * @param isIndexed whether the full-text index is complete; it resolves mailboxes
+ * @returns undefined if the sums cannot answer the query
  */
 function countBySums(
   connection: Connection,
@@ -355,48 +351,44 @@ function countBySums(
 ): number | undefined {
   if (view.scope !== null) return undefined;
   const filter = sumsFilter(conjuncts, view, isIndexed);
-  // The sums cover all days.
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
   return receivedInAll(connection).all(filter.fits).messages;
 }
 
 export interface SearchRequest {
-  /** See `parse-query.ts`. */
   readonly node: SearchNode;
   readonly limit: number;
   readonly sort: 'newest' | 'oldest' | 'relevance';
-  /** Searches the state observed at this time, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. Searches the archive as it was then. */
   readonly asOf?: number | undefined;
-  /** Searches these mailboxes as if there were no others; default all. */
   readonly scope?: Scope | undefined;
-  /** Hosts of the configured accounts by lower-case name, for `account:`. */
+  /** Hosts by lower-case account name, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
-  /** Continues after the hit with this docid; not available with relevance. */
+  /** Continues after this docid. Ignored when sorting by relevance. */
   readonly after?: number | undefined;
-  /** Ends the search when it returns false; called every few thousand messages. Not with relevance. */
+  /** Called every few thousand messages. The search stops if it returns false, unless it sorts by relevance. */
   readonly mayContinue?: (() => boolean) | undefined;
 }
 
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
-  /** Unresolved names in the query. */
+  /** Names in the query that do not exist. */
   readonly unknown: readonly UnknownName[];
-  /** If `mayContinue` ended the search, the docid after which to continue; otherwise null. */
+  /** If `mayContinue` stopped the search, the docid to continue after. */
   readonly stoppedAt: number | null;
 }
 
-/** Input for counting or listing all matches. */
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
 
-/** Input for counting or listing matches after a docid: older messages, or with `oldest` newer ones. */
+/** With `after`, covers only the older messages, or the newer ones if sorted oldest first. */
 export interface PartRequest extends CountRequest {
   readonly after?: number | undefined;
   readonly sort?: SearchRequest['sort'] | undefined;
 }
 
 export interface WalkRequest extends PartRequest {
-  /** Indexed messages: some dozens at most. */
+  /** Limits the walk to these indexed messages, at most a few dozen. */
   readonly among?: readonly number[] | undefined;
 }
 
@@ -405,10 +397,9 @@ export interface SearchPlan {
   readonly unknown: readonly UnknownName[];
 }
 
-/** Resolves ID prefixes. */
 type IdLookup = (prefix: string) => readonly number[];
 
-/** Number of matching messages; a lower bound if not `complete`. */
+/** A lower bound unless `complete`. */
 export interface HitCount {
   readonly count: number;
   readonly complete: boolean;
@@ -461,22 +452,22 @@ export function searchQueries(
         return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
       }),
     countHits: (request: CountRequest) => countHitsWhile(request, () => true).count,
-    /** Counts matches until `mayContinue` returns false: called every ten thousand messages or so, or at each hit. */
+    /** Calls `mayContinue` about every ten thousand messages, or at each hit, and stops if it returns false. */
     countHitsWhile,
     /**
-     * Computes the sums for fast counts of unread messages in folders and mailboxes, valid until the next commit. If
-     * `mayContinue` stops it, the next call continues. Returns whether the sums are complete.
+     * Prepares fast counts of unread messages, which are valid until the next commit. Returns false if `mayContinue`
+     * stopped it; the next call then continues.
      */
     sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
-    /** Yields the docids of all matches, newest first by default. Reads as the caller consumes them. */
+    /** Yields the docids of all matches, newest first by default. Reads lazily. */
     *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
       const { drives, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       yield* walkDrives(connection, drives, direction, view, new Watch(mayContinue));
     },
     /**
-     * Yields the docids of all matches, newest first, like `search`: fast for the first ones, not for all. Returns the
-     * docid after which to continue if `mayContinue` stopped the walk, otherwise null.
+     * Like `foundDocids`, but optimised for the first matches. Returns the docid to continue after if `mayContinue`
+     * stopped it, otherwise null.
      */
     *walkFound(
       request: Omit<WalkRequest, 'sort'>,
@@ -487,7 +478,7 @@ export function searchQueries(
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
-    /** Returns the place sets that match a query, if sums can evaluate it. Undefined if messages must be checked. */
+    /** Returns the place sets that match the query. Undefined if messages must be checked one by one. */
     sumsFilter(request: CountRequest) {
       const { drives, view } = prepared(connection, ids, request);
       return sumsFilter(
@@ -496,7 +487,7 @@ export function searchQueries(
         isIndexed,
       );
     },
-    /** Yields the IDs of a search's hits, in its order and up to its limit, as they are consumed. */
+    /** Yields the IDs of the hits that `search` would return. Reads lazily. */
     *foundIds(request: SearchRequest): IterableIterator<MessageId> {
       const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
@@ -526,7 +517,7 @@ export function searchQueries(
   };
 }
 
-/** Searches of everything ever seen; each may throw `search-too-complex`. */
+/** Any search may throw `search-too-complex`. */
 export type SearchQueries = ReturnType<typeof searchQueries>;
 
 function shown({ sql, params }: Sql): string {
@@ -587,7 +578,6 @@ function lookups(connection: Connection, ids: IdLookup): Lookups {
   };
 }
 
-/** Maximum messages per ID prefix, as without a scope. */
 const CANDIDATES = 10;
 
 function lookupsWithin(connection: Connection, scope: Scope): Lookups {
@@ -601,7 +591,6 @@ function lookupsWithin(connection: Connection, scope: Scope): Lookups {
   };
 }
 
-/** Returns the accounts with mailboxes in a scope. */
 function accountsOf(
   accounts: Names['accounts'],
   folders: Names['folders'],
@@ -639,8 +628,8 @@ function inOrder(
 }
 
 /**
- * Returns whether to walk. One alternative is walked; several are only if they have few candidates. Otherwise, each
- * would search far for its next hit and check the same messages again.
+ * Returns whether to walk the indexes. A single alternative is always walked. With several, each walk could search far
+ * for its next hit and check the same messages as the others, so there must be few candidates.
  */
 function isWalked(connection: Connection, drives: readonly Drive[], direction: Direction): boolean {
   return drives.length < 2 || isSparse(connection, drives, direction);

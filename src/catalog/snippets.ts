@@ -1,7 +1,7 @@
 import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from '../mail/normalise.ts';
 import type { SearchNode, TextField, TextNode } from './query-ast.ts';
 
-/** Consecutive words to find; with `prefix`, the last is a prefix. `loose` words are within unspaced text. */
+/** Consecutive words to find. With `prefix`, the last one is a prefix. `loose` words are within unspaced text. */
 export interface Sought {
   readonly words: readonly string[];
   readonly prefix: boolean;
@@ -11,13 +11,13 @@ export interface Sought {
 const SPACED = `(?!${UNSPACED})`;
 const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
 const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
-/** A run of an unspaced script is a separate word, even next to other letters. */
+/** In an unspaced script, each run is a word, even next to other letters. */
 const WORD = once(
   () =>
     new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
 );
 
-/** Returns the words and phrases that a query searches in `fields`, by default in bodies; omits excluded ones. */
+/** Returns the words and phrases that a query looks for in `fields`, by default in bodies. Omits excluded ones. */
 export function soughtWords(
   node: SearchNode,
   fields: readonly TextField[] = ['any', 'body'],
@@ -36,7 +36,7 @@ export function soughtWords(
   }
 }
 
-/** UTF-16 code units of a text, from `start` (included) to `end` (excluded). */
+/** UTF-16 code units of a text, half-open. */
 export interface Range {
   readonly start: number;
   readonly end: number;
@@ -47,7 +47,7 @@ function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
   return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);
 }
 
-/** Yields the matches in a text that start from `from` (included) to `to` (excluded). */
+/** Yields the matches that start in a half-open range. */
 export function* matchesBetween(
   text: string,
   words: readonly Sought[],
@@ -74,7 +74,6 @@ function sought({ text, prefix }: TextNode): Sought[] {
   });
 }
 
-/** Progress of the search for one item. */
 interface Cursor {
   readonly one: Sought;
   /** Everything before this was searched. */
@@ -83,14 +82,14 @@ interface Cursor {
 }
 
 /**
- * Finds matches that need no folding except of case: nearly all, twenty times as fast. In ASCII there are no others;
- * accents and unspaced scripts need `findFrom`. The text is lower-cased once, and searched once per word.
+ * Finds matches that differ at most in case. Nearly all do, and this is twenty times as fast as `findFrom`, which
+ * accents and unspaced scripts need. The text is lower-cased once, and searched once per word.
  */
 class PlainMatches {
   readonly #lower: string;
   readonly #cursors: Cursor[];
 
-  /** Matches start from `from` (included) to `to` (excluded). */
+  /** Finds matches that start in a half-open range. */
   constructor(
     private readonly text: string,
     words: readonly Sought[],
@@ -124,7 +123,7 @@ class PlainMatches {
       at = next < 0 ? this.to : this.from + next;
       cursor.at = at;
       if (at >= before) return;
-      // Two units, since the preceding letter may be a surrogate pair.
+      // Two units, because the preceding letter may be a surrogate pair.
       if (endsInWord(this.text.slice(Math.max(0, at - 2), at))) continue;
       const found = findFrom(this.text, [cursor.one], at, at + 1);
       if (found === undefined) continue;
@@ -137,20 +136,20 @@ class PlainMatches {
 }
 
 /**
- * Returns the first match with accents or in an unspaced script, in a text without matches for `PlainMatches`. Folding
- * a whole text takes as long as unpacking it, but only words with non-ASCII letters can change.
+ * Returns the first match with accents or in an unspaced script, if `PlainMatches` found none. Folding a whole text
+ * takes as long as unpacking it, but only words with non-ASCII letters can change.
  */
 function findFolded(text: string, words: readonly Sought[]): Range | undefined {
   const stretches = stretchesBeyondAscii(text);
   const [earliest] = stretches;
   if (earliest === undefined) return undefined;
   const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
-  // A word absent from all folded words cannot match: most texts need no search.
+  // A word that no folded word contains cannot match, so most texts need no search.
   const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
   return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
 }
 
-/** Returns the ranges between spaces and common punctuation that contain a non-ASCII character. */
+/** Returns the ranges between dividers that contain a non-ASCII character. */
 function stretchesBeyondAscii(text: string): Range[] {
   // `PlainMatches` searched nothing in that case.
   if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
@@ -170,7 +169,7 @@ function stretchesBeyondAscii(text: string): Range[] {
 /** Excludes the dividers of `isDivider`. */
 const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
 
-/** Spaces, control characters, and common non-ASCII punctuation of mail: dashes, quotes, dots, bullets. */
+/** Spaces, control characters, and punctuation common in mail: dashes, quotation marks, dots, bullets. */
 function isDivider(code: number): boolean {
   return (
     code <= 0x20 ||
@@ -180,7 +179,7 @@ function isDivider(code: number): boolean {
   );
 }
 
-/** Returns the first match that starts from `from` (included) to `to` (excluded). */
+/** Returns the first match that starts in a half-open range. */
 function findFrom(
   text: string,
   words: readonly Sought[],
@@ -213,7 +212,7 @@ function wordsIn(text: string): string[] {
   return words;
 }
 
-/** Returns the first word at or after a position. Needs `WORD` only for letters unknown to `kindOf`. */
+/** Returns the first word at or after a position. Needs `WORD` only for letters that `kindOf` does not know. */
 function nextWord(text: string, from: number): Range | undefined {
   let start = from;
   while (kindOf(text.charCodeAt(start)) === 'sign') start += 1;
@@ -235,8 +234,9 @@ function endsInWord(text: string): boolean {
 }
 
 /**
- * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or common punctuation, is part of words.
- * Undefined for others, and for a non-unit. Compiling an expression for all of Unicode takes longer than most searches.
+ * Returns whether a UTF-16 unit can be part of a word. Covers ASCII, Latin-1, Latin Extended-A and -B, and common
+ * punctuation; undefined for anything else. An expression for all of Unicode takes longer to compile than most searches
+ * take.
  */
 function kindOf(code: number): 'part' | 'sign' | undefined {
   if (code < 0x80)
@@ -268,7 +268,7 @@ function matchEnd(
   return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
 }
 
-/** Within an unspaced run, a match may start at any character. */
+/** In an unspaced run, a match may start at any character. */
 function looseEnd(
   shown: { readonly word: string; readonly start: number; readonly end: number },
   { words }: Sought,
@@ -281,7 +281,7 @@ function looseEnd(
   return { start: shown.start + at, end: shown.start + at + word.length };
 }
 
-/** Part of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
+/** Part of a message's text, with the ranges that the query matched. */
 export interface Snippet {
   readonly text: string;
   readonly matches: readonly { readonly start: number; readonly end: number }[];
@@ -290,7 +290,7 @@ export interface Snippet {
 const LENGTH = 160;
 /** Length of the text before the first match. */
 const LEAD = 50;
-/** Returns the part of `text` around the first match, on one line. Undefined if there is no match. */
+/** Returns the part of a text around its first match, on one line. */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
   const first = firstMatch(text, words);
   if (first === undefined) return undefined;
@@ -299,7 +299,7 @@ export function snippet(text: string, words: readonly Sought[]): Snippet | undef
   return folded(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
 }
 
-/** Returns the start of a text on one line, for a text without matches. */
+/** Returns the start of a text without matches, on one line. */
 export function beginning(text: string): string {
   return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
@@ -323,13 +323,13 @@ function whole(text: string, at: number): number {
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
 }
 
-/** Replaces white space by single spaces, and adjusts the ranges. */
+/** Replaces white space with single spaces, and adjusts the ranges. */
 function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
   let start = begin;
   while (start < end && SPACE.test(text[start] ?? '')) start += 1;
   let out = begin > 0 ? '… ' : '';
   const piece = text.slice(start, end);
-  // Offsets from `piece` to `out`: only gaps of more than one character change them.
+  // Offsets from `piece` to `out`. Only gaps of several characters change them.
   const shifts = [{ from: 0, by: out.length }];
   let at = 0;
   GAPS.lastIndex = 0;
@@ -364,10 +364,9 @@ export interface Excerpt extends Snippet {
   readonly after: boolean;
 }
 
-/** The displayed parts of a long text. */
 export interface Excerpts {
   readonly parts: readonly Excerpt[];
-  /** Number of matches; a lower bound if not `complete`. */
+  /** A lower bound unless `complete`. */
   readonly hits: number;
   readonly complete: boolean;
 }
@@ -379,11 +378,13 @@ const BEHIND = 240;
 const BEGINNING = 4_000;
 const MAX_PARTS = 20;
 const MAX_HITS = 1_000;
-/** UTF-16 units searched at a time; a word may continue this far into the next range. */
+/** UTF-16 units searched at a time. A word may continue this far into the next range. */
 const STRETCH = 4_096;
 const OVERLAP = 256;
 
-/** Returns the matches in a text, in order, with their surroundings; without matches, the start of the text. */
+/**
+ * Returns the matches in a text, in order, with the text around them. Without matches, returns the start of the text.
+ */
 export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   const found: Range[] = [];
   let complete = true;
@@ -398,7 +399,7 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   for (const match of found) {
     const last = parts.at(-1);
     if (last !== undefined && match.start - BEFORE <= last.to) {
-      // Adjacent matches must not form an endless part.
+      // Matches next to each other must not form an endless part.
       if (match.end - last.from > BEGINNING) continue;
       last.matches.push(match);
       last.to = match.end + BEHIND;
@@ -413,11 +414,11 @@ export function excerpts(text: string, words: readonly Sought[]): Excerpts {
   };
 }
 
-/** UTF-16 units of a small page, and those before the match. */
+/** UTF-16 units of a small page, and those before its match. */
 const PAGE = 420;
 const PAGE_LEAD = 80;
 
-/** Returns the part of a text for a small page, around the first match. */
+/** Returns a small page of a text, around the first match. */
 export function smallPage(text: string, words: readonly Sought[]): Excerpt {
   const first = firstMatch(text, words);
   if (first === undefined || first.end <= PAGE / 2)
@@ -441,7 +442,7 @@ function* matchesIn(text: string, words: readonly Sought[]): Generator<Range, vo
   }
 }
 
-/** Ends at nearby word boundaries; omits matches that it would cut. */
+/** Ends at nearby word boundaries. Omits matches that it would cut. */
 function stretch(text: string, from: number, to: number, found: readonly Range[]): Excerpt {
   const start = wordStart(text, Math.max(0, from));
   const end = wordEnd(text, Math.min(text.length, Math.max(start, to)));

@@ -4,7 +4,7 @@ import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
 import { insertInto, type Row, selectBy, sqlQuery } from './query.ts';
 
-/** The mailboxes that a reader may see. Results are as if the archive held only these mailboxes. */
+/** The mailboxes that a reader may see. Results are as if the archive held no others. */
 export interface Scope {
   readonly mailboxes: readonly number[];
 }
@@ -13,17 +13,16 @@ export function foldersIn({ mailboxes }: Scope): string {
   return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
 }
 
-/** Returns an SQL condition: a JSON list of mailboxes includes one in a scope. */
+/** True in SQL if a JSON list of mailboxes includes one of the scope. */
 export function isAmong(list: string, { mailboxes }: Scope): string {
   return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${mailboxes.join(', ')}))`;
 }
 
-/** Returns SQL for the place sets with a mailbox in a scope. */
 export function placeSetsIn(scope: Scope): string {
   return `(SELECT id FROM place_sets WHERE ${isAmong('mailboxes', scope)})`;
 }
 
-/** Returns an SQL condition: a message `m` has or had a place in a scope. */
+/** True in SQL if a message `m` is or was in a mailbox of the scope. */
 export function isVisible(scope: Scope): string {
   return `m.place_set IN ${placeSetsIn(scope)}`;
 }
@@ -32,7 +31,7 @@ export function isVisible(scope: Scope): string {
 export const FOLDERS_OF_MAILBOXES =
   '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
 
-/** Returns whether a message has or had a place in a scope. */
+/** Returns whether a message is or was in a mailbox of the scope. */
 export function sees(connection: Connection, scope: Scope | undefined, docid: number): boolean {
   if (scope === undefined) return true;
   const sqlText = `SELECT 1 FROM messages m WHERE m.docid = ? AND ${isVisible(scope)}`;
@@ -44,7 +43,7 @@ export interface Prefixed {
   readonly docid: number;
 }
 
-/** Returns the lowest and highest hash with a hex prefix, in either case. Undefined for other text. */
+/** Returns the lowest and highest hash with a prefix of hex digits in either case. Undefined for other text. */
 export function idBounds(
   prefix: string,
 ): { readonly low: Buffer; readonly high: Buffer } | undefined {
@@ -55,7 +54,8 @@ export function idBounds(
 }
 
 /**
- * Returns the messages of a scope with an ID prefix.
+ * Returns messages of a scope by a prefix of their ID.
+ *
  *
  * @param prefix hex digits in either case; other text matches nothing
  */
@@ -77,9 +77,10 @@ export function idsWithin(
 }
 
 /**
- * Parses a column with a JSON list of numbers, such as `[1,3]`.
+ * Parses a JSON list of numbers from a column.
  *
- * @param file of the catalog
+ *
+ * @param file the catalog's
  * @throws catalog-damaged for other values
  */
 export function numberList(text: string, file: string): number[] {
@@ -95,7 +96,7 @@ export function numberList(text: string, file: string): number[] {
 
 const NOT_A_LIST = 'a list of numbers that is none';
 
-/** Bits of `flag_sets.marks` and `places.marks`: the flags used in queries, in any case. */
+/** Bits of `marks`: the flags that queries use. */
 export const MARK = {
   seen: 1,
   flagged: 2,
@@ -115,7 +116,7 @@ const BITS: Readonly<Record<string, number>> = {
   $forwarded: MARK.forwarded,
 };
 
-/** Returns the marks of a flag set; ignores flags without a bit. */
+/** Ignores flags without a bit. */
 export function flagMarks(flags: FlagSet): number {
   return flags.reduce((marks, flag) => marks | (BITS[flag.toLowerCase()] ?? 0), 0);
 }
@@ -129,7 +130,7 @@ export interface FlagSetRow {
 
 const ALL = selectBy('flag_sets', 'id, flags, marks', '', 'ORDER BY id');
 
-/** Returns every flag set ever seen: some dozens, since flags repeat. */
+/** Returns every flag set ever seen. There are a few dozen, since flags repeat. */
 export function flagSetRows(connection: Connection): FlagSetRow[] {
   return connection
     .all(ALL, {})
@@ -146,7 +147,7 @@ const ADD = insertInto('flag_sets', 'flags, marks');
 
 export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
-/** Numbers flag sets in the log's order, so that a rebuild gives equal numbers. */
+/** Numbers flag sets in the order of the log, so that a rebuild gives equal numbers. */
 export class FlagSets {
   readonly #known = new Map<string, StoredFlagSet>();
 
@@ -166,13 +167,13 @@ export class FlagSets {
     return stored;
   }
 
-  /** Clears the cache after a rollback, whose numbers do not exist. */
+  /** After a rollback, the cached numbers do not exist. */
   forget(): void {
     this.#known.clear();
   }
 }
 
-/** The columns of a messages row that come from a listing. */
+/** The columns of a listing. */
 export const ENVELOPE = 'date, subject, sender_name, sender_address, message_id';
 export type Envelope = Pick<
   Row<'messages'>,
@@ -189,27 +190,27 @@ const IN_FORCE = sqlQuery<{ time: number }, { number: number }>(
 const BY_NUMBER = selectBy('commits', 'time', 'number');
 const LAST_NUMBER = selectBy('meta', 'commit_number', '');
 
-/** Returns the commit in force at a time (milliseconds since the epoch): the last one not later; 0 before the first. */
+/** Returns the last commit that is not later than a time (milliseconds since the epoch). 0 before the first. */
 export function commitAt(connection: Connection, time: number): number {
   return connection.get(IN_FORCE, { time })?.number ?? 0;
 }
 
-/** Returns the time of a commit, milliseconds since the epoch. Undefined if it was never folded. */
+/** In milliseconds since the epoch. Undefined if the commit was never folded. */
 export function timeOf(connection: Connection, number: number): number | undefined {
   return connection.get(BY_NUMBER, { number })?.time;
 }
 
-/** Returns the number of the last folded commit; 0 before the first. */
+/** Returns the number of the last commit. 0 before the first. */
 export function reachedCommit(connection: Connection): number {
   return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
 }
 
-/** Returns the received time of a docid: ISO 8601 in UTC. */
+/** Returns when a message was received, as ISO 8601 in UTC. */
 export function isoOfDocid(docid: number): string | null {
   return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);
 }
 
-/** Returns ISO 8601 in UTC, as in all JSON; null for null and for invalid times. */
+/** ISO 8601 in UTC, as in all JSON. Null for an invalid time. */
 export function isoTime(time: number | null): string | null {
   if (time === null) return null;
   const date = new Date(time);

@@ -30,17 +30,18 @@ import {
   term,
 } from './sums.ts';
 
-/** A year or month of a time zone. */
+/** A year or month in a time zone. */
 interface Period {
   /** `2026` or `2026-03`. */
   readonly key: string;
-  /** Docids of its messages, from `low` (included) to `high` (excluded). */
+  /** Docids of its messages, half-open. */
   readonly low: number;
   readonly high: number;
 }
 
 /**
- * Returns the years or months of a zone that overlap a time range, oldest first.
+ * Returns the years or months that overlap a time range, oldest first.
+ *
  *
  * @param from milliseconds since the epoch, like `to`
  * @param timeZone IANA name; default this machine's
@@ -70,25 +71,22 @@ function periodsBetween(
   return periods;
 }
 
-/** Selects the messages to count. */
 export interface StatsRequest extends Omit<CountRequest, 'node'> {
-  /** Only matches of this query; default everything. */
+  /** By default, all messages. */
   readonly node?: CountRequest['node'] | undefined;
-  /** IANA name of the zone for years and months; default this machine's. */
+  /** IANA name, for years and months; default this machine's zone. */
   readonly timeZone?: string | undefined;
 }
 
 /** Messages without a date have lower docids. */
 const FIRST = docidAt(null);
 
-/** Returns a row for messages without a date, if any. */
 function undatedRows(sums: Sums): StatsRow[] {
   return sums.messages === 0 ? [] : [{ key: 'no date', ...sums, query: '-after:1971-01-01' }];
 }
 
-/** One statistics request. */
 export class Asked {
-  /** The query's matches; undefined without a query, when sums can be used. */
+  /** The query's matches. Undefined if there is no query, so that stored sums can be used. */
   readonly found: Found | undefined;
   readonly scope: Scope | null;
   readonly #all: Found;
@@ -101,7 +99,7 @@ export class Asked {
     const { node = everything() } = request;
     this.scope = request.scope ?? null;
     this.#all = new Found(connection, search, { ...request, node });
-    // Sums cover only the present.
+    // Stored sums cover only the present.
     const isKept = request.node === undefined && request.asOf === undefined;
     this.found = isKept ? undefined : this.#all;
   }
@@ -110,7 +108,7 @@ export class Asked {
     return this.found?.sums() ?? this.#received([]).all(() => true);
   }
 
-  /** @param limit minimum rows needed for people */
+  /** @param limit rows needed, if they are people */
   rows(by: Dimension, limit: number): StatsRow[] {
     switch (by) {
       case 'year':
@@ -163,7 +161,7 @@ export class Asked {
     const undated = undatedRows(sumsOf(all.slice(messages.length)));
     const [newest, oldest] = [messages[0], messages.at(-1)];
     if (newest === undefined || oldest === undefined) return undated;
-    // Both are sorted: one pass over the messages suffices for any number of periods.
+    // Both are sorted, so one pass over the messages is enough for any number of periods.
     let at = messages.length;
     const rows = between(oldest.docid, newest.docid).map(({ key, high }) => {
       const end = at;
@@ -187,7 +185,7 @@ export class Asked {
   }
 
   #folders(): StatsRow[] {
-    // A set does not record a message's last place within a scope that it left.
+    // If a message has left the scope, its set does not record its last place there.
     const kept = this.found === undefined && this.scope === null ? this.#received([]) : undefined;
     const byPath = new Map<string, Set<number>>();
     for (const { path, id } of this.#names().values())
@@ -210,18 +208,18 @@ export class Asked {
   }
 }
 
-/** Statistics of the archive: from stored sums, or by counting a query's matches. */
+/** Statistics of the archive, from stored sums or by counting a query's matches. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
   const asked = (request: StatsRequest) => new Asked(connection, search, request);
   const within = <T>(act: () => T): T => connection.snapshot(act);
   return {
-    /** Returns total messages, bytes and deleted messages. */
     totals: (request: StatsRequest) => within(() => asked(request).totals()),
     /**
      * Returns rows with messages: years and months in order, all others with the most messages first. A message in two
      * folders or mailboxes, or with two recipients, counts in each.
      *
-     * @param limit maximum rows; default all
+     *
+     * @param limit default all
      */
     rows: (
       by: Dimension,
@@ -236,26 +234,24 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
-    /** See `facets`: all dimensions of a query's newest matches, in one pass. */
+    /** See `facets`. */
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       within(() => facets(connection, search, request, limit, mayContinue)),
-    /** Returns people by a prefix of their address or name: see `peopleCalled`. */
+    /** See `peopleCalled`. */
     people: (
       typed: string,
       limit: number,
       scope?: Scope,
       mayContinue: () => boolean = () => true,
     ): Person[] => within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
-    /** Returns attachment types by prefix, with their distinct contents, most common first; none in a scope. */
+    /** See `typesCalled`. */
     types: (
       prefix: string,
       limit: number,
     ): { readonly type: string; readonly contents: number }[] =>
       typesCalled(connection, prefix, limit),
-    /** Returns the largest messages, at most `limit`, largest first. */
     largest: (request: StatsRequest, limit: number) =>
       within(() => largest(connection, asked(request), limit)),
-    /** Returns groups of messages with one Message-ID, at most `limit`, largest first. */
     duplicates: (request: StatsRequest, limit: number) =>
       within(() => duplicates(connection, asked(request), limit)),
   };

@@ -17,7 +17,6 @@ export const DIMENSIONS = [
 ] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-/** Total messages, their bytes, and the number of deleted ones. */
 export interface Sums {
   readonly messages: number;
   readonly bytes: number;
@@ -32,20 +31,19 @@ export function plus(a: Sums, b: Sums): Sums {
   };
 }
 
-/** One row of statistics. */
 export interface StatsRow {
   /** `2026`, `2026-03`, an address, a path, a type, or a domain. */
   readonly key: string;
   readonly messages: number;
-  /** Bytes of the messages; for a type, of its distinct contents; null if not counted. */
+  /** For a type, the bytes of its distinct contents. Null if not counted. */
   readonly bytes: number | null;
   /** Null if not counted. */
   readonly deleted: number | null;
-  /** Only for a type: distinct contents. */
+  /** Distinct contents; only for a type. */
   readonly contents?: number;
-  /** Only for an address or domain: received time of the last message, ISO 8601. */
+  /** When the last message was received, ISO 8601; only for an address or domain. */
   readonly last?: string | null;
-  /** A query for exactly these messages; null if a query cannot express them. */
+  /** A query for exactly these messages. Null if the query language cannot express it. */
   readonly query: string | null;
 }
 
@@ -57,7 +55,7 @@ export interface LargeMessage {
   readonly from: { readonly name: string; readonly address: string } | null;
 }
 
-/** Messages with one Message-ID and different bytes, such as one's own copy and that of a list. */
+/** Messages with the same Message-ID but different bytes, such as a sent copy and the one from a mailing list. */
 export interface DuplicateRow {
   readonly messageId: string | null;
   readonly subject: string | null;
@@ -66,10 +64,9 @@ export interface DuplicateRow {
   readonly query: string | null;
 }
 
-/** Characters that a quoted value in a query cannot contain. */
 const UNQUOTABLE = /["“”„]/u;
 
-/** Returns a query term with its value in quotation marks; null for a value that contains some. */
+/** Returns a query term with a quoted value. Null if the value is empty or contains a quotation mark. */
 export function term(operator: string, value: string): string | null {
   return UNQUOTABLE.test(value) || value === '' ? null : `${operator}:"${value}"`;
 }
@@ -80,11 +77,9 @@ interface FoundMessage {
   readonly deleted: boolean;
 }
 
-/** Docids per statement. */
 const CHUNK = 5_000;
 const SPAN = { start: 0, end: 0 };
 
-/** A query's matches, counted message by message. */
 export class Found {
   #docids: readonly number[] | undefined;
 
@@ -94,7 +89,7 @@ export class Found {
     private readonly request: CountRequest,
   ) {}
 
-  /** Returns the query's matches, or those that also match `term`, newest first. */
+  /** Returns the matches, or only those that also match `term`, newest first. */
   messages(term?: SearchNode): FoundMessage[] {
     const docids = term === undefined ? this.#all() : this.#docidsOf(term);
     const state: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
@@ -116,7 +111,7 @@ export class Found {
     return sumsOf(this.messages(term));
   }
 
-  /** Returns all rows of a statement for the messages; its SQL ends before the list of docids. */
+  /** Returns the rows of a statement for all matches. The SQL must end where the list of docids goes. */
   rows<R>(sql: string): R[] {
     return this.rowsOf<R>(this.#all(), sql);
   }
@@ -150,28 +145,23 @@ export function sumsOf(messages: readonly FoundMessage[]): Sums {
   };
 }
 
-/** Returns a term for a folder, mailbox or type. */
 export function named(kind: 'folder' | 'mailbox' | 'mime', value: string): SearchNode {
   return { kind, value, span: SPAN };
 }
 
-/** Returns a query that matches everything. */
 export function everything(): SearchNode {
   return { kind: 'all', span: SPAN };
 }
 
-/** Selects the messages of a chart. */
 export interface ChartFilter {
-  /** The reader's scope; null for all. */
   readonly scope: Scope | null;
-  /** Returns whether to count a message with these present and past mailboxes, by number; null for all. */
+  /** Returns whether to count messages with these past and present mailboxes. Null counts all. */
   readonly fits: ((mailboxes: readonly number[]) => boolean) | null;
 }
 
-/** A place set that a chart counts. */
 export interface CountedSet extends PlaceSet {
   readonly id: number;
-  /** True without a current place in the scope. */
+  /** True if the scope has no current place. */
   readonly deleted: boolean;
 }
 
@@ -182,7 +172,6 @@ interface Row {
   readonly mailboxes: string;
 }
 
-/** Returns the place sets that pass a filter, by number. */
 export function countedSets(
   connection: Connection,
   { scope, fits }: ChartFilter,
@@ -210,15 +199,14 @@ export function countedSets(
   return sets;
 }
 
-/** Returns an SQL condition for rows whose place set counts; sets are few, so their numbers are literals. */
+/** Returns an SQL condition for rows whose place set counts. There are few sets, so their numbers are literals. */
 export function isCounted(sets: ReadonlyMap<number, CountedSet>, filter: ChartFilter): string {
   if (filter.scope === null && filter.fits === null) return '1';
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
-/** Received messages of one place set. The arrays have one entry per day. */
+/** The arrays have one entry per day. */
 interface SetDays {
-  /** The number of the set. */
   readonly id: number;
   /** Indexes into `ReceivedDays.days`, ascending. */
   readonly at: Uint32Array;
@@ -226,25 +214,26 @@ interface SetDays {
   readonly bytes: Float64Array;
 }
 
-/** The fold's sums: messages and bytes by UTC day and place set. */
+/** The fold's sums by UTC day and place set. */
 interface ReceivedDays {
-  /** Days with received messages, in days since the epoch, ascending. */
+  /** Days since the epoch, ascending, without those that have no messages. */
   readonly days: Float64Array;
   readonly sets: readonly SetDays[];
 }
 
-/** Sums change only with commits. */
+/** Sums change only with a commit. */
 const DAYS = new WeakMap<
   Connection,
   { readonly commit: number; readonly received: ReceivedDays }
 >();
 
-/** Maximum sums cached, 20 bytes each; more are read again. */
+/** Sums to cache, 20 bytes each. */
 const MAX_KEPT = 200_000;
 
 /**
- * Returns the sums of the last commit. There may be 100,000, which take 10 MB and 100 ms as rows. So they are cached as
- * columns, built once per commit.
+ * Returns the sums at the last commit. There may be 100,000, which would take 10 MB and 100 ms as rows. They are cached
+ * as columns until the next commit.
+ *
  *
  * @throws catalog-damaged
  */
@@ -263,7 +252,7 @@ function receivedDays(connection: Connection): ReceivedDays {
 
 function read(connection: Connection): ReceivedDays {
   const { file } = connection;
-  // One text per column of a set: single rows take twice as long, and create garbage.
+  // One JSON text per column: single rows take twice as long, and leave garbage.
   const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
     `SELECT place_set AS id, json_group_array(day) AS days, json_group_array(messages) AS messages,
        json_group_array(bytes) AS bytes
@@ -298,45 +287,43 @@ export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
   return from;
 }
 
-/** Received messages in consecutive periods. Uses the fold's daily sums in UTC; days that overlap are counted. */
+/**
+ * Received messages by consecutive periods. Uses the fold's daily sums; a UTC day that overlaps two periods is counted
+ * by message.
+ */
 export class Received {
   readonly sets: ReadonlyMap<number, CountedSet>;
-  /** By place set: before the first bound, in each period, and from the last bound on. */
+  /** By place set: before the first bound, in each period, and after the last bound. */
   readonly #counts = new Map<number, Record<'messages' | 'bytes', Float64Array>>();
   readonly #periods: number;
   #bySet: (readonly [CountedSet, Sums])[] | undefined;
 
-  /** @param bounds docids, ascending: the first of each period, and the one after the last period */
+  /** @param bounds ascending docids: the start of each period, and the end of the last */
   constructor(
     private readonly connection: Connection,
     private readonly filter: ChartFilter,
     private readonly bounds: readonly number[],
   ) {
     this.sets = countedSets(connection, filter);
-    // One before the first bound, and one after each.
     this.#periods = bounds.length + 1;
     this.#addDays();
     this.#split();
   }
 
-  /** Returns the sums of each period, for the sets that pass `fits`. */
   of(fits: (set: CountedSet) => boolean): Sums[] {
     return this.#sums(fits).slice(1, -1);
   }
 
-  /** Returns the sums before the first period. */
   before(fits: (set: CountedSet) => boolean): Sums {
     return this.#sums(fits)[0] ?? NONE;
   }
 
-  /** Returns the sums of all times. */
   all(fits: (set: CountedSet) => boolean): Sums {
     let sums: Sums = NONE;
     for (const [set, own] of this.bySet()) if (fits(set)) sums = plus(sums, own);
     return sums;
   }
 
-  /** Returns the sums of all times, by set. */
   bySet(): readonly (readonly [set: CountedSet, sums: Sums])[] {
     this.#bySet ??= [...this.#counts].flatMap(([id, counts]) => {
       const set = this.sets.get(id);
@@ -361,7 +348,7 @@ export class Received {
     }
   }
 
-  /** Distributes days that overlap several periods: moves messages from the first period to the others. */
+  /** Splits days that overlap several periods: moves messages from the first period to the others. */
   #split(): void {
     for (const [at, low] of this.bounds.entries()) {
       const dayStart = Math.floor(low / DOCIDS_PER_DAY) * DOCIDS_PER_DAY;
@@ -427,7 +414,7 @@ const EVERYWHERE: ChartFilter = { scope: null, fits: null };
 
 const WHOLE = new WeakMap<Connection, { readonly commit: number; readonly received: Received }>();
 
-/** Returns the sums of everything, of all times, cached until the next commit. */
+/** Returns the sums of the whole archive, cached until the next commit. */
 export function receivedInAll(connection: Connection): Received {
   const commit = reachedCommit(connection);
   const kept = WHOLE.get(connection);
@@ -438,7 +425,7 @@ export function receivedInAll(connection: Connection): Received {
   return received;
 }
 
-/** Returns the UTC days on which messages of some sets were received, ascending, without undated messages. */
+/** Returns the UTC days on which messages of these sets were received, ascending. Skips undated messages. */
 export function daysReceived(
   connection: Connection,
   filter: ChartFilter,

@@ -7,30 +7,29 @@ import { seen, type View } from './resolve-query.ts';
 import { isVisible, type Scope } from './sql.ts';
 
 /**
- * Threads are the connected components of a graph. Its nodes are Message-IDs, of messages and of their references. Its
- * edges lead from a message to each one it references (References, In-Reply-To). A reply without references has an edge
- * to the nearest earlier message with the same base subject, within SUBJECT_REACH. A thread's number is the least of
- * its nodes' hashes. So threads depend on which messages exist, not on their order. The number of a growing thread
- * rarely changes (on average, as often as the logarithm of its size).
+ * Threads are the connected components of a graph. Its nodes are Message-IDs: those of messages, and those that
+ * messages reference. Its edges lead from a message to each reference (References, In-Reply-To). A reply without
+ * references has an edge to the nearest earlier message with the same base subject, within SUBJECT_REACH. The number of
+ * a thread is the smallest hash of its nodes, so threads depend on which messages exist and not on their order. The
+ * number of a growing thread rarely changes (about as often as the logarithm of its size).
  */
 
-/** A message as input for threading. */
 interface ThreadedMessage {
   readonly docid: number;
   readonly node: number;
-  /** Nodes of its references, oldest first; its own is ignored. */
+  /** Nodes of its references, oldest first. Its own is ignored. */
   readonly ancestors: readonly number[];
   readonly subject: ReturnType<typeof subjectLink>;
-  /** True for a message without a thread yet, which saves the lookup. */
+  /** True if it has no thread yet, which saves a lookup. */
   readonly fresh: boolean;
 }
 
 type MemberRow = Row<'thread_members'>;
 type Member = Omit<MemberRow, 'thread'>;
 
-/** How far back a reply is matched by subject alone: 30 days. */
+/** How far back a reply is matched by its subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
-/** 47 bits take 6 bytes in a row. */
+/** For 47 bits. */
 const NODE_BYTES = 6;
 
 const MEMBER_COLUMNS = 'docid, thread, node, subject, joins, ancestors';
@@ -62,7 +61,7 @@ const ADD_NODE = insertInto('thread_nodes', 'node, thread');
 const PUT_NODE = upsert('thread_nodes', 'node', 'thread');
 const DROP_NODE = deleteBy('thread_nodes', 'node');
 
-/** Adds an indexed message to its thread, or updates it, and merges threads that it connects. */
+/** Adds an indexed message to its thread, or updates it. Merges the threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
   const member = memberOf(message);
   const known = message.fresh ? undefined : connection.get(MEMBER, { docid: member.docid });
@@ -79,19 +78,19 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
   const thread = merge(connection, joined);
   connection.run(ADD, { ...member, thread });
-  // The next message was joined by subject to the preceding one, and now joins this one.
+  // The next message was joined to the preceding one by subject, and now joins this one.
   const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
 }
 
-/** Removes purged or changing messages from their threads, which may split; recomputes each thread once. */
+/** Removes messages from their threads, which may split. Recomputes each thread once. */
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
   for (const docid of docids) {
     const known = connection.get(MEMBER, { docid });
     if (known === undefined) continue;
     threads.add(known.thread);
-    // Messages joined to this one by subject may now join an earlier one.
+    // Messages that were joined to this one by subject may now join an earlier one.
     const before = neighbour(connection, known, BEFORE);
     if (before !== undefined) threads.add(before.thread);
     connection.run(DROP, { docid });
@@ -100,26 +99,23 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
   if (threads.size > 0) settle(connection, threads);
 }
 
-/** Returns the thread of a message. Undefined before it is indexed. */
+/** Undefined until the message is indexed. */
 export function threadOf(connection: Connection, docid: number): number | undefined {
   return connection.get(MEMBER, { docid })?.thread;
 }
 
-/** Returns the IDs of a message's thread, oldest first; none before it is indexed. */
+/** Returns the IDs of a message's thread, oldest first. Empty until the message is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
 
-/** A connected part of a thread: its docids, ascending, and all their Message-IDs and references. */
+/** A connected part of a thread: ascending docids, and all their Message-IDs and references. */
 interface ThreadPart {
   readonly docids: readonly number[];
   readonly nodes: ReadonlySet<number>;
 }
 
-/** The data that connects the messages of a thread. */
-type LinkedMember = Member;
-
-/** Returns the parts of a thread that messages of a scope connect, each with ascending docids. */
+/** Returns the parts of a thread that the messages of a scope connect. */
 function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
   return partsOf([
     ...connection.text<Member>(
@@ -131,8 +127,8 @@ function threadsWithin(connection: Connection, scope: Scope, thread: number): Th
   ]);
 }
 
-/** Returns the connected parts of some messages of one thread. @param members sorted by docid */
-function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
+/** Returns the connected parts of some messages. @param members of one thread, by docid */
+function partsOf(members: readonly Member[]): ThreadPart[] {
   const parts = new Parts();
   const bySubject = new Map<number, Member>();
   for (const member of members) {
@@ -154,7 +150,7 @@ function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids of a message's thread in a scope, ascending; only itself before it is indexed. */
+/** Returns the docids of a message's thread in a scope, ascending. Until it is indexed, only its own. */
 export function threadWithin(
   connection: Connection,
   scope: Scope,
@@ -166,7 +162,7 @@ export function threadWithin(
   return parts.find(({ docids }) => docids.includes(docid))?.docids ?? [];
 }
 
-/** Returns the docids of a scope's messages in the thread of a Message-ID. */
+/** Returns the docids of the scope's messages in the thread of a Message-ID. */
 export function threadNamingWithin(
   connection: Connection,
   scope: Scope,
@@ -179,7 +175,7 @@ export function threadNamingWithin(
   return parts.find(({ nodes }) => nodes.has(node))?.docids ?? [];
 }
 
-/** Returns the thread of a Message-ID, even if the archive lacks its message. */
+/** Returns the thread of a Message-ID, even if its message is missing. */
 export function threadNaming(connection: Connection, messageId: string): number | undefined {
   return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
@@ -207,7 +203,7 @@ function isSame(a: Member, b: Member): boolean {
   );
 }
 
-/** Returns the nodes of a message and its references. */
+/** Returns the node of a message and the nodes of its references. */
 function nodesOf({ node, ancestors }: Pick<Member, 'node' | 'ancestors'>): number[] {
   const nodes = [node];
   for (let at = 0; at < (ancestors?.length ?? 0); at += NODE_BYTES)
@@ -226,7 +222,7 @@ function neighbour(
   return connection.get(side, { subject, docid, reach });
 }
 
-/** Merges the threads of these nodes into one; returns its number. */
+/** Merges the threads of these nodes. Returns the number of the new thread. */
 function merge(connection: Connection, nodes: ReadonlySet<number>): number {
   const threads = new Set<number>();
   const fresh: number[] = [];
@@ -250,7 +246,7 @@ function threadAt(connection: Connection, docid: number): number {
   return connection.get(MEMBER, { docid })?.thread ?? 0;
 }
 
-/** Recomputes some threads, which must include all neighbours of their members. */
+/** Recomputes some threads. They must include all neighbours of their members. */
 function settle(connection: Connection, threads: ReadonlySet<number>): void {
   const members = [...threads].flatMap((thread) => connection.all(MEMBERS, { thread }));
   for (const member of members)
@@ -268,7 +264,7 @@ function settle(connection: Connection, threads: ReadonlySet<number>): void {
   }
 }
 
-/** Connected components of a graph, named by their least node (union-find with path halving). */
+/** Connected components of a graph, each named by its smallest node (union-find with path halving). */
 class Parts {
   readonly #up = new Map<number, number>();
 
@@ -296,14 +292,14 @@ class Parts {
 
 const NONE = Buffer.alloc(0);
 
-/** Maximum messages counted per conversation: a list must not wait for an endless one. */
+/** Messages counted per conversation, so that a list need not wait for an endless one. */
 const MAX_OF_CONVERSATION = 1_000;
-/** Maximum messages read for a scope, whose conversations differ. */
+/** Messages read for a scope, whose conversations differ. */
 const MAX_READ = 20_000;
 
 /**
- * Returns the sizes of some messages' conversations in a view, equal to the matches of `thread:`, in one or two
- * statements. Omits conversations of one message or beyond the limit, and unindexed messages.
+ * Returns the sizes of messages' conversations in a view, in one or two statements. They equal the matches of
+ * `thread:`. Omits conversations of one message or beyond the limit, and messages that are not indexed.
  */
 export function conversationSizes(
   connection: Connection,
@@ -339,7 +335,7 @@ function sizesOfAll(
   return sizes;
 }
 
-/** Messages outside the scope connect nothing, so a thread may split into several conversations. */
+/** A thread may split into several conversations, because messages outside the scope connect nothing. */
 function sizesWithin(
   connection: Connection,
   docids: readonly number[],
@@ -348,7 +344,7 @@ function sizesWithin(
   const { scope } = view;
   const sizes = new Map<number, number>();
   if (scope === null) return sizes;
-  const rows = connection.text<LinkedMember & { readonly thread: number; readonly seen: number }>(
+  const rows = connection.text<Member & { readonly thread: number; readonly seen: number }>(
     `SELECT t.thread, t.docid, t.node, t.subject, t.joins, t.ancestors,
        (${seen(view).join(' AND ')}) AS seen
      FROM (SELECT DISTINCT thread FROM thread_members

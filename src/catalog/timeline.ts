@@ -9,32 +9,30 @@ import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, foldersIn, type Scope } from './sql.ts';
 import { daysReceived, Received } from './sums.ts';
 
-/** The unit of a timeline's bars. */
 export type SpineUnit = 'month' | 'week' | 'day';
 
-/** A month, week or day of a zone; weeks start on Mondays. */
+/** A month, week or day of a zone. Weeks start on Mondays. */
 type CalendarPeriod = ReturnType<typeof periodOf>;
 
-/** Milliseconds. */
 const DAY = 86_400_000;
-/** Maximum ranges for bars of days and of weeks. */
+/** The longest ranges for daily and weekly bars. */
 const DAYS_UP_TO = 62 * DAY;
 const WEEKS_UP_TO = 731 * DAY;
 
-/** Returns the unit of bars over a range of docids. */
 export function unitFor(low: number, high: number): SpineUnit {
   const length = timeOf(high) - timeOf(low);
   if (length <= DAYS_UP_TO) return 'day';
   return length <= WEEKS_UP_TO ? 'week' : 'month';
 }
 
-/** Returns the received time of a docid: milliseconds since the epoch. */
+/** In milliseconds since the epoch. */
 function timeOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }
 
 /**
  * Returns the period that contains a docid.
+ *
  *
  * @param timeZone IANA name; default this machine's
  */
@@ -47,40 +45,39 @@ export function periodOf(unit: SpineUnit, docid: number, timeZone: string | unde
       ? { year, month: month + count, day: 1 }
       : { year, month, day: first + count * (unit === 'week' ? 7 : 1) };
   const docidOf = (count: number) => docidAt(localMoment(begin(count), timeZone));
-  // If clocks are set back at midnight, a day's last hour follows the start of the next day.
+  // If the clock is set back at midnight, the last hour of a day comes after the start of the next.
   const later = docid >= docidOf(1) ? 1 : 0;
   const { year: y, month: m, day: d } = begin(later);
   return {
     /** Its first day: `2026-03-01`. */
     key: new Date(Date.UTC(y, m - 1, d)).toISOString().slice(0, 10),
-    /** Docids of its messages, from `low` (included) to `high` (excluded). */
+    /** Docids of its messages, half-open. */
     low: docidOf(later),
     high: docidOf(later + 1),
   };
 }
 
-/** A request about the received times of a query's matches. */
 export interface SpineRequest extends CountRequest {
-  /** IANA name of the zone for months, weeks and days; default this machine's. */
+  /** IANA name; default this machine's zone. */
   readonly timeZone?: string | undefined;
-  /** The bars' unit; default one that suits their time range. */
+  /** By default, chosen from the time range. */
   readonly unit?: SpineUnit | undefined;
-  /** End of the time range for choosing the unit, if not the last message; milliseconds since the epoch. */
+  /** End of the time range for that choice, in milliseconds since the epoch. By default, the last message. */
   readonly until?: number | undefined;
 }
 
-/** A month, week or day with messages. Times are milliseconds since the epoch. */
+/** Times are milliseconds since the epoch. */
 export interface SpineBar {
   /** Its first day in the zone: `2026-03-01`. */
   readonly key: string;
   readonly from: number;
   readonly to: number;
   readonly messages: number;
-  /** Messages deleted at the service; null if time ran out. */
+  /** Messages deleted at the service. Null if time ran out. */
   readonly ended: number | null;
 }
 
-/** Received times of a query's matches, without undated messages. */
+/** When a query's matches were received. Undated messages are left out. */
 export interface Spine {
   readonly unit: SpineUnit;
   /** Oldest first. */
@@ -88,7 +85,7 @@ export interface Spine {
   readonly messages: number;
   /** False if time ran out. */
   readonly complete: boolean;
-  /** If incomplete, the time from which messages are counted; null if none are. */
+  /** If incomplete, the start of the part that was counted. Null if nothing was. */
   readonly countedFrom: number | null;
 }
 
@@ -96,10 +93,11 @@ const SPAN = { start: 0, end: 0 };
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 
 /**
- * Counts a query's matches by month; by week below two years, by day below two months. Uses stored sums for everything,
- * folders and mailboxes; otherwise, counts each message.
+ * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
+ * stored sums for everything, folders and mailboxes. Otherwise, counts each message.
  *
- * @param mayContinue called every few hundred messages; false ends the count
+ *
+ * @param mayContinue called every few hundred messages; the count ends if it returns false
  */
 export function spine(
   connection: Connection,
@@ -117,7 +115,7 @@ interface Bar extends CalendarPeriod {
   ended: number | null;
 }
 
-/** Undefined if sums cannot evaluate the query. */
+/** Undefined if the sums cannot answer the query. */
 function keptSpine(
   connection: Connection,
   search: Pick<SearchQueries, 'sumsFilter'>,
@@ -155,7 +153,6 @@ function keptSpine(
   return spineOf(unit, bars, { complete: true, last: null });
 }
 
-/** Returns the unit for bars from one docid to another. */
 function unitOf({ unit, until }: SpineRequest, low: number, high: number): SpineUnit {
   return unit ?? unitFor(low, until === undefined ? high : Math.max(high, docidAt(until)));
 }
@@ -202,13 +199,12 @@ function firstDated(docids: Iterable<number>): number {
   return 0;
 }
 
-/** Messages between checks of `mayContinue`. */
 const ASKED_AFTER = 512;
 
-/** A walk over a query's matches, newest first, that ends when its time is over. */
+/** Walks a query's matches, newest first, until time runs out. */
 class Counting {
   complete = true;
-  /** The last docid seen; null for none. */
+  /** The last docid yielded. */
   last: number | null = null;
 
   constructor(private readonly mayContinue: () => boolean) {}
@@ -223,7 +219,7 @@ class Counting {
     };
     let seen = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
-      // Newest first: the rest has no date.
+      // The rest has no date, because the newest come first.
       if (!isDated(docid)) return;
       yield docid;
       this.last = docid;
@@ -253,7 +249,7 @@ function spineOf(
   };
 }
 
-/** The change to a message since a past time: deleted, or moved to another folder. */
+/** What happened to a message after a past time. */
 export type Afterwards =
   /** Milliseconds since the epoch. */
   | { readonly kind: 'deleted'; readonly at: number }
@@ -265,13 +261,13 @@ interface Interval {
 }
 
 interface LastPlace extends Interval {
-  /** Time of its end; null for a current place. */
+  /** When it ended. Null for a current place. */
   readonly ended: number | null;
 }
 
 /**
- * Returns the changes to messages since a view's time, in two statements; omits unchanged ones. A message counts as
- * moved if none of its folders then has it now. Folders have their present names.
+ * Returns what happened to messages after the view's time. Omits unchanged ones. A message was moved if it is in none
+ * of its former folders. Folders have their present names.
  */
 export function afterwards(
   connection: Connection,
@@ -328,7 +324,7 @@ function becameOf(
   return { kind: 'moved', mailbox: name.address, folder: name.path };
 }
 
-/** A range of observation times, divided into equal columns. Milliseconds since the epoch. */
+/** A time range divided into equal columns. Milliseconds since the epoch. */
 export interface ChangesRequest {
   readonly from: number;
   /** Included. */
@@ -337,20 +333,18 @@ export interface ChangesRequest {
   readonly scope?: Scope | undefined;
 }
 
-/** Places that appeared and ended: a moved message counts in both. */
+/** A message that was moved counts in both. */
 export interface ChangeSums {
   readonly came: number;
   readonly ended: number;
 }
 
-/** A commit in which places appeared or ended. */
 export interface ChangedCommit extends ChangeSums {
   readonly commit: number;
   /** Milliseconds since the epoch. */
   readonly time: number;
 }
 
-/** Queries of the archive's observed changes over time. */
 export function changeQueries(connection: Connection) {
   const one = (sql: string, params: readonly unknown[]) => {
     const [row] = connection.text<ChangedCommit>(sql, params);
@@ -373,7 +367,7 @@ export function changeQueries(connection: Connection) {
     return sums ?? { came: 0, ended: 0 };
   };
   return {
-    /** Returns the first and last commit. Undefined before the first. */
+    /** Returns the times of the first and last commits. */
     span() {
       const times = connection.column<number>(
         `SELECT time FROM (SELECT * FROM commits ORDER BY number LIMIT 1)
@@ -384,15 +378,15 @@ export function changeQueries(connection: Connection) {
       return first === undefined || last === undefined ? undefined : { first, last };
     },
     /**
-     * Returns the places that appeared and ended per column, in time order. Calls `mayContinue` after each; if time runs
-     * out, the oldest columns are empty.
+     * Counts the places that appeared and ended per column, oldest first. Calls `mayContinue` after each column. If
+     * time runs out, the oldest columns are empty.
      */
     columns: ({ from, to, columns, scope }: ChangesRequest, mayContinue: () => boolean) =>
       connection.snapshot(() => {
         const found: ChangeSums[] = [];
         const begin = (column: number) => from + ((to - from + 1) * column) / columns;
         let upTo = commitAt(connection, to);
-        // Newest first: if time runs out, the oldest columns are missing.
+        // Newest first, so that the oldest columns are missing if time runs out.
         for (let column = columns - 1; column >= 0; column -= 1) {
           const after = commitAt(connection, Math.ceil(begin(column)) - 1);
           found.push(after < upTo ? between(after, upTo, scope) : { came: 0, ended: 0 });
@@ -407,7 +401,7 @@ export function changeQueries(connection: Connection) {
     next: (time: number, scope?: Scope) => near('>', 'ASC', commitAt(connection, time), scope),
     previous: (time: number, scope?: Scope) =>
       near('<=', 'DESC', commitAt(connection, time - 1), scope),
-    /** Returns the places that appeared and ended after a time. */
+    /** Counts the places that appeared and ended after a time. */
     since: (time: number, scope?: Scope) =>
       between(commitAt(connection, time), Number.MAX_SAFE_INTEGER, scope),
   };
