@@ -454,30 +454,22 @@ export class Connection {
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
     // Not through `guard`: these run dozens of times per millisecond, and a closure for each would take a tenth of
     // that.
-    const { file } = this;
+    const safely =
+      <T>(act: (...args: unknown[]) => T) =>
+      (params: P): T => {
+        try {
+          return act(...bind(params));
+        } catch (error) {
+          throw translate(error, this.file) ?? error;
+        }
+      };
     return {
-      run: (params) => {
-        try {
-          const { changes, lastInsertRowid } = prepared.run(...bind(params));
-          return { changes, lastInsertRowid: Number(lastInsertRowid) };
-        } catch (error) {
-          throw translate(error, file) ?? error;
-        }
-      },
-      get: (params) => {
-        try {
-          return prepared.get(...bind(params));
-        } catch (error) {
-          throw translate(error, file) ?? error;
-        }
-      },
-      all: (params) => {
-        try {
-          return prepared.all(...bind(params));
-        } catch (error) {
-          throw translate(error, file) ?? error;
-        }
-      },
+      run: safely((...args) => {
+        const { changes, lastInsertRowid } = prepared.run(...args);
+        return { changes, lastInsertRowid: Number(lastInsertRowid) };
+      }),
+      get: safely((...args) => prepared.get(...args)),
+      all: safely((...args) => prepared.all(...args)),
       iterate: (params) => this.#walk(() => prepared.iterate(...bind(params))),
     };
   }

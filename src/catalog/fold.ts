@@ -607,6 +607,31 @@ export class Fold {
   readonly #placeSets: FoldedPlaceSets | undefined;
   readonly #changes: FoldedChanges | undefined;
 
+  readonly #handlers: {
+    readonly [N in Fact['fact']]: (fact: FactOf<N>, commit: number, time: number) => unknown;
+  } = {
+    mailbox: (fact, commit) => this.#folders.mailbox(fact, commit),
+    folder: (fact, commit) => this.#folders.folder(fact, commit),
+    'folder-renamed': (fact, commit) => this.#folders.renamed(fact, commit),
+    'folder-gone': (fact, commit) => this.#folders.gone(fact, commit),
+    generation: (fact, commit) => this.#folders.generation(fact, commit),
+    appeared: (fact, commit) => this.#places.appeared(fact, commit),
+    flags: (fact, commit) => this.#places.flags(fact, commit),
+    ended: (fact, commit) => this.#places.ended(fact, commit),
+    reopened: (fact, commit) => this.#places.reopened(fact, commit),
+    held: (fact, commit) => this.#places.held(fact, commit),
+    verified: (fact, commit) => this.#places.verified(fact, commit),
+    quarantined: (fact, commit, time) => this.#quarantine.quarantined(fact, commit, time),
+    released: (fact, commit) => this.#quarantine.released(fact, commit),
+    acknowledged: (fact, commit) => this.#quarantine.acknowledged(fact, commit),
+    certificate: (fact, commit) => this.#certificate(fact, commit),
+    missing: ({ kind, hash, size }) => this.#messages.missing(kind, hash, size),
+    purged: (fact, commit) => {
+      for (const part of fact.removed ?? []) this.#removals.remove(part);
+      this.#purges.purged(fact, commit);
+    },
+  };
+
   /** @param sums comparisons do not need the sums over the rows */
   constructor(
     private readonly connection: Connection,
@@ -703,57 +728,14 @@ export class Fold {
     this.#messages.counted(messages, bytes);
   }
 
-  /** Returns false for a fact about an unknown place. */
+  /** Returns false for a fact about an unknown place, or one that only a newer version knows. */
   #fact(fact: Fact, commit: number, time: number): boolean {
-    switch (fact.fact) {
-      case 'mailbox':
-        this.#folders.mailbox(fact, commit);
-        return true;
-      case 'folder':
-        this.#folders.folder(fact, commit);
-        return true;
-      case 'folder-renamed':
-        this.#folders.renamed(fact, commit);
-        return true;
-      case 'folder-gone':
-        this.#folders.gone(fact, commit);
-        return true;
-      case 'generation':
-        this.#folders.generation(fact, commit);
-        return true;
-      case 'appeared':
-        return this.#places.appeared(fact, commit);
-      case 'flags':
-        return this.#places.flags(fact, commit);
-      case 'ended':
-        return this.#places.ended(fact, commit);
-      case 'reopened':
-        return this.#places.reopened(fact, commit);
-      case 'held':
-        return this.#places.held(fact, commit);
-      case 'verified':
-        return this.#places.verified(fact, commit);
-      case 'quarantined':
-        return this.#quarantine.quarantined(fact, commit, time);
-      case 'released':
-        return this.#quarantine.released(fact, commit);
-      case 'acknowledged':
-        return this.#quarantine.acknowledged(fact, commit);
-      case 'certificate':
-        return this.#certificate(fact, commit);
-      case 'missing':
-        this.#messages.missing(fact.kind, fact.hash, fact.size);
-        return true;
-      case 'purged':
-        for (const part of fact.removed ?? []) this.#removals.remove(part);
-        this.#purges.purged(fact, commit);
-        return true;
-      default:
-        return unknownFact(fact);
-    }
+    // Each handler takes the facts of its name.
+    const handle: unknown = this.#handlers[fact.fact];
+    return typeof handle === 'function' && handle(fact, commit, time) !== false;
   }
 
-  #certificate(fact: FactOf<'certificate'>, commit: number): boolean {
+  #certificate(fact: FactOf<'certificate'>, commit: number): void {
     const { generation, stored, assumed, quarantined, held, forgotten, since } = fact;
     this.connection.run(ADD_CERTIFICATE, {
       folder_id: this.#folders.of(fact, commit),
@@ -762,11 +744,5 @@ export class Fold {
       complete: fact.complete ? 1 : 0,
       ...{ generation, stored, assumed, quarantined, held, forgotten, since },
     });
-    return true;
   }
-}
-
-/** A newer version may write facts that this one does not know. They are only counted. */
-function unknownFact(_fact: never): boolean {
-  return false;
 }

@@ -53,14 +53,16 @@ function armsOf(isInFolder: boolean) {
   return {
     places(where: string, isEnded = false) {
       const [time, join] = isEnded ? closedBy('p.to_commit') : ['NULL', ''];
-      return `SELECT p.docid, p.flag_set, p.date AS place_date, m.id, ${SHOWN}, ${time} AS ended_at
+      return `SELECT p.docid AS docid, p.flag_set, p.date AS place_date, m.id, ${SHOWN},
+          ${time} AS ended_at
         FROM places p CROSS JOIN messages m CROSS JOIN commits seen ${join}
         WHERE m.docid = p.docid AND seen.number = p.first_commit
           AND ${within('p.docid', 'p.folder_id')} AND ${where}`;
     },
     spans(where: string, isEnded = false) {
       const [time, join] = isEnded ? closedBy('s.to_commit') : ['NULL', ''];
-      return `SELECT s.docid, s.flag_set, s.date AS place_date, m.id, ${SHOWN}, ${time} AS ended_at
+      return `SELECT s.docid AS docid, s.flag_set, s.date AS place_date, m.id, ${SHOWN},
+          ${time} AS ended_at
         FROM spans s CROSS JOIN places p CROSS JOIN messages m CROSS JOIN commits seen ${join}
         WHERE p.id = s.place_id AND m.docid = s.docid AND seen.number = p.first_commit
           AND ${within('s.docid', 's.folder_id')} AND ${where}`;

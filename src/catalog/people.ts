@@ -17,7 +17,8 @@ const DROP = deleteBy('message_people', 'docid');
 const COUNT = insertInto(
   'correspondents',
   `${KEY}, messages, last_docid`,
-  `ON CONFLICT (${KEY}) DO UPDATE SET messages = messages + excluded.messages, last_docid = max(last_docid, excluded.last_docid)`,
+  `ON CONFLICT (${KEY}) DO UPDATE
+   SET messages = messages + excluded.messages, last_docid = max(last_docid, excluded.last_docid)`,
 );
 const COUNTED = selectBy('correspondents', 'messages, last_docid', KEY);
 const SET_COUNTED = updateBy('correspondents', 'messages, last_docid', KEY);

@@ -347,32 +347,28 @@ interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
   /** How far each walk has come: over messages with, and without, current places. */
-  readonly reached: [current: number, ended: number];
+  readonly reached: number[];
   isComplete: boolean;
-}
-
-interface Row {
-  readonly docid: number;
-  readonly folder: number;
-  readonly place_set: number;
 }
 
 /** Flags change only with a commit. */
 const KEPT = new WeakMap<Connection, Kept>();
 
-/** Each walks an index that contains only matching rows, by docid. */
+/** Each walks an index that contains only matching rows, by docid. Groups the next 256 messages. */
 const WALKS = [
-  `SELECT p.docid AS docid, p.folder_id AS folder, m.place_set AS place_set
-   FROM places p INDEXED BY places_unread CROSS JOIN messages m ON m.docid = p.docid
-   WHERE p.to_commit IS NULL AND p.marks & 1 = 0 AND p.docid > ? ORDER BY p.docid`,
-  `SELECT m.docid AS docid, q.folder_id AS folder, m.place_set AS place_set
-   FROM messages m INDEXED BY messages_ended CROSS JOIN places q ON q.docid = m.docid
+  `SELECT p.docid, p.folder_id FROM places p INDEXED BY places_unread
+   WHERE p.to_commit IS NULL AND p.marks & 1 = 0 AND p.docid > ?`,
+  `SELECT m.docid, q.folder_id FROM messages m INDEXED BY messages_ended
+     CROSS JOIN places q ON q.docid = m.docid
    WHERE m.open_places = 0 AND m.docid > ? AND q.marks & 1 = 0
-     AND q.to_commit = (SELECT max(l.to_commit) FROM places l WHERE l.docid = m.docid)
-   ORDER BY m.docid`,
-] as const;
-
-const STRETCH = 256;
+     AND q.to_commit = (SELECT max(l.to_commit) FROM places l WHERE l.docid = m.docid)`,
+].map(
+  (rows) => `SELECT max(docid) AS last, folders, m.place_set, count(*) AS messages
+    FROM (SELECT docid, json_group_array(DISTINCT folder_id) AS folders FROM (${rows})
+      GROUP BY docid ORDER BY docid LIMIT 256)
+      CROSS JOIN messages m USING (docid)
+    GROUP BY folders, m.place_set`,
+);
 
 /**
  * Counts unread messages by folders and mailboxes. If time runs out, the next call continues.
@@ -387,50 +383,36 @@ export function sumUnread(connection: Connection, mayContinue: () => boolean): b
     kept = { commit, groups: new Map(), reached: [0, 0], isComplete: false };
     KEPT.set(connection, kept);
   }
-  for (const walk of [0, 1] as const)
-    if (!kept.isComplete && !summed(connection, kept, walk, mayContinue)) return false;
+  const { groups, reached } = kept;
+  for (const [walk, sql] of WALKS.entries()) {
+    if (kept.isComplete) break;
+    for (;;) {
+      const after = reached[walk] ?? 0;
+      const rows = [...connection.text<GroupRow>(sql, [BigInt(after)])];
+      if (rows.length === 0) break;
+      for (const { folders, place_set: set, messages } of rows) {
+        const known = groups.get(`${set} ${folders}`);
+        if (known !== undefined) known.messages += messages;
+        else
+          groups.set(`${set} ${folders}`, {
+            folders: numberList(folders, connection.file),
+            mailboxes: mailboxesOf(connection, set),
+            messages,
+          });
+      }
+      reached[walk] = Math.max(...rows.map(({ last }) => last));
+      if (!mayContinue()) return false;
+    }
+  }
   kept.isComplete = true;
   return true;
 }
 
-function summed(
-  connection: Connection,
-  kept: Kept,
-  walk: 0 | 1,
-  mayContinue: () => boolean,
-): boolean {
-  let folders: number[] = [];
-  let last: Row | undefined;
-  let walked = 0;
-  const settle = (): void => {
-    if (last === undefined) return;
-    add(connection, kept.groups, folders, last.place_set);
-    kept.reached[walk] = last.docid;
-    folders = [];
-  };
-  for (const row of connection.text<Row>(WALKS[walk], [BigInt(kept.reached[walk])])) {
-    if (last !== undefined && row.docid !== last.docid) {
-      settle();
-      walked += 1;
-      if (walked % STRETCH === 0 && !mayContinue()) return false;
-    }
-    if (!folders.includes(row.folder)) folders.push(row.folder);
-    last = row;
-  }
-  settle();
-  return true;
-}
-
-function add(
-  connection: Connection,
-  groups: Map<string, Group>,
-  folders: readonly number[],
-  set: number,
-): void {
-  const key = `${set} ${folders.toSorted((a, b) => a - b).join()}`;
-  const known = groups.get(key);
-  if (known !== undefined) known.messages += 1;
-  else groups.set(key, { folders, mailboxes: mailboxesOf(connection, set), messages: 1 });
+interface GroupRow {
+  readonly last: number;
+  readonly folders: string;
+  readonly place_set: number;
+  readonly messages: number;
 }
 
 function mailboxesOf(connection: Connection, set: number): number[] {

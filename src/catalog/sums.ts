@@ -205,73 +205,47 @@ export function isCounted(sets: ReadonlyMap<number, CountedSet>, filter: ChartFi
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
-/** The arrays have one entry per day. */
-interface SetDays {
+/** The fold's sums of one place set. The arrays have one entry per UTC day, in days since the epoch. */
+interface SetDays extends Readonly<Record<'days' | 'messages' | 'bytes', readonly number[]>> {
   readonly id: number;
-  /** Indexes into `ReceivedDays.days`, ascending. */
-  readonly at: Uint32Array;
-  readonly messages: Float64Array;
-  readonly bytes: Float64Array;
-}
-
-/** The fold's sums by UTC day and place set. */
-interface ReceivedDays {
-  /** Days since the epoch, ascending, without those that have no messages. */
-  readonly days: Float64Array;
-  readonly sets: readonly SetDays[];
 }
 
 /** Sums change only with a commit. */
-const DAYS = new WeakMap<
-  Connection,
-  { readonly commit: number; readonly received: ReceivedDays }
->();
+const DAYS = new WeakMap<Connection, { readonly commit: number; readonly received: SetDays[] }>();
 
-/** Sums to cache, 20 bytes each. */
+/** Days to cache, over all sets. */
 const MAX_KEPT = 200_000;
 
 /**
- * Returns the sums at the last commit. There may be 100,000, which would take 10 MB and 100 ms as rows. They are cached
- * as columns until the next commit.
- *
+ * Returns the sums at the last commit. There may be 100,000, which take 100 ms to read, so they are cached until the
+ * next commit.
  *
  * @throws catalog-damaged
  */
-function receivedDays(connection: Connection): ReceivedDays {
+function receivedDays(connection: Connection): SetDays[] {
   return connection.snapshot(() => {
     const commit = reachedCommit(connection);
     const kept = DAYS.get(connection);
     if (kept?.commit === commit) return kept.received;
-    const received = read(connection);
-    const sums = received.sets.reduce((sum, { at }) => sum + at.length, 0);
+    // One JSON text per column: single rows take twice as long, and leave garbage.
+    const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
+      `SELECT place_set AS id, json_group_array(day) AS days,
+         json_group_array(messages) AS messages, json_group_array(bytes) AS bytes
+       FROM received_days GROUP BY place_set`,
+      [],
+    );
+    const list = (text: string) => numberList(text, connection.file);
+    const received = [...rows].map(({ id, days, messages, bytes }) => ({
+      id,
+      days: list(days),
+      messages: list(messages),
+      bytes: list(bytes),
+    }));
+    const sums = received.reduce((sum, { days }) => sum + days.length, 0);
     if (sums <= MAX_KEPT) DAYS.set(connection, { commit, received });
     else DAYS.delete(connection);
     return received;
   });
-}
-
-function read(connection: Connection): ReceivedDays {
-  const { file } = connection;
-  // One JSON text per column: single rows take twice as long, and leave garbage.
-  const rows = connection.text<{ id: number } & Record<'days' | 'messages' | 'bytes', string>>(
-    `SELECT place_set AS id, json_group_array(day) AS days, json_group_array(messages) AS messages,
-       json_group_array(bytes) AS bytes
-     FROM received_days GROUP BY place_set`,
-    [],
-  );
-  const read = [...rows].map(({ id, days, messages, bytes }) => ({
-    id,
-    days: Float64Array.from(numberList(days, file)),
-    messages: Float64Array.from(numberList(messages, file)),
-    bytes: Float64Array.from(numberList(bytes, file)),
-  }));
-  const days = Float64Array.from(new Set(read.flatMap((set) => [...set.days]))).sort();
-  const positions = new Map([...days].map((day, position) => [day, position]));
-  const sets = read.map(({ id, days, messages, bytes }) => {
-    const at = Uint32Array.from(days, (day) => positions.get(day) ?? 0);
-    return { id, at, messages, bytes };
-  });
-  return { days, sets };
 }
 
 type Count = readonly [set: number, messages: number, bytes: number];
@@ -335,15 +309,11 @@ export class Received {
   }
 
   #addDays(): void {
-    const { days, sets } = receivedDays(this.connection);
-    const periods = Uint32Array.from(days, (day) => countUpTo(this.bounds, day * DOCIDS_PER_DAY));
-    for (const { id, at, messages, bytes } of sets) {
+    for (const { id, days, messages, bytes } of receivedDays(this.connection)) {
       if (!this.sets.has(id)) continue;
-      const counts = this.#countsOf(id);
-      for (let i = 0; i < at.length; i += 1) {
-        const period = periods[at[i] ?? 0] ?? 0;
-        counts.messages[period] = (counts.messages[period] ?? 0) + (messages[i] ?? 0);
-        counts.bytes[period] = (counts.bytes[period] ?? 0) + (bytes[i] ?? 0);
+      for (const [at, day] of days.entries()) {
+        const period = countUpTo(this.bounds, day * DOCIDS_PER_DAY);
+        this.#add(period, [id, messages[at] ?? 0, bytes[at] ?? 0]);
       }
     }
   }
@@ -432,11 +402,9 @@ export function daysReceived(
   fits: (set: CountedSet) => boolean,
 ): number[] {
   const counted = countedSets(connection, filter);
-  const { days, sets } = receivedDays(connection);
-  const found = new Set<number>();
-  for (const { id, at } of sets) {
+  const found = receivedDays(connection).flatMap(({ id, days }) => {
     const set = counted.get(id);
-    if (set !== undefined && fits(set)) for (const position of at) found.add(position);
-  }
-  return [...days].filter((day, at) => found.has(at) && isDated(day * DOCIDS_PER_DAY));
+    return set !== undefined && fits(set) ? days : [];
+  });
+  return [...new Set(found)].filter((day) => isDated(day * DOCIDS_PER_DAY)).sort((a, b) => a - b);
 }
