@@ -8,7 +8,6 @@ import type { LocatingContext } from './open-reader.ts';
 /**
  * Returns the configuration in force. An archive given by the user replaces its dataDir. Reports warnings.
  *
- *
  * @throws config-not-found and other configuration errors
  */
 export function settingsOf({ globals, surroundings, report }: LocatingContext): Settings {

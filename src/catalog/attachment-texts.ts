@@ -165,10 +165,8 @@ export function attachmentWriter(connection: Connection) {
      * Records the result of reading an attachment, in one transaction. Once all attachments of a message were tried and
      * one has text, the message is marked for reindexing.
      *
-     *
      * An attachment that timed out stays pending until it, or its message, has too many timeouts. Then the remaining
      * attachments of the message fail too, unless other messages have them.
-     *
      *
      * @returns how many attachments were read or failed permanently
      */

@@ -32,7 +32,6 @@ interface Contents {
 /**
  * Returns the types of all attachments, from stored sums.
  *
- *
  * @param count returns the number of messages with attachments of a type
  */
 export function keptTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
@@ -108,7 +107,6 @@ interface Counted {
 
 /**
  * Returns the people, or senders' domains, with the most messages, from stored sums.
- *
  *
  * @param limit needed because an archive may have a million addresses
  */
@@ -206,7 +204,6 @@ interface CountedCorrespondent {
 /**
  * Returns the addresses with the most messages from and to them, from stored sums. A query is null if the language
  * cannot express the address. Counts are exact, but an address that ranks high in no single year may be missing.
- *
  *
  * @param years null for all
  */
@@ -368,7 +365,6 @@ const MAX_NAMED = 64;
 /**
  * Returns people whose address starts with `typed`, or whose name in recent messages does. The ones written to most
  * come first.
- *
  *
  * @param mayContinue if it returns false, later addresses in the alphabet are omitted
  */
@@ -673,7 +669,6 @@ export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
 
 /**
  * Counts a query's messages by all facets in one pass. A message in two folders counts in both.
- *
  *
  * @param limit values per facet
  * @param mayContinue stops the pass when it returns false

@@ -144,7 +144,6 @@ interface FoldOptions {
  * Opens the catalog in a data directory for writing, and creates it if it is missing. The caller holds the archive's
  * lock.
  *
- *
  * @throws see `openForWriting`
  */
 export async function openCatalog(
@@ -175,7 +174,6 @@ export async function openCatalog(
     /**
      * Folds a batch, in one transaction with its commit.
      *
-     *
      * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing changes then
      */
     foldBatch: (batch: CommittedBatch, options?: FoldOptions) => foldAll([batch], options),
@@ -192,7 +190,6 @@ export async function openCatalog(
      * merging the index leaves free ones, so a new catalog shrinks by about half. Takes seconds for hundreds of
      * megabytes, and needs the same space again.
      *
-     *
      * @throws `catalog-busy` while another connection reads
      */
     compact() {
@@ -202,7 +199,6 @@ export async function openCatalog(
     /**
      * Writes the committed catalog into a new file, compactly, even while others read. The file is a complete catalog
      * but not synced. Takes about a second for 200 MB.
-     *
      *
      * @throws `catalog-io` if the file exists or cannot be created; a failure leaves no file
      */
@@ -214,7 +210,6 @@ export type WritableCatalog = Awaited<ReturnType<typeof openCatalog>>;
 
 /**
  * Opens the catalog read-only, even if a writer has it open.
- *
  *
  * @throws see `openForReading`
  */

@@ -35,7 +35,6 @@ const MAX_ENDED = 25_000;
 /**
  * Counts the messages stored and deleted per period, by commit time.
  *
- *
  * @param bounds milliseconds since the epoch, ascending: the start of each period, and the end of the last
  */
 function changesBetween(
@@ -181,7 +180,6 @@ export interface Quarters {
 /**
  * Counts received messages by quarter hour, at most the newest 50,000.
  *
- *
  * @param low docids are half-open
  */
 function quartersBetween(
@@ -279,7 +277,6 @@ export function chartQueries(connection: Connection) {
   return {
     /**
      * Returns a filter for a query about mailboxes and accounts only. Undefined for other queries.
-     *
      *
      * @param accounts see `SearchRequest.accounts`
      */

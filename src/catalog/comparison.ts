@@ -170,7 +170,6 @@ function nameOf(field: string): string {
  * Yields the differences between two catalogs, table by table, with constant memory. Both must have reached the same
  * commit. Each is read in the current transaction of its connection.
  *
- *
  * @param implied folded from the log
  * @param grown the catalog to check
  * @throws `catalog-damaged`
@@ -201,11 +200,9 @@ function* compareTable(
  * Returns whether a catalog consists of the folded rows and the settled ones. False does not mean that the catalogs
  * differ: fold everything and use `compareRows`.
  *
- *
  * Settled rows are distinct, since each was found by the position of another record. Folded rows come from other
  * records, and each is found with all rows of its key. So a table that has no more rows than were settled and folded
  * has no others.
- *
  *
  * @param implied folded from the records that were not settled
  * @throws `catalog-damaged`
@@ -708,7 +705,6 @@ const RULES: readonly Rule[] = [
 /**
  * Finds contradictions between tables of the index, such as a text without a message.
  *
- *
  * The index also follows from the log, but only a rebuild, which parses every message with the same extractor, can
  * recompute it. So these tables are compared only with each other.
  */
@@ -753,7 +749,6 @@ const BLOB = `SELECT CASE
  * Has a condition for every compared column; a test changes each of them. The place must also be found through the
  * index of UIDs, which syncs use.
  *
- *
  * With the plus, SQLite does not prepare the statement again for each message.
  */
 const ARRIVAL = `SELECT places.folder_id
@@ -781,7 +776,6 @@ const ARRIVAL = `SELECT places.folder_id
 /**
  * Opens a catalog for looking up rows that match a record exactly, with nothing having happened since.
  *
- *
  * @throws see `openForReading`
  */
 export function openSettledRows(dataDir: string) {
@@ -789,7 +783,6 @@ export function openSettledRows(dataDir: string) {
   return {
     /**
      * Returns whether a blob's row has this record, or a later one that replaced it. Undefined for any other row.
-     *
      *
      * @throws `catalog-damaged`, `catalog-io`
      */
@@ -805,7 +798,6 @@ export function openSettledRows(dataDir: string) {
     /**
      * Returns the number of the folder in which a message arrived with this fact and has not changed since. Undefined
      * if any column of its three rows differs, or if its UID has more rows or events.
-     *
      *
      * @param size of the source according to the record
      * @throws `catalog-damaged`, `catalog-io`

@@ -1,5 +1,5 @@
 import type { Address, BlobHash } from '../core/types.ts';
-import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
+import { isDated } from '../mail/docid.ts';
 import { knownText } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
@@ -7,10 +7,10 @@ import { isCutOff } from './indexing.ts';
 import { readable, senderOf } from './messages.ts';
 import { selectBy } from './query.ts';
 import type { SearchNode } from './query-ast.ts';
-import { localMoment, wallTime } from './query-dates.ts';
 import { seen, type View, viewOf } from './resolve-query.ts';
 import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } from './search.ts';
 import { isVisible } from './sql.ts';
+import { periodOf } from './timeline.ts';
 
 /** An attachment with a given content. */
 interface Carrier {
@@ -23,7 +23,6 @@ const ASKED_AFTER = 256;
 /**
  * Yields the attachments with a given content, by message. Most of an archive may contain the same logo, so the walk
  * regularly checks whether to continue. Returns whether it reached the end.
- *
  *
  * @param meant SQL condition on an attachment `a` of a message `m`; skipping others also takes time
  */
@@ -79,7 +78,6 @@ const BY_ENDING: ReadonlyMap<string, FileGroup> = new Map([
 
 /**
  * Returns the group of an attachment. The type outranks the name, as in text extraction.
- *
  *
  * @param type in lower case
  */
@@ -662,14 +660,8 @@ class Months {
       return;
     }
     if (!isDated(docid)) return;
-    const time = Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
-    const { year, month } = wallTime(time, this.timeZone);
-    const next = month === 12 ? { year: year + 1, month: 1 } : { year, month: month + 1 };
-    this.#low = docidAt(localMoment({ year, month, day: 1 }, this.timeZone));
-    this.all.push({
-      key: `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`,
-      from: { docid: docidAt(localMoment({ ...next, day: 1 }, this.timeZone)) - 1, number: 0 },
-      count: 1,
-    });
+    const { key, low, high } = periodOf('month', docid, this.timeZone);
+    this.#low = low;
+    this.all.push({ key: key.slice(0, 7), from: { docid: high - 1, number: 0 }, count: 1 });
   }
 }

@@ -159,7 +159,6 @@ export class FoldedMessages {
    * Returns the docid of a message. The first fact about a message adds its row. If another message already has the
    * fact's docid, which only a log of two writers can cause, the next free one is used.
    *
-   *
    * @param place the open place of a new row, if any
    */
   docidOf(
@@ -663,7 +662,6 @@ export class Fold {
   /**
    * Folds batches and their last commit in one transaction (invariant 2). A rebuild passes a few dozen at a time,
    * because separate transactions would rewrite the same pages.
-   *
    *
    * @param acrossGap accept a batch that does not follow the last commit; only for a rebuild from a damaged log
    * @throws `catalog-out-of-step` if a batch does not follow the previous commit; nothing changes then

@@ -159,7 +159,6 @@ export function isMailboxCalled(
 /**
  * Resolves the value of `account:`: a name in the configuration, or a host.
  *
- *
  * @param accounts hosts by lower-case account name
  */
 export function mailboxesOfAccount(

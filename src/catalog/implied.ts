@@ -194,7 +194,6 @@ const MAX_REPORTED = 20;
  * Returns the problems that SQLite finds. Takes as long as reading the file, and uses its own connection, so that it
  * can run on another thread.
  *
- *
  * @throws see `openForReading`
  */
 export function wrongStructure(dataDir: string): readonly string[] {
@@ -212,7 +211,6 @@ export function wrongStructure(dataDir: string): readonly string[] {
 
 /**
  * Returns the first table that contradicts another. Uses its own connection, so that it can run on another thread.
- *
  *
  * @throws see `openForReading`
  */

@@ -69,7 +69,6 @@ export class IndexingRound {
    * Starts extracting each message when there is room. Returns while the last ones are still running, or at once after
    * an abort.
    *
-   *
    * @throws the round's error
    */
   async feed(messages: Iterable<PendingMessage>): Promise<void> {
@@ -87,7 +86,6 @@ export class IndexingRound {
 
   /**
    * Waits for running extractions and indexes them. After an abort, indexes only the finished ones.
-   *
    *
    * @throws the round's error
    */
@@ -214,7 +212,6 @@ export const BULK = 5000;
  * Extracts and indexes pending messages, newest first, a few hundred per transaction. Messages that arrive during the
  * round wait for the next one.
  *
- *
  * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function indexPending(options: IndexPendingOptions): Promise<IndexingResult> {
@@ -334,11 +331,9 @@ const AGAIN_MS_PER_MIB = 10_000;
  * each worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or when idle. An
  * unreadable attachment is recorded as failed, and this version does not try again.
  *
- *
  * Slow attachments hardly delay others. The first attempt has a short limit, which shrinks with the timeouts of the
  * run. After a timeout, the rest of the message waits. At the end, and in later runs, timed-out attachments are retried
  * with their full limit for up to `RUN_MS`.
- *
  *
  * @returns how many were read, including failures, and how many are left
  * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`

@@ -12,7 +12,7 @@ import {
 } from './folders.ts';
 import { readable, senderOf } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
-import type { Direction } from './search-sql.ts';
+import { type Direction, mergeWalks } from './search-sql.ts';
 import {
   commitAt,
   type Envelope,
@@ -196,36 +196,11 @@ function* rows(
   }
   const wanted = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
   if (wanted.size <= MERGED_FOLDERS || scope !== undefined) {
-    yield* merged(
-      [...wanted].map((folder) => open(inFolder, folder)),
-      sort,
-    );
+    const walks = [...wanted].map((folder) => open(inFolder, folder));
+    yield* mergeWalks(walks, ({ docid }) => docid, sort);
     return;
   }
   for (const row of open(everywhere, 0)) if (wanted.has(row.folder_id)) yield row;
-}
-
-function* merged(
-  walks: readonly IterableIterator<ListRow>[],
-  sort: ListOrder,
-): Generator<ListRow, void, undefined> {
-  const isBefore = (a: ListRow, b: ListRow): boolean =>
-    sort === 'newest' ? a.docid > b.docid : a.docid < b.docid;
-  try {
-    const heads = walks.flatMap((walk) => {
-      const first = walk.next();
-      return first.done === true ? [] : [{ walk, row: first.value }];
-    });
-    for (let next = heads[0]; next !== undefined; next = heads[0]) {
-      for (const head of heads) if (isBefore(head.row, next.row)) next = head;
-      yield next.row;
-      const after = next.walk.next();
-      if (after.done === true) heads.splice(heads.indexOf(next), 1);
-      else next.row = after.value;
-    }
-  } finally {
-    for (const walk of walks) walk.return?.();
-  }
 }
 
 /**

@@ -32,7 +32,6 @@ export function allowsNetwork(env: Environment): boolean {
 /**
  * Refuses to write to an archive on a network file system.
  *
- *
  * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
  */
 export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
@@ -45,7 +44,6 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
 
 /**
  * Runs `act` while holding the writer's lock.
- *
  *
  * @throws archive-in-use, and errors of `act`
  */
@@ -63,7 +61,6 @@ const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
  * Returns whether a directory holds an archive.
- *
  *
  * @param damaged accept a log without its FORMAT
  * @throws archive-unreadable if the system denies access
@@ -92,7 +89,6 @@ export function requireArchive(dataDir: string, damaged = false): void {
  * Refuses a query for a folder, mailbox or account that never existed, because an empty result would look like an
  * answer.
  *
- *
  * @throws usage-unknown-name
  */
 export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
@@ -110,7 +106,6 @@ interface Choice extends FolderFilter {
 /**
  * Refuses a mailbox or folder that never existed, and a deleted folder if only the present counts. With several
  * mailboxes, one of them must have the folder.
- *
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -192,7 +187,6 @@ export interface CatalogLag {
  * Returns how far a catalog is behind its log. Null if it is up to date, or a writer will update it. Ignores damage to
  * the log, which verification reports.
  *
- *
  * @param reachedNow returns the number of the catalog's last commit
  */
 export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLag | null {
@@ -240,7 +234,6 @@ export function openReader({ globals, surroundings, report, only }: LocatingCont
 
 /**
  * Opens the archive in a directory read-only.
- *
  *
  * @param segments where remote segments come from; by default, all are local
  */

@@ -44,7 +44,6 @@ export interface Writer {
 /**
  * Takes the lock, opens log, catalog and state, and updates the catalog from the log.
  *
- *
  * @param configuredCodec `archive.codec` of a configuration that is already loaded
  * @throws network-file-system, archive-in-use, and errors of `locateCodec`; family `damage` if the log is damaged:
  * nothing was changed then
@@ -101,7 +100,6 @@ export async function openWriter(
  * Opens a catalog for writing. If it has an earlier version, it is first rebuilt from the log, which must be intact and
  * contain the catalog's last commit. The caller holds the archive's lock.
  *
- *
  * @throws errors of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is unchanged
  */
 async function openCurrentCatalog(
@@ -136,7 +134,6 @@ export async function removeCatalogs(dataDir: string): Promise<boolean> {
 /**
  * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated, because
  * searches would silently miss new mail. The caller holds the copy's lock.
- *
  *
  * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
  */

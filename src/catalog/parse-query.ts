@@ -27,7 +27,6 @@ const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
  * Returns a query that finds every spelling of an umlaut: Müller finds Mueller, and the reverse. The same applies to å,
  * ø and their pairs of letters. The index itself folds ß, æ and œ to ss, ae and oe.
  *
- *
  * @throws search-too-complex
  */
 function respelled(node: SearchNode): SearchNode {
@@ -117,7 +116,6 @@ const UNSPACED = once(
 /**
  * Parses a query. Words next to each other are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR,
  * AND, OR. Connecting words must be in capitals.
- *
  *
  * @throws errors of `catalog/errors.ts`, each with its position
  */

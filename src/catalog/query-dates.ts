@@ -14,7 +14,6 @@ interface WallTime {
  * Returns the time of a local date and time, in milliseconds since the epoch. A time that the clock skips is moved by
  * the length of the skip. Of a repeated time, the first one counts.
  *
- *
  * @param timeZone IANA name; default this machine's
  * @throws RangeError for an unknown zone
  */

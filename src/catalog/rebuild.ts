@@ -122,7 +122,6 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
  * Folds the commits that the catalog lacks, such as after a crash between a commit and its fold. For the writer, on
  * opening.
  *
- *
  * @throws `log-damaged` at the first damage, without folding later batches; use `rebuild` instead. A log that ends
  * before the catalog's commit, or has another one in its place, is damaged too.
  */
@@ -235,7 +234,6 @@ export interface RebuildResult extends FoldProgress {
  * Rebuilds the catalog from the log, texts included, in a new file that replaces the old one when it is complete. Folds
  * the readable parts of a damaged log.
  *
- *
  * @throws `rebuild-interrupted` on abort, `catalog-disk-full`, `catalog-io`, with `wholeLogOnly` also `log-damaged`.
  * After any error, the old catalog is unchanged, or at `keepAs`.
  */
@@ -285,7 +283,6 @@ const RECORDS_AHEAD = 500;
 
 /**
  * Fills a new catalog.
- *
  *
  * @param early index messages while the rest of the log is folded
  * @throws IndexedBeforePurge with `early`, if the log purges one of them: its text must not get into the new file
@@ -365,7 +362,6 @@ async function swap(fresh: string, file: string): Promise<void> {
  * Keeps the old catalog durably under a new name, because it may contain data that the log has lost. Moves a file that
  * cannot be copied, such as one with unreadable sectors.
  *
- *
  * @returns why it was moved, an errno or `not a file`; null for a copy
  */
 function keepDatabase(file: string, to: string): string | null {
@@ -429,7 +425,6 @@ export async function withExtractors<T>(
 
 /**
  * Rebuilds an archive's catalog, attachments included, with extractors of its own. The caller holds the archive's lock.
- *
  *
  * @throws errors of `rebuildCatalog`
  */

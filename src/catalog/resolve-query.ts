@@ -448,7 +448,6 @@ function openAt(commit: number, condition: string): string {
 /**
  * True if one of the places that ended last before a commit met the condition.
  *
- *
  * @param ours see `inScope`
  */
 function lastWas(commit: number, condition: string, ours: string): string {
@@ -563,7 +562,6 @@ const WHOLE: Conjunct = {
  * Returns the alternatives of a predicate. Parts that the full-text index evaluates alone remain one expression.
  * Mixtures of text and other filters are multiplied out, so that each alternative can be walked newest first and stop
  * early.
- *
  *
  * @throws `search-too-complex` if there are too many
  */
@@ -782,7 +780,6 @@ export class ObservedCommits {
 
 /**
  * Returns the warning about a name that does not exist now. A name that never existed is already an error.
- *
  *
  * @param found the name, escaped for the warning's destination
  */

@@ -66,7 +66,6 @@ export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSea
 /**
  * Saves a query under a name; undefined deletes the name.
  *
- *
  * @throws usage-option for an invalid name, `catalog-io` if nothing can be written
  */
 export function saveSearch(
@@ -86,7 +85,6 @@ export function saveSearch(
 
 /**
  * Saves a query under a name in an open state; undefined deletes the name.
- *
  *
  * @param field the input field or option of the name, for the error
  * @throws usage-option
@@ -109,7 +107,6 @@ function checkName(name: string, option: string): void {
 /**
  * Replaces `@names` with the saved queries they refer to, in brackets unless one is the only term. Quoted text and
  * addresses do not change. Names within a saved query were replaced when it was saved.
- *
  *
  * @throws usage-unknown-search
  */

@@ -286,7 +286,6 @@ const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
  * Returns the place sets that match a query for everything, folders, mailboxes, times or deleted messages. Undefined
  * for other queries, and for the past, which the sums do not cover.
  *
- *
  * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  */
 export function sumsFilter(
@@ -373,7 +372,6 @@ const WALKS = [
 /**
  * Counts unread messages by folders and mailboxes. If time runs out, the next call continues.
  *
- *
  * @returns whether the sums are complete
  */
 export function sumUnread(connection: Connection, mayContinue: () => boolean): boolean {
@@ -422,7 +420,6 @@ function mailboxesOf(connection: Connection, set: number): number[] {
 
 /**
  * Counts unread messages in folders and mailboxes from the sums of `sumUnread`.
- *
  *
  * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  * @returns undefined for other queries, and while the sums are incomplete

@@ -38,7 +38,6 @@ type Side =
  * Returns statements that together yield every docid of a conjunct, possibly more than once. Each yields in docid
  * order, so the walks are merged and stopped when the page is full.
  *
- *
  * The full-text index is ordered by `msg_fts.rowid` and joined with CROSS. Any other form makes SQLite sort all hits.
  */
 export function walks(
@@ -254,7 +253,6 @@ function edgeOf(range: Range, direction: Direction, count: number): Sql {
 
 /**
  * Narrows a SELECT to a range of docids.
- *
  *
  * @param docid SQL for the docid
  * @param conditions further conditions, with the parameters `params`
@@ -609,32 +607,38 @@ function* mergedWalks(
   walks: readonly Generator<number, void, undefined>[],
   direction: Direction,
 ): Generator<number, void, undefined> {
-  const [only] = walks;
-  if (walks.length === 1 && only !== undefined) {
-    yield* only;
-    return;
+  let last: number | undefined;
+  for (const docid of mergeWalks(walks, (docid) => docid, direction)) {
+    if (docid !== last) yield docid;
+    last = docid;
   }
-  const sign = direction === 'newest' ? 1 : -1;
+}
+
+/** Merges walks that are in docid order. */
+export function* mergeWalks<T>(
+  walks: readonly IterableIterator<T>[],
+  docidOf: (item: T) => number,
+  direction: Direction,
+): Generator<T, void, undefined> {
+  const [only] = walks;
   try {
+    if (walks.length === 1 && only !== undefined) {
+      yield* only;
+      return;
+    }
     const heads = walks.flatMap((walk) => {
       const first = walk.next();
-      return first.done === true ? [] : [{ walk, docid: first.value }];
+      return first.done === true ? [] : [{ walk, item: first.value }];
     });
-    let last: number | undefined;
-    while (heads.length > 0) {
-      let chosen = heads[0];
+    for (let next = heads[0]; next !== undefined; next = heads[0]) {
       for (const head of heads)
-        if (chosen === undefined || sign * head.docid > sign * chosen.docid) chosen = head;
-      if (chosen === undefined) return;
-      if (chosen.docid !== last) {
-        last = chosen.docid;
-        yield last;
-      }
-      const next = chosen.walk.next();
-      if (next.done === true) heads.splice(heads.indexOf(chosen), 1);
-      else chosen.docid = next.value;
+        if (isBehind(docidOf(next.item), docidOf(head.item), direction)) next = head;
+      yield next.item;
+      const after = next.walk.next();
+      if (after.done === true) heads.splice(heads.indexOf(next), 1);
+      else next.item = after.value;
     }
   } finally {
-    for (const walk of walks) walk.return();
+    for (const walk of walks) walk.return?.();
   }
 }

@@ -288,7 +288,6 @@ const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
  * Returns docids by bm25, best first, then newest first. Hits of several alternatives are ranked by the words of all of
  * them.
  *
- *
  * @param inOrder all matches, newest first
  * @throws `search-too-complex`
  */
@@ -338,7 +337,6 @@ function firstOf(docids: Iterable<number>, most: number): number[] {
 
 /**
  * Counts matches from stored sums. They cover everything, folders, mailboxes and deleted messages.
- *
  *
  * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  * @returns undefined if the sums cannot answer the query

@@ -56,7 +56,6 @@ export function idBounds(
 /**
  * Returns messages of a scope by a prefix of their ID.
  *
- *
  * @param prefix hex digits in either case; other text matches nothing
  */
 export function idsWithin(
@@ -78,7 +77,6 @@ export function idsWithin(
 
 /**
  * Parses a JSON list of numbers from a column.
- *
  *
  * @param file the catalog's
  * @throws catalog-damaged for other values

@@ -1,4 +1,4 @@
-import { docidAt, isDated, receivedAt } from '../mail/docid.ts';
+import { docidAt, isDated } from '../mail/docid.ts';
 import {
   duplicates,
   facets,
@@ -14,7 +14,6 @@ import {
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName, namesWithin } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
-import { localMoment, wallTime } from './query-dates.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, type Scope } from './sql.ts';
 import {
@@ -29,46 +28,20 @@ import {
   sumsOf,
   term,
 } from './sums.ts';
+import { periodOf } from './timeline.ts';
 
-/** A year or month in a time zone. */
-interface Period {
-  /** `2026` or `2026-03`. */
-  readonly key: string;
-  /** Docids of its messages, half-open. */
-  readonly low: number;
-  readonly high: number;
-}
-
-/**
- * Returns the years or months that overlap a time range, oldest first.
- *
- *
- * @param from milliseconds since the epoch, like `to`
- * @param timeZone IANA name; default this machine's
- */
-function periodsBetween(
+/** Yields the years or months from one docid to another, oldest first. */
+function* periodsBetween(
   unit: 'year' | 'month',
-  from: number,
-  to: number,
+  low: number,
+  high: number,
   timeZone: string | undefined,
-): Period[] {
-  const periods: Period[] = [];
-  const wall = wallTime(from, timeZone);
-  const last = wallTime(to, timeZone);
-  let { year } = wall;
-  let month = unit === 'year' ? 1 : wall.month;
-  while (year < last.year || (year === last.year && month <= last.month)) {
-    const next =
-      unit === 'year' || month === 12 ? { year: year + 1, month: 1 } : { year, month: month + 1 };
-    const name = String(year).padStart(4, '0');
-    periods.push({
-      key: unit === 'year' ? name : `${name}-${String(month).padStart(2, '0')}`,
-      low: docidAt(localMoment({ year, month, day: 1 }, timeZone)),
-      high: docidAt(localMoment({ ...next, day: 1 }, timeZone)),
-    });
-    ({ year, month } = next);
+) {
+  for (let at = low; at <= high; ) {
+    const { key, ...period } = periodOf(unit, at, timeZone);
+    yield { ...period, key: key.slice(0, unit === 'year' ? 4 : 7) };
+    at = period.high;
   }
-  return periods;
 }
 
 export interface StatsRequest extends Omit<CountRequest, 'node'> {
@@ -141,8 +114,7 @@ export class Asked {
 
   #periods(unit: 'year' | 'month'): StatsRow[] {
     const { timeZone } = this.request;
-    const between = (low: number, high: number): Period[] =>
-      periodsBetween(unit, receivedAt(low), receivedAt(high), timeZone);
+    const between = (low: number, high: number) => [...periodsBetween(unit, low, high, timeZone)];
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
       const filter = { scope: this.scope, fits: null };
@@ -217,7 +189,6 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
     /**
      * Returns rows with messages: years and months in order, all others with the most messages first. A message in two
      * folders or mailboxes, or with two recipients, counts in each.
-     *
      *
      * @param limit default all
      */

@@ -33,17 +33,18 @@ function timeOf(docid: number): number {
 /**
  * Returns the period that contains a docid.
  *
- *
  * @param timeZone IANA name; default this machine's
  */
-export function periodOf(unit: SpineUnit, docid: number, timeZone: string | undefined) {
+export function periodOf(unit: SpineUnit | 'year', docid: number, timeZone: string | undefined) {
   const { year, month, day } = wallTime(timeOf(docid), timeZone);
   const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
-  const first = unit === 'month' ? 1 : unit === 'week' ? day - weekday : day;
   const begin = (count: number) =>
-    unit === 'month'
-      ? { year, month: month + count, day: 1 }
-      : { year, month, day: first + count * (unit === 'week' ? 7 : 1) };
+    ({
+      year: { year: year + count, month: 1, day: 1 },
+      month: { year, month: month + count, day: 1 },
+      week: { year, month, day: day - weekday + count * 7 },
+      day: { year, month, day: day + count },
+    })[unit];
   const docidOf = (count: number) => docidAt(localMoment(begin(count), timeZone));
   // If the clock is set back at midnight, the last hour of a day comes after the start of the next.
   const later = docid >= docidOf(1) ? 1 : 0;
@@ -95,7 +96,6 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 /**
  * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
  * stored sums for everything, folders and mailboxes. Otherwise, counts each message.
- *
  *
  * @param mayContinue called every few hundred messages; the count ends if it returns false
  */
