@@ -418,7 +418,6 @@ const BY_ADDRESS = (scope: Scope | null) =>
   `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
 const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 
-/** Messages read per request. */
 const READ = 2_000;
 const MAX_PEOPLE = 10_000;
 /** Senders choose the length of their name. */
@@ -541,7 +540,6 @@ interface Row {
   readonly message_id: string | null;
 }
 
-/** Returns groups of messages with the same Message-ID, most bytes first. */
 export function duplicates(
   connection: Connection,
   { found, scope }: Pick<Asked, 'found' | 'scope'>,
@@ -721,7 +719,6 @@ function walked(
   return { docids, complete };
 }
 
-/** Returns each message's current folders, or the last ones. */
 function foldersOf(
   connection: Connection,
   docids: readonly number[],
@@ -755,7 +752,6 @@ function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderNa
   return [...new Set(paths)].filter((path) => path.toLowerCase() !== 'anywhere');
 }
 
-/** Returns the addresses of each message's present and past mailboxes. */
 function mailboxesOf(
   connection: Connection,
   found: Found,
@@ -771,7 +767,6 @@ function mailboxesOf(
   ]);
 }
 
-/** Returns a month in this machine's time zone, as `2026-03`. */
 function periodOf(docid: number): string {
   const { year, month } = wallTime(receivedAt(docid));
   return `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}`;

@@ -318,7 +318,6 @@ export function chartQueries(connection: Connection) {
   };
 }
 
-/** Attachments to count one by one. */
 const MAX_ATTACHMENTS = 100_000;
 
 function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {

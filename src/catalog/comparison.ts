@@ -24,7 +24,6 @@ export interface RowDifference {
   /** The columns that differ. Empty if the whole row is missing or surplus. */
   readonly columns: readonly string[];
   readonly key: Readonly<Record<string, Value>>;
-  /** The message that the row is about, if any. */
   readonly docid: number | null;
   /** Only for `records`: where the catalog locates the bytes. */
   readonly position: { readonly segment: number; readonly ordinal: number } | null;
@@ -293,7 +292,6 @@ function next(from: Generator<string, void, undefined>): string | undefined {
 /** @throws `catalog-damaged` */
 function rowOf(text: string | undefined, file: string): Row | undefined {
   try {
-    // SQLite wrote it from values of these types.
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
     // The column has bytes instead of text. SQLite took them for its own JSON and copied them.
@@ -386,7 +384,6 @@ export type RecordSpan =
   | { readonly segment: number; readonly first: number; readonly last: number }
   | { readonly segment: number; readonly from: number; readonly end: number };
 
-/** A message or blob in a damaged part of the log. */
 export interface SpannedRecord {
   readonly kind: 'message' | 'blob';
   readonly hash: string;
@@ -724,10 +721,8 @@ export interface SettledRun {
   readonly kind: 'settled';
   /** The last place with the highest UID. All places are in its folder and generation. */
   readonly place: Place;
-  /** The folder's number in the catalog. */
   readonly folderId: number;
   readonly messages: number;
-  /** Total bytes of their sources. */
   readonly bytes: number;
 }
 

@@ -112,7 +112,6 @@ export interface CatalogTables {
     date: number | null;
     assumed: number;
     held: number;
-    /** Why it ended. */
     reason: string | null;
   };
   spans: {
@@ -189,7 +188,6 @@ export interface CatalogTables {
     /** Canonical JSON of the fact without its place. */
     detail: string;
   };
-  /** Messages received, by UTC day and place set. */
   received_days: {
     place_set: number;
     /** Days since the epoch; see `dayOf`. */
@@ -208,7 +206,6 @@ export interface CatalogTables {
   /** Apart from the messages, whose rows must not grow once their page is full. */
   texts: {
     docid: number;
-    /** Why the message could not be parsed. */
     unparsed: string | null;
     /** The start of the text, packed by `mail/normalise.ts`. */
     text: Buffer | null;
@@ -226,7 +223,6 @@ export interface CatalogTables {
     /** Nodes of the messages that it references, 6 bytes each. */
     ancestors: Buffer | null;
   };
-  /** The thread of every Message-ID that a message has or references. */
   thread_nodes: {
     node: number;
     thread: number;
@@ -238,7 +234,6 @@ export interface CatalogTables {
     form: string;
     /** The reader's version. 0 if unread, negative if due again. After a timeout, minus the number of attempts. */
     version: number;
-    /** Why it has no text. */
     failure: string | null;
     truncated: number;
     /** Packed by `mail/normalise.ts`. */
@@ -259,7 +254,6 @@ export interface CatalogTables {
     /** Null if it cannot have a text, such as an image or an archive. */
     text_id: number | null;
   };
-  /** Distinct contents of each type. */
   attachment_types: {
     type: string;
     contents: number;
@@ -279,7 +273,6 @@ export interface CatalogTables {
     senders: string;
     recipients: string;
   };
-  /** Messages that each address sent or received. */
   correspondents: {
     address_id: number;
     /** See `ROLE` in people.ts. */
@@ -317,7 +310,6 @@ interface Listed {
   message_id: string | null;
 }
 
-/** Values of `records.kind`. */
 export const RECORD_BLOB = 1;
 export const RECORD_MESSAGE = 2;
 
@@ -383,7 +375,6 @@ export class Connection {
     return this.#plucked(sql, (prepared) => prepared.all(...params)) as T[];
   }
 
-  /** Returns the first column of the first row. */
   first<T>(sql: string, params: readonly unknown[]): T | undefined {
     return this.#plucked(sql, (prepared) => prepared.get(...params)) as T | undefined;
   }
@@ -421,7 +412,6 @@ export class Connection {
     return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
   }
 
-  /** Yields the first column. */
   pluck<T>(sql: string): Generator<T, void, undefined> {
     return this.#walk(() => this.db.prepare<unknown[], T>(sql).pluck().iterate());
   }

@@ -12,7 +12,6 @@ import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } fro
 import { isVisible } from './sql.ts';
 import { periodOf } from './timeline.ts';
 
-/** An attachment with a given content. */
 interface Carrier {
   readonly docid: number;
   readonly number: number;
@@ -149,7 +148,6 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
 /** Messages per statement that reads attachments: in the first one, and the maximum. */
 const FIRST = 128;
 const MOST = 2_048;
-/** Messages per search. */
 const AMONG = 16;
 /** With more searches, one walk over the result is cheaper. */
 const MAX_SEARCHES = 32;
@@ -176,7 +174,6 @@ class FoundFiles {
   readonly #meant: string;
   readonly #isAll: boolean;
   #searches = 0;
-  /** Matching docids, down to the last one walked. */
   readonly #found = new Set<number>();
   #last = Number.POSITIVE_INFINITY;
   #walk: Generator<number, number | null, undefined> | undefined;
@@ -358,7 +355,6 @@ const MAX_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = selectBy('messages', 'id, date, subject, sender_name, sender_address', 'docid');
 
-/** Undefined if the message has since been purged. */
 function holderMessage(
   connection: Connection,
   docid: number,
@@ -491,7 +487,6 @@ export interface FilesPage {
 
 /** Contents whose newest message was received in this month. */
 interface FilesOfMonth {
-  /** `2026-03` */
   readonly key: string;
   /** Where its part of the list starts. */
   readonly from: FilePosition;
@@ -541,7 +536,6 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     return { ...found, hash, isCutOff: isCutOff(found), message, messages };
   };
   return {
-    /** Lists contents, newest message first. */
     page: (
       {
         limit,
@@ -645,10 +639,8 @@ function allGroups(counted: ReadonlyMap<FileGroup, number>): Record<FileGroup, n
   return groups;
 }
 
-/** Counts docids (newest first) by month. */
 class Months {
   readonly all: (FilesOfMonth & { count: number })[] = [];
-  /** The first docid of the current month. */
   #low = Number.POSITIVE_INFINITY;
 
   constructor(private readonly timeZone: string | undefined) {}

@@ -70,7 +70,7 @@ const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
 const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
-/** Folds places. Methods return false for an unknown place, which only a damaged log has. */
+/** Methods return false for an unknown place, which only a damaged log has. */
 export class FoldedPlaces {
   constructor(
     private readonly connection: Connection,
@@ -326,7 +326,6 @@ interface KnownFolder {
   readonly generations: Map<number, number>;
 }
 
-/** Folds mailboxes, folders and generations. */
 export class FoldedFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
@@ -557,7 +556,6 @@ export class FoldedPlaceSets {
 
   constructor(private readonly connection: Connection) {}
 
-  /** Returns the set of a new message, which is in one folder only. */
   single(folder: number, mailbox: number): number {
     let id = this.#single.get(folder);
     if (id === undefined) {
@@ -567,7 +565,6 @@ export class FoldedPlaceSets {
     return id;
   }
 
-  /** Returns the set without places. */
   nowhere(): number {
     return this.#idOf({ current: [], last: [], mailboxes: [] });
   }
@@ -576,7 +573,6 @@ export class FoldedPlaceSets {
     this.#count(set, dayOf(docid), 1, size);
   }
 
-  /** Marks a message whose places changed. */
   touched(docid: number): void {
     this.#touched.add(docid);
   }
@@ -592,7 +588,6 @@ export class FoldedPlaceSets {
     this.#single.clear();
   }
 
-  /** Updates the place sets of the touched messages. */
   finish(): void {
     for (const docid of this.#touched) {
       const message = this.connection.get(MESSAGE, { docid });

@@ -34,7 +34,6 @@ const SPANS = selectBy(
   'AND resumed IS NOT NULL',
 );
 
-/** Counts the places that each commit opened and ended, by folder. */
 export class FoldedChanges {
   readonly #counts = new Map<string, Row<'commit_changes'>>();
 
@@ -134,7 +133,6 @@ interface Arrived {
   readonly position: Position;
 }
 
-/** Folds messages and records: docids and positions by hash. */
 export class FoldedMessages {
   /** Message records of this batch that no fact has used yet. Most get their docid and row right away. */
   readonly #arrived = new Map<MessageId, Arrived>();
@@ -217,18 +215,15 @@ export class FoldedMessages {
     return this.connection.get(GET, { docid }) ?? NO_ENVELOPE;
   }
 
-  /** Changes a message's number of open places. */
   opened(docid: number, change: 1 | -1): void {
     this.connection.run(ADD_OPEN, { docid, open_places: change });
     this.placeSets?.touched(docid);
   }
 
-  /** Notes that an ended place moved to or from a message. */
   moved(docid: number): void {
     this.placeSets?.touched(docid);
   }
 
-  /** Marks a message for reindexing. */
   dueAgain(docid: number): void {
     this.connection.run(DUE_AGAIN, { docid });
   }
@@ -280,7 +275,6 @@ export class FoldedMessages {
     return this.connection.get(GET, { docid })?.date ?? null;
   }
 
-  /** Returns false if there already is a record with this hash. */
   #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
     const { position } = arrived ?? {};
     const row = recordOf(RECORD_MESSAGE, hash, arrived?.size ?? size, position, docid);
@@ -433,7 +427,7 @@ const CLOSE = updateBy('quarantine', 'to_commit', 'id');
 const DROP = deleteBy('quarantine', 'id');
 const ACKNOWLEDGE = updateBy('quarantine', 'acknowledged = 1', 'id');
 
-/** Folds incomplete messages. As with places, false means an unknown place. */
+/** As with places, false means an unknown place. */
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,
@@ -494,7 +488,6 @@ const REMOVED_PLACES = sqlQuery<{ folder: number; first: number; last: number },
    WHERE folder_id = :folder AND first_commit >= :first AND first_commit <= :last ORDER BY id`,
 );
 const DROP_PLACE = deleteBy('places', 'id');
-/** Sets a message's first commit to that of its oldest remaining place. */
 const SET_FIRST = updateBy(
   'messages',
   `first_commit = (SELECT min(first_commit) FROM places WHERE places.docid = messages.docid)`,
@@ -568,7 +561,6 @@ export interface Reached {
   readonly number: number;
   readonly hash: string;
   readonly time: number;
-  /** Number of facts about unknown places. */
   readonly orphans: number;
 }
 

@@ -12,7 +12,6 @@ export interface FolderName {
   readonly address: string;
   readonly mailboxId: number;
   readonly path: string;
-  /** The last part of the path. */
   readonly name: string;
   readonly delimiter: string;
   readonly specialUse: string | null;

@@ -106,7 +106,6 @@ export async function openImplied() {
     ...concerns(connection),
     locator: locator(connection),
     reached: (): Reached => reached(connection),
-    /** See `WritableCatalog.foldBatches`. */
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
     /** Yields messages and blobs whose bytes no readable record has, although facts mention them. */

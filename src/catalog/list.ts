@@ -407,7 +407,6 @@ export function placeQueries(connection: Connection) {
         endedCommit: row.to_commit,
       };
     },
-    /** Returns whether a message is or was in a folder. */
     wasIn: (folder: number, docid: number) =>
       connection.get(IN_FOLDER, { folder_id: folder, docid }) !== undefined,
     /** Returns a folder's generations with open places. There are several while the deletion guard holds an old one. */

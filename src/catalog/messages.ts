@@ -116,7 +116,6 @@ export function messageQueries(connection: Connection, scope?: Scope) {
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
-    /** Returns the docids of up to ten messages. */
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
     countByPrefix(prefix: string) {
       if (scope !== undefined) return beginning(prefix).length;
@@ -134,7 +133,6 @@ export function messageQueries(connection: Connection, scope?: Scope) {
   };
 }
 
-/** Returns a text from a listing for display. */
 export function readable<T extends string | null>(text: T): T | string {
   return text === null ? text : listedText(text);
 }
@@ -177,13 +175,11 @@ export interface Removable {
   readonly places: number;
   /** Messages without any other place. */
   readonly going: readonly GoingMessage[];
-  /** Messages that have other places. */
   readonly staying: number;
   /** Messages that were never fetched completely. */
   readonly incomplete: number;
 }
 
-/** Ignores unknown mailboxes. */
 function removable(connection: Connection, chosen: readonly Chosen[]): Removable {
   const known = chosen.flatMap(({ host, mailbox, commits }) => {
     const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
@@ -434,7 +430,6 @@ export interface StoodPlace extends Place {
   readonly folderId: number;
   readonly address: string;
   readonly specialUse: string | null;
-  /** True if the folder was deleted at the service. */
   readonly folderGone: boolean;
   /** False if the mailbox has, or had, another folder with this path. A fact would be ambiguous. */
   readonly isNameable: boolean;
@@ -540,7 +535,6 @@ export interface QuarantineEntry extends Place {
   /** Hash of the blob with the bytes received. */
   readonly kept: string | null;
   readonly acknowledged: boolean;
-  /** When it was first recorded as incomplete. */
   readonly since: number;
   readonly date: number | null;
   readonly size: number;
@@ -563,7 +557,6 @@ const ACKNOWLEDGED = selectBy('quarantine', 'acknowledged', UID, 'AND to_commit 
 
 export function quarantineQueries(connection: Connection) {
   return {
-    /** Returns incomplete messages by folder and UID. */
     open: (): QuarantineEntry[] =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,

@@ -31,7 +31,6 @@ export interface Names {
   /** Returns all past and present names. A query for a past name is valid but matches nothing. */
   ever(): EverNamed;
   readonly observed: ObservedCommits;
-  /** Hosts by lower-case account name. */
   readonly accounts: ReadonlyMap<string, string>;
 }
 
@@ -317,7 +316,6 @@ export function viewOf(
   };
 }
 
-/** Returns the conditions to check for each candidate `m`. */
 export function filtersOf(conjunct: Conjunct, view: View): string[] {
   const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
     conjunct;
@@ -470,13 +468,11 @@ export interface PlaceCondition {
   readonly indexed: 'unread' | 'starred' | null;
 }
 
-/** Messages selected by their thread, Message-ID or docid. */
 export interface Members {
   readonly column: 'thread' | 'node' | 'docid';
   readonly values: readonly number[];
 }
 
-/** Messages selected by the commit that first stored or deleted them. */
 export interface Observed {
   readonly what: 'added' | 'deleted';
   /** Both included. */

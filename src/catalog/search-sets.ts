@@ -106,7 +106,6 @@ export class SetSearch {
 /** A subset of a range's messages: 1 at the position of each member. */
 type DocidSet = Uint8Array;
 
-/** The sets of one range, computed on first use. */
 class StretchSets {
   readonly #known = new Map<string, DocidSet>();
   #sizes: readonly number[] | undefined;
@@ -121,7 +120,6 @@ class StretchSets {
     private readonly starred: Map<string, readonly number[]>,
   ) {}
 
-  /** Returns the docids that match any alternative, ascending. */
   any(conjuncts: readonly Conjunct[]): number[] {
     const sets = conjuncts.map((conjunct) => this.#of(conjunct));
     return this.docids.filter((_, position) => sets.some((set) => set[position] === 1));
@@ -272,7 +270,7 @@ function listed(connection: Connection, { sql, params }: Sql): number[] {
   return connection.column<number>(sql, params);
 }
 
-/** A filter that sums over place sets evaluate exactly. */
+/** A filter that stored sums can answer exactly. */
 export interface SumsFilter {
   /** Docids, half-open like `Range`. */
   readonly low: number;
@@ -323,7 +321,6 @@ export function sumsFilter(
   };
 }
 
-/** Matches an expression made of `mailboxToken` words only. */
 const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
 const IDS = /(?<="zbox)\d+/g;
 
@@ -341,7 +338,6 @@ interface Group {
   messages: number;
 }
 
-/** The sums at one commit, complete or not. */
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;

@@ -25,7 +25,6 @@ export type Direction = 'newest' | 'oldest';
  */
 type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
 
-/** Any index but the full-text one. */
 type Side =
   | { readonly by: 'folders'; readonly folders: readonly number[] }
   | { readonly by: 'unread' | 'starred' }
@@ -275,7 +274,6 @@ export function within(
 export interface Drive {
   readonly conjunct: Conjunct;
   readonly driver: AccessPath;
-  /** After this range, the index is chosen again. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
@@ -469,7 +467,7 @@ const LONGEST = 64;
 
 /** Stops walks when time runs out, and remembers where. */
 export class Watch {
-  /** The docid to continue after. */
+  /** The docid to continue after; null unless stopped. */
   stoppedAt: number | null = null;
 
   constructor(private readonly mayContinue?: () => boolean) {}
@@ -614,7 +612,6 @@ function* mergedWalks(
   }
 }
 
-/** Merges walks that are in docid order. */
 export function* mergeWalks<T>(
   walks: readonly IterableIterator<T>[],
   docidOf: (item: T) => number,

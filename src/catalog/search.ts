@@ -371,7 +371,6 @@ export interface SearchRequest {
 
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
-  /** Names in the query that do not exist. */
   readonly unknown: readonly UnknownName[];
   /** If `mayContinue` stopped the search, the docid to continue after. */
   readonly stoppedAt: number | null;

@@ -37,11 +37,10 @@ export interface StatsRow {
   readonly messages: number;
   /** For a type, the bytes of its distinct contents. Null if not counted. */
   readonly bytes: number | null;
-  /** Null if not counted. */
   readonly deleted: number | null;
-  /** Distinct contents; only for a type. */
+  /** Only for a type: distinct contents. */
   readonly contents?: number;
-  /** When the last message was received, ISO 8601; only for an address or domain. */
+  /** Only for an address or domain: when the last message was received, ISO 8601. */
   readonly last?: string | null;
   /** A query for exactly these messages. Null if the query language cannot express it. */
   readonly query: string | null;
@@ -161,7 +160,7 @@ export interface ChartFilter {
 
 export interface CountedSet extends PlaceSet {
   readonly id: number;
-  /** True if the scope has no current place. */
+  /** True if it has no current place in the scope. */
   readonly deleted: boolean;
 }
 
