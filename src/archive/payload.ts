@@ -122,6 +122,12 @@ export type RecipePart =
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash]
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash, readonly BlobHash[]];
 
+/** Returns the names of the blobs that a part consists of. */
+export function blobsOf(part: RecipePart): readonly BlobHash[] {
+  if (part[0] === 'raw') return [];
+  return part[0] === 'blob' ? (part[3] ?? [part[2]]) : (part[5] ?? [part[4]]);
+}
+
 /** Describes how to rebuild a message. It is the first line of a message record, in canonical JSON. */
 interface Recipe {
   readonly parts: readonly RecipePart[];

@@ -13,6 +13,7 @@ import {
 import { openAgain, openLogReader } from '../archive/log-reader.ts';
 import { BadSectors, filesOverBadSectors } from '../archive/mend-segment.ts';
 import {
+  blobsOf,
   type MessagePayload,
   RecipeMismatch,
   readFact,
@@ -122,12 +123,6 @@ class MessageCheck {
 }
 
 type Part = MessagePayload['recipe']['parts'][number];
-
-function blobsOf(part: Part): readonly string[] {
-  if (part[0] === 'raw') return [];
-  if (part[0] === 'blob') return part[3] ?? [part[2]];
-  return part[5] ?? [part[4]];
-}
 
 function blobBytesOf(part: Part): number {
   if (part[0] === 'raw') return 0;
@@ -306,7 +301,7 @@ function* check(
       bad.stretches().every(({ end }) => end <= item.offset);
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
-      records += item.commit.ordinal + 1 - records;
+      records = item.commit.ordinal + 1;
       const { commit } = item;
       const left = settling?.left(opened.name.segment, item) ?? item.records;
       gathered.add({ commit, records: left });

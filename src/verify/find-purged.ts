@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { type Fact, RECORD_KIND, type RemovedPart } from '../archive/format.ts';
-import { foldRecord, readMessagePayload } from '../archive/payload.ts';
+import { blobsOf, foldRecord, readMessagePayload } from '../archive/payload.ts';
 import {
   listSegments,
   localSegments,
@@ -38,7 +38,7 @@ async function* walkLog(
   dir: string,
   signal: AbortSignal,
   store = localSegments,
-): AsyncGenerator<WalkedRecord & RecordAt, void, undefined> {
+): AsyncGenerator<WalkedRecord & { readonly at: RecordAt }, void, undefined> {
   let listing = listSegments(files, dir);
   const segments = segmentNumbers(listing, store);
   for (const [index, segment] of segments.entries()) {
@@ -62,7 +62,8 @@ async function* walkLog(
           throw archiveError('log-damaged', { file: opened.path, segment, ...problem });
         }
         const commit = item.commit.number;
-        for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal, commit };
+        for (const { value, ordinal } of item.records)
+          yield { ...value, at: { segment, ordinal, commit } };
         await nextTurn();
       }
     } finally {
@@ -79,16 +80,8 @@ function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> 
   }
   const message = readMessagePayload(record.payload);
   if (message === undefined) return { problem: 'recipe' };
-  const value: WalkedRecord = {
-    kind: 'message',
-    id: message.recipe.sha256,
-    blobs: message.recipe.parts.flatMap((part) => {
-      if (part[0] === 'raw') return [];
-      const [hash, chunks] = part[0] === 'blob' ? [part[2], part[3]] : [part[4], part[5]];
-      return chunks ?? [hash];
-    }),
-  };
-  return { value };
+  const { sha256: id, parts } = message.recipe;
+  return { value: { kind: 'message', id, blobs: parts.flatMap(blobsOf) } };
 }
 
 /** The facts about one place in log order. A uid may have had several messages, one after another. */
@@ -103,8 +96,7 @@ class PlaceStory {
   readonly #attempts = new Map<string, { records: RecordAt[]; kept: Set<BlobHash> }>();
   #latest: { records: RecordAt[]; kept: Set<BlobHash> } | undefined;
 
-  add(fact: Fact, { segment, ordinal, commit }: RecordAt): void {
-    const at = { segment, ordinal, commit };
+  add(fact: Fact, at: RecordAt): void {
     switch (fact.fact) {
       case 'appeared': {
         const current = this.#episodes.at(-1);
@@ -239,38 +231,33 @@ export async function surveyPurge(
   const stays = new Map<BlobHash, MessageId | null>();
   const stories = new Map<string, PlaceStory>();
   const folders = new FolderIdentities();
+  const keep = (blob: BlobHash, by: MessageId | null): void => {
+    if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, by);
+  };
   for await (const record of walkLog(files, dir, signal, segments)) {
-    const { segment, ordinal, commit } = record;
     if (record.kind === 'blob') {
       if (!first.blobs.has(record.hash)) continue;
       const known = copies.get(record.hash) ?? [];
-      known.push({ segment, ordinal, commit });
+      known.push(record.at);
       copies.set(record.hash, known);
     } else if (record.kind === 'message') {
-      if (wanted.messages.has(record.id)) continue;
-      for (const blob of record.blobs) {
-        if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, record.id);
-      }
+      if (!wanted.messages.has(record.id)) for (const blob of record.blobs) keep(blob, record.id);
     } else {
-      const { fact } = record;
+      const { fact, at } = record;
       folders.note(fact);
-      if (!('uid' in fact) || isRemoved(wanted, fact, commit)) continue;
+      if (!('uid' in fact) || isRemoved(wanted, fact, at.commit)) continue;
       const key = folders.keyOf(fact);
       if (first.places.has(key)) {
         const story = stories.get(key) ?? new PlaceStory();
         stories.set(key, story);
-        story.add(fact, record);
-      } else if (fact.fact === 'quarantined' && fact.kept !== undefined && !stays.has(fact.kept)) {
-        if (first.blobs.has(fact.kept)) stays.set(fact.kept, null);
-      }
+        story.add(fact, at);
+      } else if (fact.fact === 'quarantined' && fact.kept !== undefined) keep(fact.kept, null);
     }
   }
   for (const [key, story] of stories) {
     const split = story.split((id) => wanted.messages.has(id), first.quarantined.has(key));
     going.push(...split.going);
-    for (const blob of split.stillKept) {
-      if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
-    }
+    for (const blob of split.stillKept) keep(blob, null);
   }
   const blobs = new Map<MessageId, BlobHash[]>();
   const shared: Shared[] = [];
@@ -302,16 +289,15 @@ async function concerned(
   const quarantined = new Set<string>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal, segments)) {
-    const { segment, ordinal, commit } = record;
     if (record.kind === 'message' && wanted.messages.has(record.id)) {
-      records.push({ segment, ordinal, commit });
+      records.push(record.at);
       for (const blob of record.blobs) blobs.set(blob, record.id);
     }
     if (record.kind !== 'fact') continue;
-    const { fact } = record;
+    const { fact, at } = record;
     folders.note(fact);
-    if (wanted.removed !== undefined && isRemoved(wanted, fact, commit)) {
-      records.push({ segment, ordinal, commit });
+    if (wanted.removed !== undefined && isRemoved(wanted, fact, at.commit)) {
+      records.push(at);
       const kept = fact.fact === 'quarantined' ? fact.kept : undefined;
       if (kept !== undefined && !blobs.has(kept)) blobs.set(kept, wanted.removed.message);
     } else if (fact.fact === 'quarantined' && fact.kept !== undefined) {
