@@ -208,9 +208,7 @@ class FileWriter implements FormatWriter {
   }
 
   #prepare(path: string): Promise<void> {
-    const known = this.#prepared.get(path);
-    if (known !== undefined) return known;
-    const preparing = this.#prepareFolder(path);
+    const preparing = this.#prepared.get(path) ?? this.#prepareFolder(path);
     this.#prepared.set(path, preparing);
     return preparing;
   }

@@ -583,14 +583,14 @@ function nameFolders({ folders, layout, connection, listed }: Naming, refused: s
       listed.flatMap(({ path, specialUse }) => (specialUse === null ? [] : [[specialUse, path]])),
     ),
   };
-  const sources = [...folders.values()];
-  const targets = new Map(targetFolders(sources, layout, rules).map((one) => [one.source, one]));
-  const named = new Map<number, TargetFolder>();
-  for (const [number, source] of folders) {
-    const target = targets.get(source);
-    if (target !== undefined) named.set(number, target);
-  }
-  return named;
+  const targets = targetFolders([...folders.values()], layout, rules);
+  const bySource = new Map(targets.map((target) => [target.source, target]));
+  return new Map(
+    [...folders].flatMap(([number, source]) => {
+      const target = bySource.get(source);
+      return target === undefined ? [] : [[number, target]];
+    }),
+  );
 }
 
 /** Response codes that have nothing to do with the characters in a name. */

@@ -124,25 +124,13 @@ export class Witness implements Concerns {
 
   constructor(private readonly catalog: Concerns) {}
 
-  byDocid(docid: number) {
-    return this.#asked(() => this.catalog.byDocid(docid), undefined);
-  }
-
-  byId(id: string) {
-    return this.#asked(() => this.catalog.byId(id), undefined);
-  }
-
-  atPlace(folder: number, uid: number) {
-    return this.#asked(() => this.catalog.atPlace(folder, uid), undefined);
-  }
-
-  recordsIn(...span: Parameters<Concerns['recordsIn']>) {
-    return this.#asked(() => this.catalog.recordsIn(...span), []);
-  }
-
-  openPlaces(id: string) {
-    return this.#asked(() => this.catalog.openPlaces(id), []);
-  }
+  readonly byDocid = (docid: number) => this.#asked(() => this.catalog.byDocid(docid), undefined);
+  readonly byId = (id: string) => this.#asked(() => this.catalog.byId(id), undefined);
+  readonly atPlace = (...at: Parameters<Concerns['atPlace']>) =>
+    this.#asked(() => this.catalog.atPlace(...at), undefined);
+  readonly recordsIn = (...span: Parameters<Concerns['recordsIn']>) =>
+    this.#asked(() => this.catalog.recordsIn(...span), []);
+  readonly openPlaces = (id: string) => this.#asked(() => this.catalog.openPlaces(id), []);
 
   #asked<T>(ask: () => T, nothing: T): T {
     if (this.trouble !== undefined) return nothing;

@@ -315,7 +315,7 @@ export class Compaction {
 
 export type CompactResult =
   | ReturnType<typeof planCompaction>
-  | Awaited<ReturnType<typeof compactAll>>;
+  | Awaited<ReturnType<typeof compactArchive>>;
 
 export function planCompaction(dir: string, codec: ArchiveCodec) {
   const { segments, damaged } = survey(dir, codec);
@@ -343,46 +343,38 @@ export async function compactArchive(
   store: SegmentStore = localSegments,
 ) {
   refuseNetworkFileSystem(dir, surroundings.env);
-  return withLock(dir, () => compactAll(dir, codec, signal, progress, store));
-}
-
-async function compactAll(
-  dir: string,
-  codec: ArchiveCodec,
-  signal: AbortSignal,
-  progress: (examined: number, of: number) => void,
-  store: SegmentStore,
-) {
-  await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
-  await clearRemains(dir, store);
-  const { segments, damaged } = survey(dir, codec);
-  const sealer = sealerOnThread();
-  let [done, bytesBefore, bytesAfter] = [0, 0, 0];
-  let examined = 0;
-  try {
-    for (const { segment } of segments) {
-      if (signal.aborted) break;
-      examined += 1;
-      try {
-        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
-        done += 1;
-        bytesBefore += sealed.bytesBefore;
-        bytesAfter += sealed.bytesAfter;
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        damaged.push(error);
+  return withLock(dir, async () => {
+    await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
+    await clearRemains(dir, store);
+    const { segments, damaged } = survey(dir, codec);
+    const sealer = sealerOnThread();
+    let [done, bytesBefore, bytesAfter] = [0, 0, 0];
+    let examined = 0;
+    try {
+      for (const { segment } of segments) {
+        if (signal.aborted) break;
+        examined += 1;
+        try {
+          const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec }, store);
+          done += 1;
+          bytesBefore += sealed.bytesBefore;
+          bytesAfter += sealed.bytesAfter;
+        } catch (error) {
+          if (!isDamage(error)) throw error;
+          damaged.push(error);
+        }
+        progress(examined, segments.length);
       }
-      progress(examined, segments.length);
+    } finally {
+      await sealer.close();
     }
-  } finally {
-    await sealer.close();
-  }
-  const remaining = segments.length - examined;
-  const interrupted = remaining > 0;
-  return {
-    ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
-    ...{ remaining, interrupted, damaged },
-  };
+    const remaining = segments.length - examined;
+    const interrupted = remaining > 0;
+    return {
+      ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
+      ...{ remaining, interrupted, damaged },
+    };
+  });
 }
 
 /** Removes the unfinished files and replaced generations that a killed run left. */
