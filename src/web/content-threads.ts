@@ -1,16 +1,22 @@
-import { fetching, type SegmentStore } from '../archive/segment-files.ts';
+import { fetching } from '../archive/segment-files.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import { hasCode, type Thrown } from '../core/errors.ts';
-import type { ListedAttachment, MessageId } from '../core/types.ts';
+import { hasCode } from '../core/errors.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import type { RenderedText } from '../service/message-view.ts';
-import { type Criteria, statusRefusal, tooSoon } from '../service/surface.ts';
+import { statusRefusal, tooSoon } from '../service/surface.ts';
+import type { ServedArchive } from './served-archive.ts';
+import type { ResultOf, SourceJob } from './source-jobs.ts';
 
 /** MiB. Sources are outside V8's heap, but a parsed message takes several times its text. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
 
-type ResultOf<Job extends ContentJob> = Extract<ContentResult, { kind: Job['kind'] }>;
-type Lane = JobPool<ContentJob, ContentResult>;
+export interface ContentJob {
+  readonly job: SourceJob;
+  readonly dataDir: string;
+  /** Segments may be missing in the directory: a job that needs one fails with `segment-elsewhere`. */
+  readonly isPartial: boolean;
+}
+
+type Lane = JobPool<ContentJob, unknown>;
 
 /** Runs jobs that read sources, one per thread at a time. A job past its deadline is stopped with its thread. */
 export class ContentThreads {
@@ -22,12 +28,11 @@ export class ContentThreads {
   /**
    * @param most maximum threads
    * @param deadlineMs time limit of a job, in milliseconds
-   * @param segments store of segments missing in the directory; without it, none are missing
    */
   constructor(
+    private readonly archive: Pick<ServedArchive, 'dataDir' | 'segments'>,
     most: number,
     private readonly deadlineMs: number,
-    private readonly segments?: SegmentStore,
     private readonly file = builtWorker('content-worker'),
   ) {
     this.#turns = new Semaphore(most);
@@ -37,13 +42,11 @@ export class ContentThreads {
    * @param make called when a thread is free; throws if it is too late
    * @throws Refusal 502 if the job exceeds the time or memory limit of a thread; what the job throws
    */
-  async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
-    const { segments } = this;
-    const run = (job: () => ContentJob) => this.#turns.run(() => this.#run(job));
-    const result =
-      segments === undefined
-        ? await run(make)
-        : await fetching(segments, () => run(() => ({ ...make(), isPartial: true })));
+  async run<Job extends SourceJob>(make: () => Job): Promise<ResultOf<Job>> {
+    const { dataDir, segments } = this.archive;
+    const isPartial = segments !== undefined;
+    const run = () => this.#turns.run(() => this.#run(() => ({ job: make(), dataDir, isPartial })));
+    const result = isPartial ? await fetching(segments, run) : await run();
     // The result has the job's kind.
     return result as ResultOf<Job>;
   }
@@ -53,7 +56,7 @@ export class ContentThreads {
     await Promise.all(this.#all.map((lane) => lane.end()));
   }
 
-  async #run(make: () => ContentJob): Promise<ContentResult> {
+  async #run(make: () => ContentJob): Promise<unknown> {
     if (this.#closed) throw statusRefusal(503, undefined, undefined);
     const lane = this.#idle.pop() ?? this.#start();
     let isLate = false;
@@ -80,39 +83,6 @@ export class ContentThreads {
     return lane;
   }
 }
-
-export type ContentJob = {
-  readonly dataDir: string;
-  /** Segments may be missing in the directory: a job that needs one fails with `segment-elsewhere`. */
-  readonly isPartial?: boolean;
-} & (
-  | {
-      readonly kind: 'match';
-      readonly criteria: Criteria;
-      readonly ids: readonly MessageId[];
-      readonly withinMs: number;
-    }
-  | { readonly kind: 'text'; readonly id: MessageId }
-  | {
-      readonly kind: 'attachment';
-      readonly id: MessageId;
-      readonly listed: readonly ListedAttachment[];
-      readonly attachmentId: string;
-    }
-);
-
-export type ContentResult =
-  /** Positions of the matching messages; null if time ran out. */
-  | {
-      readonly kind: 'match';
-      readonly positions: readonly number[] | null;
-      /** Positions of messages with damaged sources. Whether they match is unknown. */
-      readonly damaged: readonly number[];
-      readonly why: Thrown | null;
-    }
-  | { readonly kind: 'text'; readonly rendered: RenderedText }
-  /** Null if the part cannot be identified. */
-  | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };
 
 const AT_ONCE = 8;
 /** Maximum waiting requests per token: fewer than the listener's connections, so that others can connect. */

@@ -331,11 +331,7 @@ function momentOf(raw: string | null, commitAt: (time: number) => number | undef
   return commitAt(isDay ? time + DAY_MS - 1 : time) ?? 0;
 }
 
-interface InFolder {
-  readonly mailbox: MirroredMailbox;
-  readonly folder: OriginFolder;
-  readonly uids: FolderUids;
-}
+type InFolder = ReturnType<typeof folderOf>;
 
 /** A missing mailbox and one outside the token's scope give the same error. */
 function mailboxOf(call: MirrorCall): MirroredMailbox {
@@ -347,7 +343,7 @@ function mailboxOf(call: MirrorCall): MirroredMailbox {
   throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
 }
 
-function folderOf(call: MirrorCall): InFolder {
+function folderOf(call: MirrorCall) {
   const mailbox = mailboxOf(call);
   const { folder: path = '' } = call.params;
   const folder = call.view.folder(mailbox, spelledPath(path), call.moment);
@@ -356,7 +352,7 @@ function folderOf(call: MirrorCall): InFolder {
   return { mailbox, folder, uids: call.view.uids(folder, call.moment) };
 }
 
-function messageOf(call: MirrorCall): InFolder & { readonly entry: MirrorEntry } {
+function messageOf(call: MirrorCall) {
   const at = folderOf(call);
   const uid = uidFrom(call.params.uid);
   const entry = at.uids.get(uid);
@@ -364,9 +360,8 @@ function messageOf(call: MirrorCall): InFolder & { readonly entry: MirrorEntry }
   return { ...at, entry };
 }
 
-function storedOf(
-  call: MirrorCall,
-): ReturnType<typeof messageOf> & { readonly id: MessageId; readonly place: OriginPlace } {
+/** @throws Refusal 502 for an incomplete message */
+function storedOf(call: MirrorCall) {
   const message = messageOf(call);
   const { uid } = message.entry;
   const place = call.view.place(message.folder, message.entry);
@@ -443,7 +438,7 @@ async function pageOfMessages(call: MirrorCall): Promise<ReadyReply> {
 
 /** Incomplete messages have no source, so they never match. */
 async function withMatchingSources(
-  { alone, searching, dataDir, view, clock, isGone }: MirrorCall,
+  { alone, searching, view, clock, isGone }: MirrorCall,
   { folder }: InFolder,
   entries: readonly MirrorEntry[],
   criteria: Criteria,
@@ -460,27 +455,23 @@ async function withMatchingSources(
   const jobNow = () => {
     const withinMs = until - clock();
     if (withinMs <= 0 || isGone()) throw tooLong();
-    return { kind: 'match', dataDir, criteria, ids, withinMs } as const;
+    return { kind: 'match', criteria, ids, withinMs } as const;
   };
   const { positions, damaged, why } = await alone(() => searching.run(jobNow));
   if (positions === null) throw tooLong();
   if (why !== null) {
     const uids = damaged.flatMap((at) => stored[at]?.uid ?? []);
-    throw damagedSources(folder.path, uids, rethrown(why));
+    // The page would be incomplete, because the damaged messages may match.
+    throw new Refusal(
+      502,
+      'ERR_DAMAGED',
+      'Messages that the search has to read are damaged. A set of uids without these can be searched',
+      { folder: folder.path, damaged: uids.length, uids: uids.slice(0, MAX_NAMED) },
+      {},
+      { cause: rethrown(why) },
+    );
   }
   return positions.flatMap((at) => stored[at] ?? []);
-}
-
-/** Refuses the search: the page would be incomplete, because the damaged messages may match. */
-function damagedSources(folder: string, uids: readonly number[], cause: Error): Refusal {
-  return new Refusal(
-    502,
-    'ERR_DAMAGED',
-    'Messages that the search has to read are damaged. A set of uids without these can be searched',
-    { folder, damaged: uids.length, uids: uids.slice(0, MAX_NAMED) },
-    {},
-    { cause },
-  );
 }
 
 function tooLong(): Refusal {
@@ -537,19 +528,16 @@ const READING: Readonly<Record<string, Handler>> = {
   },
   async getMessageText(call) {
     const { id } = storedOf(call);
-    const { dataDir, rendering } = call;
-    const { rendered } = await rendering.run(() => ({ kind: 'text', dataDir, id }));
-    return dataReply(rendered);
+    return dataReply(await call.rendering.run(() => ({ kind: 'text', id })));
   },
   async getMessageAttachment(call) {
     const { mailbox, id, place, entry } = storedOf(call);
-    const { dataDir, rendering } = call;
     const attachmentId = call.params.attachmentId ?? '';
     const { attachments: listed } = call.view.listing(mailbox, place);
     const known = listed.some((attachment) => attachment.id === attachmentId);
-    const { bytes } = known
-      ? await rendering.run(() => ({ kind: 'attachment', dataDir, id, listed, attachmentId }))
-      : { bytes: null };
+    const bytes = known
+      ? await call.rendering.run(() => ({ kind: 'attachment', id, listed, attachmentId }))
+      : null;
     if (bytes === null)
       throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
         uid: entry.uid,
@@ -713,9 +701,9 @@ export class MirrorSurface {
   readonly #turns = new TokenTurns();
 
   constructor(private readonly options: MirrorOptions) {
-    const { segments } = options.archive;
-    this.#searching = new ContentThreads(SEARCHES, SEARCHING_MS, segments);
-    this.#rendering = new ContentThreads(1, RENDERING_MS, segments);
+    const { archive } = options;
+    this.#searching = new ContentThreads(archive, SEARCHES, SEARCHING_MS);
+    this.#rendering = new ContentThreads(archive, 1, RENDERING_MS);
   }
 
   /**
@@ -776,7 +764,7 @@ export class MirrorSurface {
       const view = this.#views.get(catalog) ?? new MirrorView(reader);
       this.#views.set(catalog, view);
       const reply = await handler({
-        ...{ operation, query, moment, reader, view, clock, dataDir: archive.dataDir },
+        ...{ operation, query, moment, reader, view, clock },
         params: match.params,
         body: operation.body === null ? undefined : await jsonBody(request),
         mailboxes: mirroredMailboxes(reached),
@@ -805,7 +793,6 @@ interface MirrorCall {
   readonly moment: Moment;
   readonly reader: OpenArchive;
   readonly view: MirrorView;
-  readonly dataDir: string;
   readonly searching: ContentThreads;
   readonly rendering: ContentThreads;
   readonly quotaOf: (mailbox: KnownMailbox) => QuotaRecord;

@@ -1,5 +1,63 @@
-import type { ListedAttachment } from '../core/types.ts';
-import { decodedBody, isAttachment, type Part, partsOf } from '../service/message-view.ts';
+import type { LogReader } from '../archive/log-reader.ts';
+import { hasCode, type Thrown, thrownBy } from '../core/errors.ts';
+import type { ListedAttachment, MessageId } from '../core/types.ts';
+import {
+  decodedBody,
+  isAttachment,
+  type Part,
+  partsOf,
+  renderText,
+} from '../service/message-view.ts';
+import { type Criteria, needsBody, sourceTest } from '../service/surface.ts';
+
+const HEADER_BYTES = 262_144;
+
+/** Jobs that read raw sources, by kind. */
+export const SOURCE_JOBS = {
+  /** Finds the messages whose sources match the criteria that need sources. */
+  match(
+    sources: LogReader,
+    {
+      criteria,
+      ids,
+      withinMs,
+    }: { criteria: Criteria; ids: readonly MessageId[]; withinMs: number },
+  ) {
+    const test = sourceTest(criteria) ?? (() => true);
+    const deadline = performance.now() + withinMs;
+    const damaged: number[] = [];
+    let why: Thrown | null = null;
+    const read = (position: number): Buffer | null => {
+      const id = ids[position] ?? '';
+      try {
+        return needsBody(criteria)
+          ? sources.readMessage(id)
+          : sources.readSource(id, HEADER_BYTES).bytes;
+      } catch (error) {
+        if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
+        // The client gets all damaged messages, so that it can leave them out: they may match.
+        damaged.push(position);
+        why ??= thrownBy(error);
+        return null;
+      }
+    };
+    const isOver = () => performance.now() > deadline;
+    /** Null if time ran out. */
+    const positions = matchingSources(ids.length, read, test, isOver);
+    return { positions, damaged, why };
+  },
+  text: (sources: LogReader, { id }: { id: MessageId }) => renderText(sources.readMessage(id)),
+  attachment: (
+    sources: LogReader,
+    job: { id: MessageId; listed: readonly ListedAttachment[]; attachmentId: string },
+  ): Uint8Array | null =>
+    listedAttachment(sources.readMessage(job.id), job.listed, job.attachmentId),
+};
+
+type Jobs = typeof SOURCE_JOBS;
+type JobOf<K extends keyof Jobs> = { readonly kind: K } & Readonly<Parameters<Jobs[K]>[1]>;
+export type SourceJob = { [K in keyof Jobs]: JobOf<K> }[keyof Jobs];
+export type ResultOf<Job extends SourceJob> = Awaited<ReturnType<Jobs[Job['kind']]>>;
 
 /**
  * Returns the decoded bytes of an attachment by its id in the origin's listing; null if no part of the source certainly

@@ -357,11 +357,11 @@ test('threads that are busy end when the server closes, and so does what waits f
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-thread-'));
   const file = path.join(folder, 'never.mjs');
   writeFileSync(file, "import { parentPort } from 'node:worker_threads'; parentPort.ref();\n");
-  const threads = new ContentThreads(1, 3_600_000, undefined, pathToFileURL(file));
+  const threads = new ContentThreads({ dataDir: folder }, 1, 3_600_000, pathToFileURL(file));
   let made = 0;
   const job = () => {
     made += 1;
-    return { kind: 'text', dataDir: folder, id: '' } as const;
+    return { kind: 'text', id: '' } as const;
   };
   const all = [threads.run(job), threads.run(job)];
   const statuses = Promise.all(
