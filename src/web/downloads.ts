@@ -1,9 +1,8 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { MessageId } from '../core/types.ts';
-import { cutName, safeFileName } from '../mail/file-names.ts';
+import { cutName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
-import { DOWNLOAD_POLICY } from './security-headers.ts';
 import type { ReadingFor } from './served-archive.ts';
 
 /** Maximum bytes of a query or a subject in a file name. The rest of the name is never cut. */
@@ -118,99 +117,4 @@ export async function* piecesOf({ bytes, stop }: Download): AsyncGenerator<Uint8
   } finally {
     await stop();
   }
-}
-
-/** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
-export async function begun(download: Download): Promise<Download> {
-  const { bytes } = download;
-  let first: IteratorResult<Uint8Array> | null = await bytes.next();
-  return {
-    ...download,
-    bytes: {
-      async next() {
-        const next = first ?? (await bytes.next());
-        first = null;
-        return next;
-      },
-    },
-  };
-}
-
-export interface DownloadHooks {
-  readonly release: () => void;
-  /** Checked before each piece; if false, the response breaks off. */
-  readonly mayContinue: () => boolean;
-  readonly breakOff: () => void;
-  readonly failed: (error: unknown) => void;
-}
-
-/** Returns a response that a browser can only save. The archive stays open until the last byte is sent. */
-export function savedAnswer(download: Download, hooks: DownloadHooks): Response {
-  const { name, fallback, size } = download;
-  const file = safeFileName(name, { fallback, taken: new Set() });
-  return new Response(streamOf(download, hooks), {
-    headers: {
-      'content-type': 'application/octet-stream',
-      'content-disposition': disposition(file),
-      'content-security-policy': DOWNLOAD_POLICY,
-      ...(size === null ? {} : { 'content-length': String(size) }),
-    },
-  });
-}
-
-/** Returns the name in ASCII, and in full for every browser since 2012 (RFC 6266). */
-function disposition(file: string): string {
-  const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
-  const encoded = encodeURIComponent(file.toWellFormed()).replace(
-    /['()*]/g,
-    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
-  );
-  return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
-}
-
-function streamOf(
-  { bytes, stop }: Download,
-  { release, mayContinue, breakOff, failed }: DownloadHooks,
-): ReadableStream<Uint8Array> {
-  let cancelled = false;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          if (!mayContinue()) {
-            await stop();
-            release();
-            breakOff();
-            controller.close();
-            return;
-          }
-          const next = await bytes.next();
-          // The client has disconnected, and the stream is closed.
-          if (cancelled) return;
-          if (next.done !== true) {
-            controller.enqueue(next.value);
-            return;
-          }
-          release();
-          controller.close();
-        } catch (error) {
-          if (cancelled) return;
-          release();
-          failed(error);
-          breakOff();
-          // The broken connection tells the client that the file is incomplete.
-          controller.close();
-        }
-      },
-      async cancel() {
-        cancelled = true;
-        try {
-          await stop();
-        } finally {
-          release();
-        }
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }

@@ -4,20 +4,18 @@ import { rethrown, type Thrown } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
 import type { StreamOptions } from '../transfer/run-export.ts';
-import { exportName, savedAnswer, sourceDownload } from './downloads.ts';
+import { exportName, sourceDownload } from './downloads.ts';
 import { within } from './mail-list.ts';
 import { pageAddress } from './query-text.ts';
 import {
   type ArchiveParts,
-  admitAtMost,
-  downloadHooks,
   inTurn,
   type RequestContext,
   seeOther,
-  sendDownload,
   type WebApp,
   withReader,
 } from './request-context.ts';
+import { admitAtMost, savedAnswer, sendDownload } from './send-download.ts';
 import type { ServedReader } from './served-archive.ts';
 import { understandQuery } from './understood-query.ts';
 
@@ -143,10 +141,7 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
       const { text, format } = chosen;
       const name = exportName(text, { now: parts.now(), commit, format });
       const fallback = `mailkeep-commit-${commit}.${format}`;
-      return savedAnswer(
-        { name, fallback, size: null, ...begun },
-        downloadHooks(context, parts, leave),
-      );
+      return savedAnswer(context, parts, { name, fallback, size: null, ...begun }, leave);
     } catch (error) {
       leave();
       throw error;

@@ -10,7 +10,6 @@ import { ArchiveDocument } from './pages/plain-pages.tsx';
 import {
   type ArchiveParts,
   type Asked,
-  admitAtMost,
   answered,
   byLimit,
   inTurn,
@@ -18,10 +17,10 @@ import {
   page,
   type RequestContext,
   seeOther,
-  sendDownload,
   type WebApp,
 } from './request-context.ts';
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
+import { admitAtMost, sendDownload } from './send-download.ts';
 import type { ReadingFor, ServedReader } from './served-archive.ts';
 
 const MAX_SAVING = 2;

@@ -6,7 +6,6 @@ import { type Reached, readAtMost } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
-import { begun, type Download, type DownloadHooks, savedAnswer } from './downloads.ts';
 import type { EventStreams } from './event-streams.ts';
 import type { McpSurface } from './mcp.ts';
 import type { MirrorSurface } from './mirror.ts';
@@ -153,72 +152,6 @@ export function dataRoute(app: WebApp, parts: Pick<ArchiveParts, 'archive'>) {
         context.json({ data: make(reader, parameter) }),
       ),
     );
-  };
-}
-
-/** Limits concurrent callers. The returned function returns a function to leave, or null if all places are taken. */
-export function admitAtMost(most: number): () => (() => void) | null {
-  const inside = new Set<() => void>();
-  return () => {
-    if (inside.size >= most) return null;
-    const leave = (): void => void inside.delete(leave);
-    inside.add(leave);
-    return leave;
-  };
-}
-
-/**
- * Sends a download, and keeps the archive open until its last byte was sent.
- *
- * @param ended called when the download has ended, or there is none
- * @param missing text of the 404 if `find` finds nothing, instead of the page for unknown addresses
- */
-export async function sendDownload(
-  context: RequestContext,
-  parts: Pick<ArchiveParts, 'archive' | 'sessions' | 'now' | 'onError'>,
-  find: (reader: ServedReader) => Download | undefined | Promise<Download | undefined>,
-  {
-    ended = () => {},
-    missing,
-  }: { readonly ended?: () => void; readonly missing?: string | undefined } = {},
-): Promise<Response> {
-  let release = ended;
-  try {
-    const held = parts.archive.hold(context.get('session').mailboxes);
-    release = () => {
-      held.release();
-      ended();
-    };
-    const found = await find(held.reader);
-    if (found !== undefined) {
-      const answer = savedAnswer(await begun(found), downloadHooks(context, parts, release));
-      if (context.req.method !== 'HEAD') return answer;
-      await answer.body?.cancel();
-      return new Response(null, { headers: answer.headers });
-    }
-  } catch (error) {
-    release();
-    throw error;
-  }
-  release();
-  return missing === undefined ? context.notFound() : context.text(missing, 404);
-}
-
-export function downloadHooks(
-  context: RequestContext,
-  { sessions, now, onError }: Pick<ArchiveParts, 'sessions' | 'now' | 'onError'>,
-  release: () => void,
-): DownloadHooks {
-  const { key } = context.get('session');
-  const { signal } = context.req.raw;
-  return {
-    release,
-    mayContinue: () => sessions.isOpen(key, now()),
-    breakOff: context.env.breakOff,
-    failed(error) {
-      // A disconnected browser is not a failure.
-      if (!signal.aborted) onError(error);
-    },
   };
 }
 
