@@ -45,19 +45,16 @@ export async function openLinkChannel(options: {
   rmSync(socket, { force: true });
   const server = createServer((request, response) => {
     const isLink = request.method === 'POST' && request.url === LINK_PATH;
-    const answered = isLink ? linkMessageIn(request) : Promise.resolve(undefined);
-    answered.then(
-      (message) => {
-        response.statusCode = message === undefined ? 404 : 200;
-        response.setHeader('content-type', 'application/json');
-        response.end(
-          message === undefined ? '' : JSON.stringify({ signInUrl: link(message.mailboxes) }),
-        );
-      },
-      () => {
-        response.statusCode = 400;
-        response.end();
-      },
+    const message = isLink ? linkMessageIn(request) : Promise.resolve(null);
+    const answer = (status: number, body = ''): void => {
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    };
+    message.then(
+      (asked) =>
+        asked === null
+          ? answer(404)
+          : answer(200, JSON.stringify({ signInUrl: link(asked.mailboxes) })),
+      () => answer(400),
     );
   });
   server.listen(socket);
@@ -105,11 +102,9 @@ export async function askLink(
   request.end(JSON.stringify({ mailboxes }));
   try {
     const [response]: IncomingMessage[] = await once(request, 'response');
-    if (response === undefined) return null;
-    const pieces: Buffer[] = [];
-    for await (const piece of response as AsyncIterable<Buffer>) pieces.push(piece);
-    if (response.statusCode !== 200) return null;
-    const answer: unknown = JSON.parse(Buffer.concat(pieces).toString('utf8'));
+    if (response?.statusCode !== 200) return null;
+    const bytes = await bytesAtMost(response, MAX_BYTES);
+    const answer: unknown = JSON.parse(String(bytes));
     return linkAnswer.safeParse(answer).data?.signInUrl ?? null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;

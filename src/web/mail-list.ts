@@ -95,11 +95,6 @@ export interface MailList {
   readonly nothing?: NothingFound | undefined;
 }
 
-export interface MailRows extends Pick<MailList, 'hits' | 'next'> {
-  /** `before=` value of the previous page; null if this page is known to be the first. */
-  readonly previous: string | null;
-}
-
 export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
 
 export function mailList(
@@ -148,7 +143,7 @@ export function mailRows(
   sort: ListSort,
   place: ListPlace | undefined,
   limit: number,
-): MailRows {
+) {
   const { catalog } = reader;
   const isBefore = place?.side === 'before';
   const direction = isBefore ? other(sort) : sort;
@@ -161,10 +156,13 @@ export function mailRows(
   const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
   const beyond = stoppedAt === null ? null : positionOf(reader, stoppedAt, direction);
   const hasMore = found.length > limit;
+  /** `previous`: the `before=` value of the previous page; null if this page is known to be the first. */
   return isBefore
     ? { hits, next: last, previous: hasMore ? first : beyond }
     : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
 }
+
+export type MailRows = ReturnType<typeof mailRows>;
 
 function described(
   catalog: Reader['catalog'],

@@ -554,19 +554,18 @@ function shownText({ text }: MessageReading, quoted: boolean): string {
 
 function facetLines(found: Facets, fence: Fence): z.input<typeof facetsOf> {
   const lines = (
-    by: Exclude<keyof Facets, 'counted' | 'complete'>,
-    shown: (key: string) => string,
-  ) => found[by].map(({ key, messages }) => ({ key: shown(cut(key)), messages }));
+    rows: readonly { readonly key: string; readonly messages: number }[],
+    shown: (key: string) => string = visible,
+  ) => rows.map(({ key, messages }) => ({ key: shown(cut(key)), messages }));
   const written = (key: string) => fence.around(key);
   return {
-    counted: found.counted,
-    complete: found.complete,
-    mailbox: lines('mailbox', visible),
-    folder: lines('folder', visible),
-    year: lines('year', visible),
-    month: lines('month', visible),
-    from: lines('from', written),
-    type: lines('type', written),
+    ...found,
+    mailbox: lines(found.mailbox),
+    folder: lines(found.folder),
+    year: lines(found.year),
+    month: lines(found.month),
+    from: lines(found.from, written),
+    type: lines(found.type, written),
   };
 }
 

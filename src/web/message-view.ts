@@ -129,18 +129,6 @@ export async function readBack(
   }
 }
 
-/** A server that a message passed through, according to the server's own Received line. All of it may be forged. */
-export interface Hop {
-  /** Empty if the line does not name the sending server. */
-  readonly from: string;
-  readonly by: string;
-  readonly with: string;
-  /** Milliseconds since the epoch; null without a plausible time. */
-  readonly time: number | null;
-  /** Milliseconds since the previous hop; negative if clocks differ, null if a time is missing. */
-  readonly delay: number | null;
-}
-
 /** Maximum hops of a message: real mail has about ten. */
 const MAX_HOPS = 100;
 /** Characters read from the start of a line, and for the date at its end: real lines have about 300. */
@@ -148,27 +136,28 @@ const MAX_CHARS = 4_000;
 const DATE_CHARS = 200;
 const NAME_CHARS = 200;
 
-/** Returns the first hop first: each server adds its line above the others. */
-export function hopsOf(
-  fields: readonly { readonly name: string; readonly value: string }[],
-): readonly Hop[] {
+/** Returns the servers that a message passed through, first hop first: each adds its line above the others. */
+export function hopsOf(fields: readonly { readonly name: string; readonly value: string }[]) {
   const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
-  const hops: Hop[] = [];
   let before: number | null = null;
-  for (const { value } of lines.toReversed()) {
+  return lines.toReversed().map(({ value }) => {
     const hop = hopOf(value);
     const delay = hop.time === null || before === null ? null : hop.time - before;
-    hops.push({ ...hop, delay });
     before = hop.time ?? before;
-  }
-  return hops;
+    /** `delay`: milliseconds since the previous hop; negative if clocks differ, null if a time is missing. */
+    return { ...hop, delay };
+  });
 }
+
+/** A server, according to its own Received line. All of it may be forged. */
+export type Hop = ReturnType<typeof hopsOf>[number];
 
 const CLAUSES = ['from', 'by', 'with'] as const;
 type Clause = (typeof CLAUSES)[number];
 
 /** Parses a line (RFC 5321, section 4.4): keyword clauses with comments in brackets, then a semicolon and the date. */
-function hopOf(value: string): Omit<Hop, 'delay'> {
+function hopOf(value: string) {
+  /** Empty if the line does not name the server. */
   const found: Record<Clause, string> = { from: '', by: '', with: '' };
   const seen = new Set<Clause>();
   let clause: Clause | undefined;
@@ -186,6 +175,7 @@ function hopOf(value: string): Omit<Hop, 'delay'> {
     }
   }
   const end = value.lastIndexOf(';');
+  /** Milliseconds since the epoch; null without a plausible time. */
   const time = end < 0 ? null : parseHeaderDate(value.slice(end + 1).slice(0, DATE_CHARS));
   return { ...found, time };
 }

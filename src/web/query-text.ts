@@ -11,16 +11,8 @@ export interface Term extends Span {
   readonly value: string | null;
 }
 
-interface Terms {
-  readonly terms: readonly Term[];
-  /** The query has an OR at its top level: none of its terms can be changed alone. */
-  readonly isEither: boolean;
-  /** Nothing at the end of the query is open or missing: text added after it is a separate term. */
-  readonly isComplete: boolean;
-}
-
 /** Reads an invalid query as far as possible. */
-export function termsOf(query: string): Terms {
+export function termsOf(query: string) {
   const { tokens, cut } = tokenize(query);
   return new Scan(query, tokens).terms(cut === query.length);
 }
@@ -34,7 +26,7 @@ class Scan {
     private readonly tokens: readonly Token[],
   ) {}
 
-  terms(isClosed: boolean): Terms {
+  terms(isClosed: boolean) {
     const terms: Term[] = [];
     let isEither = false;
     for (let token = this.#peek(); token !== undefined; token = this.#peek()) {
@@ -48,7 +40,13 @@ class Scan {
     const last = this.tokens.at(-1);
     const dangles =
       isOr(last) || last?.type === 'AND' || last?.type === 'NOT' || last?.type === 'near';
-    return { terms, isEither, isComplete: isClosed && this.#isComplete && !dangles };
+    return {
+      terms,
+      /** The query has an OR at its top level: none of its terms can be changed alone. */
+      isEither,
+      /** Nothing at the end of the query is open or missing: text added after it is a separate term. */
+      isComplete: isClosed && this.#isComplete && !dangles,
+    };
   }
 
   #term({ start }: Token): Term {
@@ -234,17 +232,9 @@ export function namedMoment(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }
 
-interface MailAddress {
-  readonly q?: string | undefined;
-  readonly m?: string | undefined;
-  readonly view?: string | undefined;
-  readonly after?: string | undefined;
-  readonly sort?: string | undefined;
-}
-
 export function pageAddress(
   path: string,
-  parameters: MailAddress & Record<string, string | undefined>,
+  parameters: Readonly<Record<string, string | undefined>>,
 ): string {
   const given = Object.entries(parameters).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name, value]],
