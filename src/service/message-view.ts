@@ -401,7 +401,7 @@ export function receivedFromSource(head: Buffer): number {
   return parseHeaderDate(received.slice(received.lastIndexOf(';') + 1)) ?? UNDATED;
 }
 
-export interface RenderedText {
+interface RenderedText {
   readonly text: string;
   readonly html: string;
 }
