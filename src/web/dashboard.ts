@@ -603,7 +603,7 @@ export function dashboardPage(
   const base = request?.node.kind === 'or' && /\s/.test(text) ? `(${text})` : text;
   const narrow = (...terms: readonly string[]): string =>
     [base, ...terms].filter((term) => term !== '').join(' ');
-  const frame = pages.frame(reader, query, { asOf, problem });
+  const frame = pages.frame(reader, { query, asOf, problem });
   const state = filter === undefined ? undefined : readState(dataDir);
   try {
     const content: DashboardContent = {

@@ -37,7 +37,6 @@ import type { Page } from './pages/page.ts';
 import { findTerm, withTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
-import { type Understood, understandQuery } from './understood-query.ts';
 
 /** Maximum bytes of a message's attachments in memory. A larger message is read again for each attachment. */
 const MAX_HELD = 64 * 1024 * 1024;
@@ -149,45 +148,26 @@ type Sheet =
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
   | { readonly kind: 'none'; readonly why: NoText };
 
-class FilesLists {
-  readonly #sums = new VersionCache<string, FilesSums>(MAX_SUMS);
-
-  of({ catalog }: Pick<Reader, 'catalog'>, request: FilesRequest, after: FilePosition | undefined) {
-    return catalog.snapshot(() => {
-      const words = soughtWords(request.node, ['any']);
-      const sums = this.#sumsOf(catalog, request);
-      const { files, next } = catalog.files.page(
-        { ...request, limit: TILES, after },
-        within(WALKING_MS),
-      );
-      const hasTime = within(TEXTS_MS);
-      const { months, ...rest } = sums;
-      return {
-        tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-        /** `after` for the next page; null on the last. */
-        next: next === null ? null : nextPosition(catalog, next),
-        sums: rest,
-        months: months.map(({ key: month, from, count }) => ({
-          key: month,
-          after: positionText(from),
-          count,
-        })),
-      };
-    });
-  }
-
-  #sumsOf(catalog: Reader['catalog'], request: FilesRequest): FilesSums {
-    const { group = '', inlinePictures = false, asOf = null, node } = request;
-    // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
-    const name = JSON.stringify([group, inlinePictures, asOf, node]);
-    const known = this.#sums.find(catalog.version(), name);
-    if (known !== undefined) return known;
-    const sums = catalog.files.sums(request, within(COUNTING_MS));
-    return sums.complete ? this.#sums.keep(name, sums) : sums;
-  }
+function filesList(
+  catalog: Reader['catalog'],
+  request: FilesRequest,
+  after: FilePosition | undefined,
+  { months, ...sums }: FilesSums,
+) {
+  const words = soughtWords(request.node, ['any']);
+  const wanted = { ...request, limit: TILES, after };
+  const { files, next } = catalog.files.page(wanted, within(WALKING_MS));
+  const hasTime = within(TEXTS_MS);
+  return {
+    tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
+    /** `after` for the next page; null on the last. */
+    next: next === null ? null : nextPosition(catalog, next),
+    sums,
+    months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),
+  };
 }
 
-export type FilesList = ReturnType<FilesLists['of']>;
+export type FilesList = ReturnType<typeof filesList>;
 
 async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
@@ -374,33 +354,33 @@ const readings = new Semaphore(READINGS);
 const FINDING_MS = 400;
 
 export class FilesPages {
-  readonly #lists = new FilesLists();
+  readonly #sums = new VersionCache<string, FilesSums>(MAX_SUMS);
   readonly #counts = new FilesMessagesCounts();
 
   constructor(
-    private readonly parts: Pick<ArchiveParts, 'archive' | 'accounts' | 'now'>,
-    private readonly pages: Pick<MailPages, 'frame'>,
+    private readonly parts: Pick<ArchiveParts, 'archive' | 'now'>,
+    private readonly pages: Pick<MailPages, 'frame' | 'asked'>,
   ) {}
 
   async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
-    const { query, understood, request, group, inlinePictures } = this.#asked(reader, parameter);
+    const { asked, request, group, inlinePictures } = this.#asked(reader, parameter);
     const position = positionOf(reader.catalog, parameter('after') ?? '');
     const typed = parameter('a') ?? '';
     const chosen = /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
     const how = { spare: this.parts.archive.spare, signal };
     const page: Page = {
       kind: 'files',
-      frame: this.pages.frame(reader, query, understood),
-      list: request && this.#lists.of(reader, request, position),
+      frame: this.pages.frame(reader, asked),
+      list: request && this.#list(reader, request, position),
       group,
       inlinePictures,
       messages:
         request &&
         this.#counts.of(
           reader,
-          query,
+          asked.query,
           { group, inlinePictures },
-          (text) => this.#understand(reader, text).request,
+          (text) => this.pages.asked(reader, () => text).request,
         ),
       after: position === undefined ? undefined : parameter('after'),
       chosen,
@@ -410,13 +390,13 @@ export class FilesPages {
           : await readings.run(() => fileDetail(reader, request, chosen, how), signal),
       pending: reader.catalog.index.pendingCount(),
     };
-    return { page, status: understood.problem === null ? 200 : 400 };
+    return { page, status: asked.problem === null ? 200 : 400 };
   }
 
   together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
-    const { query, request } = this.#asked(reader, parameter);
+    const { asked, request } = this.#asked(reader, parameter);
     const files = request === null ? [] : (listedFiles(reader, request) ?? []);
-    return attachmentsTogether(reader, files, attachmentsName(query, this.parts.now()), how);
+    return attachmentsTogether(reader, files, attachmentsName(asked.query, this.parts.now()), how);
   }
 
   /** Reads a picture and checks its hash. Returns undefined if no page shows it. */
@@ -426,7 +406,7 @@ export class FilesPages {
     parameter: Parameter,
     signal: AbortSignal,
   ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
-    const { request } = this.#understand(reader, parameter('q') ?? '');
+    const { request } = this.pages.asked(reader, parameter);
     const found =
       request === null
         ? undefined
@@ -441,21 +421,29 @@ export class FilesPages {
     return type === undefined ? undefined : { type, bytes: read.bytes };
   }
 
-  #understand(reader: ServedReader, query: string): Understood {
-    const { accounts, now } = this.parts;
-    return understandQuery(query, reader, now(), accounts);
-  }
-
   #asked(reader: ServedReader, parameter: Parameter) {
-    const query = parameter('q') ?? '';
-    const understood = this.#understand(reader, query);
+    const asked = this.pages.asked(reader, parameter);
     const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
     const inlinePictures = parameter('inline') === '1';
-    const request = understood.request && {
-      ...understood.request,
+    const request = asked.request && {
+      ...asked.request,
       group: group ?? undefined,
       inlinePictures,
     };
-    return { query, understood, request, group, inlinePictures };
+    return { asked, request, group, inlinePictures };
+  }
+
+  #list({ catalog }: ServedReader, request: FilesRequest, after: FilePosition | undefined) {
+    return catalog.snapshot(() => {
+      const { group = '', inlinePictures = false, asOf = null, node } = request;
+      // Keyed by the parsed query, not its text: words such as `yesterday` mean other days tomorrow.
+      const name = JSON.stringify([group, inlinePictures, asOf, node]);
+      let sums = this.#sums.find(catalog.version(), name);
+      if (sums === undefined) {
+        sums = catalog.files.sums(request, within(COUNTING_MS));
+        if (sums.complete) this.#sums.keep(name, sums);
+      }
+      return filesList(catalog, request, after, sums);
+    });
   }
 }

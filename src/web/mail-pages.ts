@@ -62,13 +62,7 @@ import {
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
 import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
 import { SideTrees } from './side-tree.ts';
-import {
-  plainRequest,
-  type QueryProblem,
-  textPieces,
-  type Understood,
-  understandQuery,
-} from './understood-query.ts';
+import { plainRequest, textPieces, type Understood, understandQuery } from './understood-query.ts';
 
 /** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
 const MAX_TEXTS = 16;
@@ -391,10 +385,6 @@ export interface Answered {
   readonly status: 200 | 400 | 404 | 410;
 }
 
-type Rows =
-  | (ReturnType<typeof mailRows> & { readonly problem: null })
-  | { readonly problem: QueryProblem };
-
 export class MailPages {
   readonly #trees = new SideTrees();
   readonly #sums = new ClosingSums();
@@ -407,49 +397,43 @@ export class MailPages {
   async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
     // A user who lists messages is about to open one.
     this.parts.archive.spare.prepare();
-    const query = parameter('q') ?? '';
+    const asked = this.asked(reader, parameter);
     const sort = sortOf(parameter);
-    const understood = this.understand(reader, query);
     const place = listPlace(reader, parameter, sort);
-    const found =
-      understood.request === null ? null : mailList(reader, understood.request, sort, place);
+    const found = asked.request && mailList(reader, asked.request, sort, place);
     const list =
-      found?.all?.count === 0 ? { ...found, nothing: this.#nothing(reader, query) } : found;
+      found?.all?.count === 0 ? { ...found, nothing: this.#nothing(reader, asked.query) } : found;
     const around = {
       kind: 'mail',
-      frame: this.frame(reader, query, understood),
+      frame: this.frame(reader, asked),
       list,
       sort,
       after: afterOf(place, parameter),
       pending: reader.catalog.index.pendingCount(),
     } as const;
     // Last, since other requests run while a message is read.
-    const message = await this.message(reader, parameter, 'mail', signal, understood);
+    const message = await this.message(reader, parameter, 'mail', signal, asked);
     const page: Page = { ...around, message: message.kind === 'message' ? message : null };
-    return { page, status: understood.problem === null ? 200 : 400 };
+    return { page, status: asked.problem === null ? 200 : 400 };
   }
 
-  rows(reader: ServedReader, parameter: Parameter, limit: number): Rows {
-    const { request, problem } = this.understand(reader, parameter('q') ?? '');
+  rows(reader: ServedReader, parameter: Parameter, limit: number) {
+    const { request, problem } = this.asked(reader, parameter);
     if (request === null) return { problem };
     const sort = sortOf(parameter);
     const place = listPlace(reader, parameter, sort);
-    return { ...mailRows(reader, request, sort, place, limit), problem: null };
+    return { ...mailRows(reader, request, sort, place, limit), problem };
   }
 
-  position(reader: ServedReader, parameter: Parameter): ReturnType<typeof positionIn> | null {
-    const { request } = this.understand(reader, parameter('q') ?? '');
+  position(reader: ServedReader, parameter: Parameter) {
+    const { request } = this.asked(reader, parameter);
     const sort = sortOf(parameter);
-    const named: Parameter = (name) => (name === 'at' ? parameter(name) : undefined);
-    const place = listPlace(reader, named, sort);
-    return request === null || place === undefined
-      ? null
-      : positionIn(reader, request, sort, place);
+    const place = listPlace(reader, (name) => (name === 'at' ? parameter(name) : undefined), sort);
+    return request && place ? positionIn(reader, request, sort, place) : null;
   }
 
   counts(reader: ServedReader, parameter: Parameter): MailCounts | null {
-    const query = parameter('q') ?? '';
-    const { request } = this.understand(reader, query);
+    const { query, request } = this.asked(reader, parameter);
     if (request === null) return null;
     return reader.catalog.snapshot(() => {
       const counts = countsOf(reader, request);
@@ -472,11 +456,10 @@ export class MailPages {
     parameter: Parameter,
     signal: AbortSignal,
   ): Promise<Answered> {
-    const query = parameter('q') ?? '';
-    const understood = this.understand(reader, query);
-    const frame = this.frame(reader, query, understood);
-    const asked: Parameter = (name) => (name === 'm' ? typed : parameter(name));
-    const message = await this.message(reader, asked, 'message', signal, understood);
+    const asked = this.asked(reader, parameter);
+    const frame = this.frame(reader, asked);
+    const own: Parameter = (name) => (name === 'm' ? typed : parameter(name));
+    const message = await this.message(reader, own, 'message', signal, asked);
     return message.kind === 'message'
       ? { page: { kind: 'message', frame, message }, status: 200 }
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
@@ -490,7 +473,7 @@ export class MailPages {
     { token, hasDaemon }: { token: string; hasDaemon: boolean | null },
   ): Answered {
     const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
-    const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
+    const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
     // If a daemon cannot be known, as in a fleet, the page neither mentions it nor offers to look.
     const mayLook = content.whole && hasDaemon !== null;
     const look = mayLook ? { token, said: lookAnswer(parameter('look')) } : null;
@@ -498,13 +481,12 @@ export class MailPages {
   }
 
   export(reader: ServedReader, parameter: Parameter): Answered {
-    const query = parameter('q') ?? '';
-    const understood = this.understand(reader, query);
-    const { request, problem } = understood;
+    const asked = this.asked(reader, parameter);
+    const { request, problem } = asked;
     const page: Page = {
       kind: 'export',
-      frame: this.frame(reader, query, understood),
-      offer: request === null ? null : exportOffer(reader, request),
+      frame: this.frame(reader, asked),
+      offer: request && exportOffer(reader, request),
       format: downloadFormat(parameter('format')) ?? 'zip',
       refused: problem === null ? (parameter('refused') ?? null) : null,
     };
@@ -513,8 +495,7 @@ export class MailPages {
 
   frame(
     reader: ServedReader,
-    query: string,
-    { asOf, problem }: Pick<Understood, 'asOf' | 'problem'>,
+    { query, asOf, problem }: Pick<ReturnType<MailPages['asked']>, 'query' | 'asOf' | 'problem'>,
     known = this.#stateOf(reader),
   ): Frame {
     const { now } = this.parts;
@@ -530,17 +511,12 @@ export class MailPages {
     };
   }
 
-  frameOf(reader: ServedReader, parameter: Parameter): Frame {
-    const query = parameter('q') ?? '';
-    return this.frame(reader, query, this.understand(reader, query));
-  }
-
   async message(
     reader: ServedReader,
     parameter: Parameter,
     page: MessagePlace['page'],
     signal: AbortSignal,
-    { asOf, request } = this.understand(reader, parameter('q') ?? ''),
+    { query, asOf, request } = this.asked(reader, parameter),
   ): Promise<MessageContent | NoMessage> {
     const named = namedMessage(reader, parameter('m') ?? '');
     if (named.kind === 'several') {
@@ -558,7 +534,7 @@ export class MailPages {
       kind: 'message',
       place: {
         page,
-        query: parameter('q') ?? '',
+        query,
         sort: sortOf(parameter) === 'newest' ? undefined : 'oldest',
         after:
           page === 'mail'
@@ -573,10 +549,16 @@ export class MailPages {
   }
 
   #nothing(reader: ServedReader, query: string): NothingFound {
-    return nothingFound(reader, query, (text) => this.understand(reader, text));
+    return nothingFound(reader, query, (text) => this.#understand(reader, text));
   }
 
-  understand(reader: ServedReader, query: string): Understood {
+  /** Returns the query of an address, and how it was understood. */
+  asked(reader: ServedReader, parameter: Parameter) {
+    const query = parameter('q') ?? '';
+    return { query, ...this.#understand(reader, query) };
+  }
+
+  #understand(reader: ServedReader, query: string): Understood {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }
 

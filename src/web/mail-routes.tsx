@@ -127,7 +127,7 @@ export function mailRoutes(
     sendTogether(context, (reader, how) => {
       const id = idIn(context, reader);
       if (id === null) return undefined;
-      const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
+      const { asOf } = pages(reader).asked(reader, (name) => context.req.query(name));
       const found = conversationOf(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
       if (found === null) return undefined;
       const subject = found.all[0]?.line.subject ?? '';

@@ -82,7 +82,9 @@ export function searchRoutes(
   );
   data('/api/position', (reader, parameter) => pages(reader).position(reader, parameter));
   data('/api/counts', (reader, parameter) => pages(reader).counts(reader, parameter));
-  data('/api/frame', (reader, parameter) => pages(reader).frameOf(reader, parameter));
+  data('/api/frame', (reader, parameter) =>
+    pages(reader).frame(reader, pages(reader).asked(reader, parameter)),
+  );
   const completions = byLimit(() => new Completion());
   data('/api/complete', (reader, parameter) => {
     const query = parameter('q') ?? '';
@@ -91,7 +93,7 @@ export function searchRoutes(
     return completions(reader).rows(reader, { query, caret, now: now(), accounts, knownCount });
   });
   data('/api/spine', (reader, parameter) => {
-    const { request, problem } = pages(reader).understand(reader, parameter('q') ?? '');
+    const { request, problem } = pages(reader).asked(reader, parameter);
     if (request === null) return { problem };
     const timeZone = knownZone(parameter('tz'));
     return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
