@@ -30,6 +30,7 @@ export interface Periods {
   readonly list: readonly Period[];
 }
 
+const LENGTHS = { '30d': ['day', 30], '90d': ['day', 90], '1y': ['week', 53] } as const;
 /** Maximum periods of a chart: it shows only the latest ones of an older archive. */
 const MAX_PERIODS = 1_200;
 
@@ -45,17 +46,12 @@ export function periodsOf(
   oldest: number,
   zone: string | undefined,
 ): Periods {
-  const unit = range === 'all' ? 'month' : range === '1y' ? 'week' : 'day';
-  const first = Math.min(now, oldest);
-  const count =
-    range === '30d'
-      ? 30
-      : range === '90d'
-        ? 90
-        : range === '1y'
-          ? 53
-          : monthsFrom(first, now, zone);
-  return { unit, list: consecutive(unit, Math.min(count, MAX_PERIODS), now, zone) };
+  if (range !== 'all') {
+    const [unit, count] = LENGTHS[range];
+    return { unit, list: consecutive(unit, count, now, zone) };
+  }
+  const count = Math.min(monthsFrom(Math.min(now, oldest), now, zone), MAX_PERIODS);
+  return { unit: 'month', list: consecutive('month', count, now, zone) };
 }
 
 /** Hours start on UTC hours, so in some zones at half past. The last one contains `now`. */

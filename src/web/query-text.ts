@@ -71,7 +71,8 @@ class Scan {
 
   #said(first: number, isJoined: boolean): Pick<Term, 'operator' | 'value'> {
     const token = this.tokens[first];
-    const operator = token?.type === 'operator' ? canonical(token.name) : null;
+    const name = token?.type === 'operator' ? token.name.toLowerCase() : null;
+    const operator = name && (ALIASES.get(name) ?? name);
     const said = operator === null ? token : this.tokens[first + 1];
     const isPlain = !isJoined && (said?.type === 'word' || said?.type === 'phrase');
     return { operator, value: isPlain ? said.text + (said.prefix ? '*' : '') : null };
@@ -107,31 +108,26 @@ function isOr(token: Token | undefined): boolean {
   return token?.type === 'OR' || token?.type === '|';
 }
 
-const ALIASES: Readonly<Record<string, string>> = {
-  folder: 'in',
-  newer: 'after',
-  older: 'before',
-  file: 'filename',
-  attachment: 'filename',
-  mimetype: 'mime',
-  keyword: 'flag',
-};
+const ALIASES = new Map([
+  ['folder', 'in'],
+  ['newer', 'after'],
+  ['older', 'before'],
+  ['file', 'filename'],
+  ['attachment', 'filename'],
+  ['mimetype', 'mime'],
+  ['keyword', 'flag'],
+]);
 
-const VALUES: Readonly<Record<string, string>> = {
-  'has:attachments': 'attachment',
-  'is:seen': 'read',
-  'is:unseen': 'unread',
-  'is:flagged': 'starred',
-  'is:unflagged': 'unstarred',
-  'is:replied': 'answered',
-  'is:unreplied': 'unanswered',
-  'is:ended': 'deleted',
-};
-
-function canonical(name: string): string {
-  const lower = name.toLowerCase();
-  return Object.hasOwn(ALIASES, lower) ? (ALIASES[lower] ?? lower) : lower;
-}
+const VALUES = new Map([
+  ['has:attachments', 'attachment'],
+  ['is:seen', 'read'],
+  ['is:unseen', 'unread'],
+  ['is:flagged', 'starred'],
+  ['is:unflagged', 'unstarred'],
+  ['is:replied', 'answered'],
+  ['is:unreplied', 'unanswered'],
+  ['is:ended', 'deleted'],
+]);
 
 function isSame(a: Term, b: Term): boolean {
   if (a.negated !== b.negated || a.operator !== b.operator) return false;
@@ -141,8 +137,7 @@ function isSame(a: Term, b: Term): boolean {
 function meantBy({ operator, value }: Term): string {
   if (operator !== 'has' && operator !== 'is') return value ?? '';
   const lower = (value ?? '').toLowerCase();
-  const key = `${operator}:${lower}`;
-  return Object.hasOwn(VALUES, key) ? (VALUES[key] ?? lower) : lower;
+  return VALUES.get(`${operator}:${lower}`) ?? lower;
 }
 
 export function findTerm(query: string, text: string): Term | undefined {
