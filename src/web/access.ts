@@ -59,10 +59,7 @@ export class FormTokens {
 /** A form cannot set this header; only our own scripts send it. */
 const OWN_HEADER = 'x-mailkeep';
 
-/**
- * Returns whether a page of this server sent a request to `/api`, by headers that only the browser can set. Requests
- * that change data must also have our own header.
- */
+/** Trusts only headers that a page cannot set. Requests that change data must also have our own header. */
 export function isOwnApiRequest(request: Request, { origin }: Reached): boolean {
   const { headers, method } = request;
   if (headers.get('sec-fetch-site') !== 'same-origin') return false;
@@ -75,8 +72,7 @@ export function isOwnApiRequest(request: Request, { origin }: Reached): boolean 
 type Asker = 'own' | 'link' | 'foreign';
 
 /**
- * Another port of this machine is foreign, although its requests carry our cookies: browsers count it as the same site.
- * Requests without the header come from the user's programs, or from old browsers.
+ * Another port of this machine is foreign, although its requests carry our cookies. Programs do not send the header.
  */
 export function askerOf({ headers }: Request): Asker {
   const site = headers.get('sec-fetch-site') ?? 'none';
@@ -88,8 +84,8 @@ export function askerOf({ headers }: Request): Asker {
 }
 
 /**
- * Returns whether a page of this server may have sent a form. The token decides; this check only refuses requests that
- * the browser marks as foreign. A page without a referrer sends the origin `null`.
+ * The token decides; this check only refuses what the browser marks as foreign. Without a referrer, the origin is
+ * `null`.
  */
 export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean {
   const site = headers.get('sec-fetch-site');
@@ -99,8 +95,8 @@ export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean
 }
 
 /**
- * Paths open to a session that is limited to mailboxes. Their responses use a catalog limited to these mailboxes, or
- * obey `ServedReader.mailboxes`. Every other path is refused, so a new path stays closed until someone decides.
+ * Paths open to a session that is limited to mailboxes; all others are refused. Their responses use a limited catalog,
+ * or obey `ServedReader.mailboxes`.
  */
 const PATHS: readonly RegExp[] = [
   /^\/(?:mail|dashboard|export|you|sign-out|you\/end)?$/,

@@ -8,10 +8,7 @@ const KEY = 'hmac-sha256';
 const USE_RECORD_MS = 60_000;
 const PREFIX = 'mk_';
 
-/**
- * API tokens of an archive. A secret is shown once; only its HMAC under a key of this archive is stored, so that a
- * stored value is useless elsewhere. Times are milliseconds since the epoch.
- */
+/** API tokens of an archive. Stores only the HMAC of a secret, under a key of this archive: elsewhere it is useless. */
 export class ApiTokens {
   constructor(private readonly state: Pick<StateFile, 'get' | 'entries' | 'set' | 'together'>) {}
 
@@ -63,10 +60,7 @@ export class ApiTokens {
     });
   }
 
-  /**
-   * Ignores failures: the state may be locked, or its disk full. A token that another process has just revoked must not
-   * be written back.
-   */
+  /** Ignores a locked state or full disk. A token that another process has just revoked must not be written back. */
   #recordUse(key: string, now: number): void {
     try {
       this.state.together(() => {

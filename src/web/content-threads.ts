@@ -25,10 +25,7 @@ export class ContentThreads {
   readonly #idle: Lane[] = [];
   #closed = false;
 
-  /**
-   * @param most maximum threads
-   * @param deadlineMs time limit of a job, in milliseconds
-   */
+  /** @param most maximum threads @param deadlineMs time limit of a job, in milliseconds */
   constructor(
     private readonly archive: Pick<ServedArchive, 'dataDir' | 'segments'>,
     most: number,

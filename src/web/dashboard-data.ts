@@ -34,12 +34,7 @@ const LENGTHS = { '30d': ['day', 30], '90d': ['day', 90], '1y': ['week', 53] } a
 /** Maximum periods of a chart: it shows only the latest ones of an older archive. */
 const MAX_PERIODS = 1_200;
 
-/**
- * Returns the periods of a range. The last one contains `now`.
- *
- * @param oldest start of the range `all`, milliseconds since the epoch
- * @param zone IANA name; undefined for this machine's zone
- */
+/** Returns periods up to the one that contains `now`. @param oldest start of the range `all`, ms since the epoch */
 export function periodsOf(
   range: Range,
   now: number,

@@ -59,10 +59,7 @@ interface DashboardView {
   readonly whole: FolderSums;
 }
 
-/**
- * Returns the numbers of a dashboard, each with a query that finds what it counts. Times are milliseconds since the
- * epoch.
- */
+/** Returns the numbers of a dashboard, with queries that find what they count. Times are ms since the epoch. */
 export function dashboardData(
   archive: ServedReader,
   state: StateFile | undefined,
@@ -244,8 +241,8 @@ function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefi
 }
 
 /**
- * Returns a function from a time to a zone's offset from UTC, in milliseconds. A calendar look-up takes microseconds,
- * so it happens only at the ends of a UTC day, and within the day only if they differ.
+ * Returns a function from a time to a zone's offset from UTC, in milliseconds. A look-up takes microseconds, so it is
+ * made at the ends of a UTC day, and within the day only if they differ.
  */
 function offsets(zone: string | undefined): (time: number) => number {
   const known = new Map<number, number>();
@@ -411,10 +408,7 @@ const PACKED = [
   'application/zip',
 ];
 
-/**
- * Groups of attachment types with a term that finds them, if their types are not enough. A type without a slash has all
- * its subtypes.
- */
+/** Groups of attachment types. `image` has all its subtypes. The term is given if the types alone are not enough. */
 const GROUPS: readonly (readonly [name: string, types: readonly string[], term?: string])[] = [
   ['PDF', ['application/pdf']],
   ['Pictures', ['image']],

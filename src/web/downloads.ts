@@ -8,12 +8,7 @@ import type { ReadingFor } from './served-archive.ts';
 /** Maximum bytes of a query or a subject in a file name. The rest of the name is never cut. */
 const MAX_BYTES = 120;
 
-/**
- * Returns an unsafe file name of an export, such as `mailkeep from ada 2026-11-25 commit 12.zip`: the query, the day in
- * this machine's zone, and the exported commit.
- *
- * @param now milliseconds since the epoch
- */
+/** Returns an unsafe file name, such as `mailkeep from ada 2026-11-25 commit 12.zip`. @param now ms since the epoch */
 export function exportName(
   query: string,
   { now, commit, format }: { now: number; commit: number; format: string },
@@ -29,10 +24,7 @@ export function attachmentsName(query: string, now: number): string {
 }
 
 /**
- * Returns an unsafe file name of a message: its subject and the day of its date. The day is in UTC, as in exported
- * folders, so that the name is the same on every machine.
- *
- * @param date in ISO 8601
+ * The name is unsafe, and the same on every machine: its day is in UTC, as in exported folders. @param date in ISO 8601
  */
 export function messageName(subject: string | null, date: string | null): string {
   const day = date === null ? '' : ` ${date.slice(0, date.indexOf('T'))}`;

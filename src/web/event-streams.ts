@@ -36,10 +36,7 @@ const MAX_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
-/**
- * Sends browsers only the numbers of new commits; they fetch the changes with their session. A browser limited to
- * mailboxes gets only commits about these, by numbers that count no others.
- */
+/** Sends browsers only the numbers of commits about their mailboxes; they fetch the changes with their session. */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
   #timer: NodeJS.Timeout | undefined;

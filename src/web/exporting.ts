@@ -23,9 +23,8 @@ import { understandQuery } from './understood-query.ts';
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
 
 /**
- * Starts an export on its own thread: choosing among a million messages takes seconds and would block the daemon.
+ * Exports on its own thread: choosing among a million messages takes seconds.
  *
- * @param signal aborted when the result is no longer needed
  * @throws what `streamExport` throws before the first byte; thread-ended
  */
 async function beginExport(job: ExportJob, signal: AbortSignal) {

@@ -43,10 +43,7 @@ const MAX_HELD = 64 * 1024 * 1024;
 const NOT_SAVED = 'not saved.txt';
 
 /**
- * Returns attachments as one zip, which ends with a text file that lists the unreadable ones. Returns undefined if
- * there are none, or too many for one file.
- *
- * @param called name of the zip without extension
+ * Returns attachments as one zip, whose last file lists the unreadable ones; undefined if there are none, or too many.
  */
 export function attachmentsTogether(
   reader: Pick<Reader, 'sources'>,
@@ -272,10 +269,7 @@ function textOf(
 
 const MAX_COUNTS = 64;
 const ATTACHED = 'has:attachment';
-/**
- * Files that mail programs show inline are listed, except pictures. A type term applies to the whole message: one with
- * a PDF and an inline logo matches both types.
- */
+/** Files that mail programs show inline are listed, except pictures. A type term applies to the whole message. */
 const OTHER_THAN_PICTURES = ['application', 'text', 'message', 'audio', 'video']
   .map((type) => `mime:${type}/*`)
   .join(' OR ');
@@ -285,11 +279,7 @@ const ANY_WITH_PICTURES = '(has:attachment OR has:inline)';
 export class FilesMessagesCounts {
   readonly #counts = new VersionCache<string, HitCount>(MAX_COUNTS);
 
-  /**
-   * Returns a query for the messages that have the attachments listed for another query, and its count.
-   *
-   * @param understand returns null for an invalid query
-   */
+  /** Returns the query for the messages that have the listed attachments, and its count; null for an invalid query. */
   of(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,
@@ -331,10 +321,7 @@ function queryFor(
 /** Time limit for listing all attachments to save, in milliseconds: the user waits only once. */
 const LISTING_MS = 1_000;
 
-/**
- * Lists each content once, with its newest message. Returns undefined if there are too many for one file, or time runs
- * out.
- */
+/** Lists each content once, with its newest message; undefined if there are too many for one file, or time runs out. */
 function listedFiles(
   { catalog }: Pick<Reader, 'catalog'>,
   request: FilesRequest,

@@ -28,12 +28,7 @@ const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Listens for requests for sign-in links, on a socket in a directory that only this user can access: the archive itself
- * may be read-only.
- *
- * @throws daemon-socket-folder if there is no such directory
- */
+/** Listens on a socket in a directory of this user, since the archive may be read-only. @throws daemon-socket-folder */
 export async function openLinkChannel(options: {
   readonly dataDir: string;
   readonly env: Environment;

@@ -16,10 +16,7 @@ export interface ListPlace {
 const POSITION = /^@(\d{1,15})$/;
 const TIME = /^\d{4}-\d\d-\d\dT/;
 
-/**
- * Returns the page of a list that an address requests: `after=`, `before=` or `at=`, each with an id or its prefix.
- * `at=` also takes a moment in ISO 8601. Returns undefined if nothing matches.
- */
+/** Reads `after=`, `before=` or `at=`, each with an id or its prefix. `at=` also takes a moment in ISO 8601. */
 export function listPlace(
   { catalog }: Pick<Reader, 'catalog'>,
   parameter: (name: string) => string | undefined,
@@ -118,10 +115,7 @@ export function mailList(
   });
 }
 
-/**
- * Returns the `after=` value of the page before a row: empty for the first page, and if time runs out. Returns null if
- * no earlier row was found.
- */
+/** Returns an `after=` value: empty for the first page, and if time runs out; null if no earlier row was found. */
 function pageBefore(
   reader: Pick<Reader, 'catalog'>,
   request: CountRequest,

@@ -69,9 +69,7 @@ const MAX_TEXTS = 16;
 const COUNTING_MS = 150;
 
 /**
- * Returns what the archive knows about the attachments of a message, beyond the message itself.
- *
- * @param request query from which the message was opened; null for an invalid one
+ * Returns data about the attachments that the message itself does not have. @param request null for an invalid query
  */
 function attachmentNotes(
   { catalog }: Pick<Reader, 'catalog'>,
@@ -146,10 +144,8 @@ const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'fil
 type Attempt = (query: string) => HitCount | null;
 
 /**
- * Suggests what to try if a query finds nothing: the query without one term, or with the prefix of a word. If removing
- * any of several terms helps, the one that leaves the fewest results is closest to the intent.
- *
- * @param understand how the query itself was parsed
+ * Suggests a query if one finds nothing: without one term, or with the prefix of a word. If removing any of several
+ * terms helps, the one that leaves the fewest results is closest to the intent.
  */
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,

@@ -126,11 +126,7 @@ export class McpSurface {
 
   constructor(private readonly options: McpSurfaceOptions) {}
 
-  /**
-   * Never rejects: errors become replies.
-   *
-   * @param ownOrigin origin of this server's pages; requests from other origins are refused
-   */
+  /** Never rejects: errors become replies. @param ownOrigin origin of this server's pages; others are refused */
   async fetch(request: Request, ownOrigin: string): Promise<Response> {
     try {
       return await this.#answer(request, ownOrigin);

@@ -27,7 +27,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
 }
 
 /**
- * Returns a message with its conversation as of a time, or null if the archive did not have it then.
+ * Returns null if the archive did not have the message then.
  *
  * @param asOf milliseconds since the epoch; null for now
  * @param asked the request of the query box; null if it has no words to search mail for
@@ -93,11 +93,7 @@ export type ReadBack =
       readonly damage: { readonly message: string; readonly hint: string | null };
     };
 
-/**
- * Reads a message to its last byte, even if `read` needs less: the hash is compared only at the end.
- *
- * @throws message-damaged, blob-damaged, and what `read` throws
- */
+/** Reads a message to its last byte, even if `read` needs less: its hash is compared only at the end. */
 export async function readWhole<T>(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -332,7 +328,7 @@ function byFailure(reason: string | null): NoText {
 const MAX_SEARCHED_BYTES = 200;
 
 /**
- * Finds a text in the raw bytes of a source, ignoring ASCII case. Holds one piece of the source in memory.
+ * Ignores ASCII case. Holds one piece of the source in memory.
  *
  * @param sought `from`: byte position at or after which the wanted match starts
  * @throws message-damaged, blob-damaged

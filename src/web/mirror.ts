@@ -164,8 +164,8 @@ type OpenArchive = Pick<Reader, 'catalog' | 'sources'>;
 type Moment = number | null;
 
 /**
- * Answers the Mailbox API from an open archive. Listing records come from the facts in the log, as the origin showed
- * them. Answers are cached until the next commit, which may reuse rows and forget messages.
+ * Answers the Mailbox API from an open archive, as the origin showed the messages. Caches answers until the next
+ * commit, which may reuse rows and forget messages.
  */
 export class MirrorView {
   readonly #uids = new VersionCache<string, FolderUids>(
@@ -293,10 +293,9 @@ interface MirroredMailbox extends KnownMailbox {
 }
 
 /**
- * Adds resource ids. If two hosts share a mailbox id, the later one gets its host appended.
+ * If two hosts share a mailbox id, the later one gets its host appended.
  *
- * @param mailboxes all mailboxes that the token may read, in order of discovery: other mailboxes must not affect the
- *   ids
+ * @param mailboxes all that the token may read, in order of discovery: others must not affect the ids
  */
 export function mirroredMailboxes(mailboxes: readonly KnownMailbox[]): MirroredMailbox[] {
   const taken = new Set<string>();
@@ -318,9 +317,7 @@ const INSTANT = z.union([
 const DAY_MS = 86_400_000;
 
 /**
- * Reads `asOf`, our extension of the Mailbox API: a UTC day, meaning its end, or an RFC 3339 time with its zone.
- *
- * @throws Refusal 422, also for days that do not exist
+ * Reads `asOf`, our extension of the Mailbox API: a UTC day, meaning its end, or an RFC 3339 time. @throws Refusal 422
  */
 function momentOf(raw: string | null, commitAt: (time: number) => number | undefined): Moment {
   if (raw === null) return null;
@@ -571,10 +568,9 @@ interface StreamReply {
 }
 
 /**
- * A large reply keeps its turn until it is sent, so that a slow client cannot pile up replies in memory.
+ * A large reply keeps its turn until it is sent: a slow client cannot pile up replies in memory.
  *
  * @param check throws if no more of the reply may be sent
- * @param done ends the turn
  */
 function sending(reply: MirrorReply, check: () => void, done: () => void): Response {
   const ready = reply.kind === 'stream' ? reply : inPieces(reply);
@@ -706,11 +702,7 @@ export class MirrorSurface {
     this.#rendering = new ContentThreads(archive, 1, RENDERING_MS);
   }
 
-  /**
-   * Never rejects: errors become replies.
-   *
-   * @param ownOrigin origin of this server's pages; requests from other origins are refused
-   */
+  /** Never rejects: errors become replies. @param ownOrigin origin of this server's pages; others are refused */
   async fetch(request: Request, ownOrigin: string): Promise<Response> {
     try {
       return await this.#answer(request, ownOrigin);

@@ -208,11 +208,7 @@ export function asOfWord(query: string): string {
   return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
 }
 
-/**
- * Changes the moment of a query; the rest stays as typed.
- *
- * @param moment milliseconds since the epoch; null for now
- */
+/** Changes the moment of a query; the rest stays as typed. @param moment milliseconds since the epoch; null for now */
 export function asOf(query: string, moment: number | null): string {
   const old = asOfWord(query);
   const without = old === '' ? query : toggled(query, old);

@@ -71,10 +71,7 @@ export function wholeNumber(typed: string | undefined): number | undefined {
 export type RequestContext = Context<RequestFacts>;
 export type WebApp = Hono<RequestFacts>;
 
-/**
- * Runs `act` with the archive limited to what the browser may read. Every response must read the archive through this
- * reader, since a session may be limited to mailboxes.
- */
+/** Limits the archive to what the browser may read. Every response must read it through this reader. */
 export function withReader<T>(
   { archive }: Pick<ArchiveParts, 'archive'>,
   context: RequestContext,
@@ -106,8 +103,8 @@ export function seeOther(context: RequestContext, path: string): Response {
 const searches = new Semaphore(1);
 
 /**
- * Answers a request when its turn comes, unless the browser has already disconnected. The turn covers what `make` does
- * before it first waits: waiting, for example for a message to be parsed, holds up no other request.
+ * Answers a request when its turn comes, unless the browser has disconnected. The turn ends when `make` first waits,
+ * for example for a message to be parsed.
  *
  * @param make gets a signal that aborts when the connection closes
  */

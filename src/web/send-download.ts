@@ -72,8 +72,6 @@ async function begun(download: Download): Promise<Download> {
 
 /**
  * Returns a response that a browser can only save. It breaks off when the session ends, or the bytes cannot be read.
- *
- * @param ended called after the last byte
  */
 export function savedAnswer(
   context: RequestContext,

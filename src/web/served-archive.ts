@@ -10,16 +10,13 @@ import { type SavedSearch, savedSearches } from '../catalog/saved-searches.ts';
 import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
-/**
- * A server runs for months and answers from the system's cache. With a quarter of SQLite's own 16 MB, pages and
- * searches over a million messages take the same processor time.
- */
+/** SQLite's own 16 MB make no page or search over a million messages faster: the system's cache answers them. */
 const OPEN = { cacheKib: 4_096 };
 
 export interface ServedReader extends Reader {
   /**
-   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others. Data from other
-   * sources, such as `state.sqlite` or the log, must be left out or limited to these mailboxes.
+   * Keys of the mailboxes that the browser may read; null for all. The catalog hides all others, but other data, such
+   * as `state.sqlite` or the log, must be left out or limited.
    */
   readonly mailboxes: readonly string[] | null;
 }
@@ -44,8 +41,7 @@ export class ServedArchive {
   ) {}
 
   /**
-   * Runs `act` with a reader that stays open until `act` has settled. Runs it again from the start if a segment has to
-   * be fetched first.
+   * Runs `act`, again from the start if a segment has to be fetched first.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws what `openReaderOf` throws, and what `act` throws
@@ -197,11 +193,7 @@ export function searchesFor({
 /** Bytes of a source to read before other requests run: reading, inflating and hashing are synchronous. */
 const TURN_BYTES = 1024 * 1024;
 
-/**
- * Passes on the pieces of a source, and lets other requests run between them.
- *
- * @throws the signal's reason once it is aborted
- */
+/** Lets other requests run between the pieces of a source. @throws the signal's reason once it is aborted */
 export async function* inTurns(
   pieces: AsyncIterable<Buffer>,
   signal: AbortSignal,
@@ -220,8 +212,8 @@ export async function* inTurns(
 const MAX_ZONE = 64;
 
 /**
- * Returns the canonical name of a time zone; undefined, which means this machine's, for an unknown one. Formats are
- * cached by name, so spellings of one zone must not count as many.
+ * Returns the canonical name, since formats are cached by name; undefined, which means this machine's zone, for an
+ * unknown one.
  */
 export function knownZone(typed: string | undefined): string | undefined {
   if (typed === undefined || typed.length > MAX_ZONE) return undefined;

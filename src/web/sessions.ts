@@ -22,7 +22,7 @@ export interface Session extends WebSession {
 
 /**
  * Stores sessions in the archive's state. Changes that cannot be written, as on a full disk, stay in memory until a
- * later change succeeds: browsers can still sign in, and ended sessions stay ended while the server runs.
+ * later change succeeds, so that ended sessions stay ended while the server runs.
  */
 export class SessionStore {
   readonly #unwritten = new Map<string, WebSession | undefined>();
@@ -138,8 +138,8 @@ interface OpenCode extends Grant {
 }
 
 /**
- * One-time codes of sign-in links. They are kept in memory only, as hashes, and are lost when the server restarts. A
- * wrong code counts against every valid one, since the intended code is unknown.
+ * One-time codes of sign-in links, in memory only, as hashes. A wrong code counts against every valid one, since the
+ * intended code is unknown.
  */
 export class SignInCodes {
   #open: OpenCode[] = [];
@@ -190,10 +190,7 @@ export function openSessions(dataDir: string) {
   };
 }
 
-/**
- * Returns undefined if the state cannot be opened for writing. An unreadable state is left alone: only a command that
- * writes may put it aside.
- */
+/** Returns undefined on failure. An unreadable state is left alone: only a command that writes may put it aside. */
 export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);
   if (known !== undefined || hasState(dataDir)) return known;

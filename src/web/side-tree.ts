@@ -9,8 +9,8 @@ import { type ServedReader, searchesFor, VersionCache } from './served-archive.t
 import { plainRequest } from './understood-query.ts';
 
 /**
- * Returns the display names of a mailbox's folders by path: without the `INBOX` that some servers put before all of
- * them, and with a slash between the parts. Folders that would share a name keep their paths.
+ * Returns display names by path: without the `INBOX` that some servers put before all folders, and with slashes.
+ * Folders that would share a name keep their paths.
  */
 export function folderLabels(
   folders: Iterable<Pick<FolderName, 'path' | 'delimiter'>>,
@@ -87,10 +87,7 @@ interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
 export class SideTrees {
   readonly #counts = new VersionCache<string, number>(MAX_COUNTS);
 
-  /**
-   * @param asOfText `asof:…` from the query, or empty; folders, links and counts are as of then
-   * @param tags current tags of folders and mailboxes, by `folderKey` and `mailboxKey`
-   */
+  /** @param asOfText `asof:…` or empty @param tags current tags, by `folderKey` and `mailboxKey` */
   of(
     reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
     asOfText: string,

@@ -60,9 +60,8 @@ export type SourceJob = { [K in keyof Jobs]: JobOf<K> }[keyof Jobs];
 export type ResultOf<Job extends SourceJob> = Awaited<ReturnType<Jobs[Job['kind']]>>;
 
 /**
- * Returns the decoded bytes of an attachment by its id in the origin's listing; null if no part of the source certainly
- * matches. Parts are matched by order if all agree with the listing. Otherwise they are matched by type, size and name,
- * if these are unique or as many parts as listed attachments share them.
+ * Finds an attachment by its id in the origin's listing; null if no part certainly matches. Parts match by order if all
+ * agree with the listing, else by type, size and name, if these are unique or equally often in both.
  */
 export function listedAttachment(
   source: Buffer,
@@ -97,9 +96,7 @@ export function listedAttachment(
 }
 
 /**
- * Returns positions; null if time ran out before all sources were read, since a partial answer would be wrong.
- *
- * @param read reads the source at a position; null for one that never matches
+ * Returns null if time ran out, since a partial answer would be wrong. @param read null for a source that never matches
  */
 export function matchingSources(
   count: number,

@@ -44,10 +44,7 @@ export function understandQuery(
   }
 }
 
-/**
- * Parses a query that this program wrote, without saved searches and accounts. Returns null for an invalid one: some
- * addresses and folder paths cannot be written in a query.
- */
+/** Parses a query that this program wrote. Returns null if an address or path in it cannot be written in a query. */
 export function plainRequest(query: string, now: number): CountRequest | null {
   try {
     const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });

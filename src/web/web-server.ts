@@ -39,30 +39,21 @@ export interface WebServer {
   readonly apiUrl: string;
   readonly mcpUrl: string;
   /**
-   * Returns the address of a new sign-in link, which works once, within ten minutes.
-   *
-   * @param mailboxes keys of the mailboxes that the browser may read; null for all
+   * Returns the address of a new link, valid once, within ten minutes. @param mailboxes keys; null for all mailboxes
    */
   link(mailboxes: readonly string[] | null): string;
   close(): Promise<void>;
 }
 
-/**
- * Idle timeout of a connection, in milliseconds. It exceeds the parser's time limit for a message: after that limit, a
- * page with the rest still follows.
- */
+/** Milliseconds. Exceeds the parser's time limit for a message, after which a page with the rest still follows. */
 const IDLE_MS = 90_000;
 /**
- * Maximum idle connections out of 256. Nearly all may be idle, because all clients share one address, this machine's or
- * the proxy's. A hundred API clients must not lose their connections between two requests.
+ * Of 256 connections. All clients share one address, this machine's or the proxy's: a hundred API clients must not lose
+ * their connections between two requests.
  */
 const IDLE_CONNECTIONS = 200;
 
-/**
- * Serves the web interface of an archive, which it opens read-only.
- *
- * @throws web-not-loopback, cannot-listen, and what opening the archive throws
- */
+/** Opens the archive read-only. @throws web-not-loopback, cannot-listen, and what opening the archive throws */
 export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
   refuseOpenAddress(options);
   const archive = new ServedArchive(options.dataDir);
