@@ -69,12 +69,12 @@ export function isOwnApiRequest(request: Request, { origin }: Reached): boolean 
 }
 
 /** `own`: this server or the user. `link`: a link on another site. `foreign`: another page loads a resource. */
-type Asker = 'own' | 'link' | 'foreign';
+type RequestSource = 'own' | 'link' | 'foreign';
 
 /**
  * Another port of this machine is foreign, although its requests carry our cookies. Programs do not send the header.
  */
-export function askerOf({ headers }: Request): Asker {
+export function requestSource({ headers }: Request): RequestSource {
   const site = headers.get('sec-fetch-site') ?? 'none';
   // A bookmark, a typed address, a link in a terminal or another program of the user.
   if (site === 'none' || site === 'same-origin') return 'own';

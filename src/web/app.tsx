@@ -3,11 +3,11 @@ import { savedSearches } from '../catalog/saved-searches.ts';
 import { hasCode } from '../core/errors.ts';
 import type { Reached } from '../core/listener.ts';
 import {
-  askerOf,
   cookieNames,
   isOwnApiRequest,
   mayBeAskedWithLimit,
   mayBeOwnForm,
+  requestSource,
 } from './access.ts';
 import { exportRoutes } from './exporting.ts';
 import type { LookAnswer } from './health.ts';
@@ -48,7 +48,7 @@ export function webApp(
 }
 
 /** Refuses a request under a foreign host name (DNS rebinding), without revealing what this server is. */
-export function refusedToAll(status: number): Response {
+export function refuseUnknownHost(status: number): Response {
   return secured(plain(status));
 }
 
@@ -76,7 +76,7 @@ function appOf(parts: DoorParts): WebApp {
     const isApi = isApiPath(path);
     if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
     // Other sites may load nothing from here: even a successful load would reveal that the server exists.
-    if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
+    if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
     await next();

@@ -128,7 +128,7 @@ function folders(
   const byPath = Map.groupBy(all, ({ folder }) => folder);
   const ranked = all
     .map((folder) => ({ folder, rank: rankOf(folder, wanted) }))
-    .filter(({ folder, rank }) => rank < UNLIKE && isWritable(folder.folder))
+    .filter(({ folder, rank }) => rank < NO_MATCH && isWritable(folder.folder))
     .toSorted((a, b) => a.rank - b.rank || (a.folder.folder < b.folder.folder ? -1 : 1));
   const rows = new Map<string, Row>();
   for (const { folder } of ranked) {
@@ -224,7 +224,7 @@ function types({ catalog }: ServedReader, typed: string): Row[] {
     });
 }
 
-const UNLIKE = 8;
+const NO_MATCH = 8;
 
 /** Ranks by the last part of the path, then by the path. Folders that are gone come last. */
 function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
@@ -235,7 +235,7 @@ function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
     last.includes(wanted),
     path.includes(wanted),
   ].indexOf(true);
-  return (likeness < 0 ? UNLIKE : likeness) + (gone ? 4 : 0);
+  return (likeness < 0 ? NO_MATCH : likeness) + (gone ? 4 : 0);
 }
 
 /** No quotation marks can enclose such a name. */

@@ -30,7 +30,7 @@ const POLL_MS = 1_000;
 const HEARTBEAT_MS = 20_000;
 const RETRY_MS = 5_000;
 const MAX_OF_SESSION = 8;
-const MOST = 64;
+const MAX_STREAMS = 64;
 /** Maximum events that a browser has not read. Beyond it, the browser is gone or asleep. */
 const MAX_UNREAD = 16;
 
@@ -51,7 +51,7 @@ export class EventStreams {
   /** Returns a stream that starts with the current commit; null if there are too many. */
   open(listener: Listener): Response | null {
     const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
-    if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MAX_OF_SESSION)
+    if (this.#isClosed || this.#streams.size >= MAX_STREAMS || ofSession.length >= MAX_OF_SESSION)
       return null;
     const sent = this.#reached(listener);
     const sentAt = this.options.now();

@@ -233,14 +233,16 @@ function factsOf({ hash, filename, type, size, group, message, messages }: Liste
 }
 
 /** Types that browsers show; for a generic type, the file extension decides. */
-const SHOWN = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
-const UNTOLD = /^(?:$|application\/|text\/plain$)/;
-const SHOWN_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
+const PICTURE_TYPE = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
+const GENERIC_TYPE = /^(?:$|application\/|text\/plain$)/;
+const PICTURE_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
 /** Returns whether a page may try to show it as a picture. Its bytes decide once they are read. */
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
   if (group !== 'pictures' || size > MAX_PICTURE_BYTES || size === 0 || isCutOff) return false;
-  return SHOWN.test(type) || (UNTOLD.test(type) && SHOWN_ENDING.test(filename ?? ''));
+  return (
+    PICTURE_TYPE.test(type) || (GENERIC_TYPE.test(type) && PICTURE_ENDING.test(filename ?? ''))
+  );
 }
 
 function sheetOf(

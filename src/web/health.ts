@@ -307,7 +307,7 @@ interface Known {
 }
 
 export function frameState(reader: ServedReader, now: number) {
-  return knowing(reader, now, (known) => frameStateOf(reader, now, known));
+  return withKnown(reader, now, (known) => frameStateOf(reader, now, known));
 }
 
 function frameStateOf(
@@ -332,7 +332,7 @@ export function healthTab(
   parameter: Parameter,
 ) {
   const now = parts.now();
-  return knowing(reader, now, (known) => {
+  return withKnown(reader, now, (known) => {
     const { status, lastRuns } = known;
     const sum = (of: 'quarantined' | 'held'): number =>
       status.mailboxes.reduce((total, mailbox) => total + mailbox[of], 0);
@@ -343,13 +343,13 @@ export function healthTab(
       lastPassAt: lastRuns.find(({ sum: compared }) => compared !== null)?.endedAt ?? null,
       quarantined: sum('quarantined'),
       held,
-      shown: shownIn(reader, { ...parts, now: () => now }, tab, parameter, { ...known, held }),
+      shown: tabContent(reader, { ...parts, now: () => now }, tab, parameter, { ...known, held }),
       known: frameStateOf(reader, now, known),
     };
   });
 }
 
-function shownIn(
+function tabContent(
   reader: ServedReader,
   { now, accounts, policy }: Pick<ArchiveParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
@@ -382,7 +382,7 @@ function shownIn(
   }
 }
 
-function knowing<T>(reader: ServedReader, now: number, act: (known: Known) => T): T {
+function withKnown<T>(reader: ServedReader, now: number, act: (known: Known) => T): T {
   const { dataDir, catalog } = reader;
   const state = readState(dataDir);
   try {

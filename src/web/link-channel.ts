@@ -24,7 +24,7 @@ const SUFFIX = '.web.sock';
 const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
 
 /** Codes if no server is listening: it was killed, or is just exiting. */
-const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
+const NOT_LISTENING = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -105,7 +105,7 @@ export async function askLink(
     if (error instanceof SyntaxError) return null;
     if (error instanceof Error && error.name === 'TimeoutError') return null;
     const reason = errnoOf(error);
-    if (reason !== undefined && NOBODY.has(reason)) return null;
+    if (reason !== undefined && NOT_LISTENING.has(reason)) return null;
     throw error;
   }
 }

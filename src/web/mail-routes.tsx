@@ -67,7 +67,7 @@ export function mailRoutes(
   app.get('/api/message', (context) =>
     answered(parts, context, async ({ reader, parameter, signal }) => {
       const page = parameter('page') === 'message' ? 'message' : 'mail';
-      const data = await pages(reader).message(reader, inParts(parameter), page, signal);
+      const data = await pages(reader).message(reader, asPart(parameter), page, signal);
       return context.json({ data });
     }),
   );
@@ -158,14 +158,14 @@ function pageRoute(
   // Missing data is a 200.
   app.get(`/api/page${path}`, (context) =>
     answered(parts, context, async (asked) => {
-      const made = await make({ ...asked, parameter: inParts(asked.parameter) });
+      const made = await make({ ...asked, parameter: asPart(asked.parameter) });
       return context.json({ data: made.page });
     }),
   );
 }
 
 /** A script loads the other messages of a conversation after the opened one. */
-function inParts(parameter: Parameter): Parameter {
+function asPart(parameter: Parameter): Parameter {
   return (name) => (name === 'part' ? '1' : parameter(name));
 }
 

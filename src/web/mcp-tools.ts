@@ -40,15 +40,15 @@ export class Fence {
  * Characters that are invisible, change how others appear, or are the fence's brackets: controls, formats
  * (bidirectional ones, tags), private use, lone surrogates, fillers, variation selectors and noncharacters.
  */
-const ODD = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{DI}\p{NChar}\u2028\u2029⟦⟧]/gu;
-const KEPT = new Set(['\n', '\t']);
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{DI}\p{NChar}\u2028\u2029⟦⟧]/gu;
+const VISIBLE_CONTROLS = new Set(['\n', '\t']);
 
 /** Makes all characters visible in text that senders do not choose, such as folder names. */
 function visible(text: string): string {
   return text
     .replaceAll('\r\n', '\n')
-    .replace(ODD, (char) =>
-      KEPT.has(char) ? char : `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+    .replace(HIDDEN, (char) =>
+      VISIBLE_CONTROLS.has(char) ? char : `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
     );
 }
 
@@ -186,10 +186,10 @@ function addressText({ name, address }: { name: string; address: string }) {
 }
 
 /** Special uses (RFC 6154) of folders that answers leave out. */
-const LEFT_OUT: ReadonlySet<string | null> = new Set(['\\Junk', '\\Trash']);
+const EXCLUDED_USES: ReadonlySet<string | null> = new Set(['\\Junk', '\\Trash']);
 
 /** Excludes Junk and Trash, unless `everywhere` is set or the query names a folder. @throws ToolRefusal */
-function questionOf(
+function requestFor(
   query: string,
   { reader, now, accounts }: Asking,
   { everywhere }: { everywhere: boolean },
@@ -203,7 +203,7 @@ function questionOf(
   const paths = new Set(
     reader.catalog.folders
       .all({ gone: true })
-      .filter(({ specialUse }) => LEFT_OUT.has(specialUse))
+      .filter(({ specialUse }) => EXCLUDED_USES.has(specialUse))
       .map(({ folder }) => folder),
   );
   const { span } = request.node;
@@ -281,7 +281,7 @@ const aggregate = tool({
   },
   answer({ query, by, limit, everywhere }, asking) {
     const { reader, fence } = asking;
-    const request = questionOf(query, asking, { everywhere });
+    const request = requestFor(query, asking, { everywhere });
     const found = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
     if (!found.complete || found.count > MAX_COUNTED)
       throw new ToolRefusal(
@@ -402,7 +402,7 @@ const search = tool({
   },
   answer({ query, limit, sort, after, everywhere: all, facets }, asking) {
     const { reader, fence } = asking;
-    const request = questionOf(query, asking, { everywhere: all });
+    const request = requestFor(query, asking, { everywhere: all });
     const place = listPlace(reader, (name) => (name === 'after' ? after : undefined), sort);
     if (after !== undefined && place === undefined)
       throw new ToolRefusal(`No list continues after ${after}.`);
@@ -588,7 +588,7 @@ const listAttachments = tool({
   },
   answer({ query, limit, after, everywhere }, asking) {
     const { reader, fence } = asking;
-    const request = questionOf(query, asking, { everywhere });
+    const request = requestFor(query, asking, { everywhere });
     const place = after === undefined ? undefined : positionOf(reader.catalog, after);
     if (after !== undefined && place === undefined)
       throw new ToolRefusal(`No list continues after ${after}.`);
@@ -651,7 +651,7 @@ const getAttachmentText = tool({
 /** Returns an attachment of a message; among several with the same content, the one with that number. */
 function fileOf(id: string, number: number, asking: Asking) {
   const { catalog } = asking.reader;
-  const request = questionOf(`id:${id}`, asking, { everywhere: true });
+  const request = requestFor(`id:${id}`, asking, { everywhere: true });
   const all = { ...request, inlinePictures: true, limit: MAX_OF_MESSAGE, after: undefined };
   const { files } = catalog.files.page(all, () => true);
   const own = files.find((file) => file.number === number);

@@ -63,12 +63,12 @@ export function conversationOf(
         .filter((one) => one !== id),
     };
   }
-  const own = alone(catalog, id, asOf);
+  const own = singleMessage(catalog, id, asOf);
   return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
 /** Returns a message by itself: it is not indexed yet, or lies beyond the shown part of its conversation. */
-function alone(
+function singleMessage(
   catalog: Reader['catalog'],
   id: MessageId,
   asOf: number | null,
@@ -93,7 +93,11 @@ export type ReadBack =
       readonly damage: { readonly message: string; readonly hint: string | null };
     };
 
-/** Reads a message to its last byte, even if `read` needs less: its hash is compared only at the end. */
+/**
+ * Reads a message to its last byte, even if `read` needs less: its hash is compared only at the end.
+ *
+ * @throws message-damaged, blob-damaged, and what `read` throws
+ */
 export async function readWhole<T>(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
@@ -102,11 +106,11 @@ export async function readWhole<T>(
 ): Promise<T> {
   const sources = reader.sources();
   let isWhole = false;
-  async function* noted() {
+  async function* tracked() {
     yield* sources.streamMessage(id);
     isWhole = true;
   }
-  const result = await read(noted());
+  const result = await read(tracked());
   if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), signal));
   return result;
 }
@@ -223,7 +227,7 @@ type ContentRead =
   /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
-/** Reads an attachment: alone if it is stored separately, else with its message. Its hash is checked either way. */
+/** Reads an attachment: singleMessage if it is stored separately, else with its message. Its hash is checked either way. */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
   {

@@ -66,10 +66,10 @@ class Scan {
     }
     const { end } = this.tokens[this.#at - 1] ?? { end: start };
     const text = this.query.slice(start, end);
-    return { start, end, text, negated, ...this.#said(first, isJoined) };
+    return { start, end, text, negated, ...this.#operatorAndValue(first, isJoined) };
   }
 
-  #said(first: number, isJoined: boolean): Pick<Term, 'operator' | 'value'> {
+  #operatorAndValue(first: number, isJoined: boolean): Pick<Term, 'operator' | 'value'> {
     const token = this.tokens[first];
     const name = token?.type === 'operator' ? token.name.toLowerCase() : null;
     const operator = name && (ALIASES.get(name) ?? name);
@@ -131,10 +131,12 @@ const VALUES = new Map([
 
 function isSame(a: Term, b: Term): boolean {
   if (a.negated !== b.negated || a.operator !== b.operator) return false;
-  return a.value === null || b.value === null ? a.text === b.text : meantBy(a) === meantBy(b);
+  return a.value === null || b.value === null
+    ? a.text === b.text
+    : canonicalValue(a) === canonicalValue(b);
 }
 
-function meantBy({ operator, value }: Term): string {
+function canonicalValue({ operator, value }: Term): string {
   if (operator !== 'has' && operator !== 'is') return value ?? '';
   const lower = (value ?? '').toLowerCase();
   return VALUES.get(`${operator}:${lower}`) ?? lower;

@@ -41,7 +41,7 @@ export async function sendDownload(
     };
     const found = await find(held.reader);
     if (found !== undefined) {
-      const answer = savedAnswer(context, parts, await begun(found), release);
+      const answer = savedAnswer(context, parts, await withFirstBytes(found), release);
       if (context.req.method !== 'HEAD') return answer;
       await answer.body?.cancel();
       return new Response(null, { headers: answer.headers });
@@ -55,7 +55,7 @@ export async function sendDownload(
 }
 
 /** Reads the first bytes, so that unreadable data gives an error page rather than a response that breaks off. */
-async function begun(download: Download): Promise<Download> {
+async function withFirstBytes(download: Download): Promise<Download> {
   const { bytes } = download;
   let first: IteratorResult<Uint8Array> | null = await bytes.next();
   return {

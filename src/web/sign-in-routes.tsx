@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { askerOf, cookieText, cookieValue } from './access.ts';
+import { cookieText, cookieValue, requestSource } from './access.ts';
 import {
   AwayPage,
   EnterPage,
@@ -27,7 +27,7 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
   const { assets, codes, sessions, forms, now } = parts;
   assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
   app.get('/away', (context) => {
-    const to = leadingAway(context.req.query('to') ?? '');
+    const to = linkTarget(context.req.query('to') ?? '');
     return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
   });
   const enterPage = (context: RequestContext, problem: EnterProblem): Response => {
@@ -69,7 +69,7 @@ export function sessionIn(
   const { session: name } = context.get('cookies');
   const cookie = cookieValue(context.req.header('cookie') ?? null, name);
   // A link on another site sends no cookie; one on another port does, but is treated alike.
-  const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
+  const token = requestSource(context.req.raw) === 'own' ? cookie : undefined;
   return token === undefined ? undefined : sessions.find(token, now());
 }
 
@@ -138,7 +138,7 @@ export function signedInRoutes(app: WebApp, parts: DoorParts): void {
 }
 
 /** Returns an address that a link may lead to, as browsers write it (hosts in ASCII); null for any other. */
-function leadingAway(text: string): string | null {
+function linkTarget(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);
   return ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : null;

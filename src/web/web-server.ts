@@ -3,7 +3,7 @@ import { type ListenerLimits, listenOn } from '../core/listener.ts';
 import { type ApiToken, mailboxKey, type StateFile } from '../core/state.ts';
 import { FormTokens } from './access.ts';
 import { ApiTokens } from './api-tokens.ts';
-import { archiveRoutes, refusedToAll, webApp } from './app.tsx';
+import { archiveRoutes, refuseUnknownHost, webApp } from './app.tsx';
 import { builtAssets } from './assets.ts';
 import { webError } from './errors.ts';
 import { EventStreams } from './event-streams.ts';
@@ -121,7 +121,7 @@ export async function openDoor(
       section: 'web',
       listen,
       clients: { kind: 'browsers', publicUrl },
-      refuse: refusedToAll,
+      refuse: refuseUnknownHost,
       fetch: (request, { outgoing }, reached) =>
         answer?.(request, reached, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
       onError,
