@@ -207,13 +207,10 @@ function requestFor(
       .map(({ folder }) => folder),
   );
   const { span } = request.node;
-  const nodes = [...paths].map(
-    (path): SearchNode => ({
-      kind: 'not',
-      node: parseQuery(filterText('in', path), { now }).node,
-      span,
-    }),
-  );
+  const nodes = [...paths].map((path): SearchNode => {
+    const { node } = parseQuery(filterText('in', path), { now });
+    return { kind: 'not', node, span };
+  });
   return nodes.length === 0
     ? request
     : { ...request, node: { kind: 'and', nodes: [request.node, ...nodes], span } };
@@ -245,13 +242,9 @@ const listFolders = tool({
   },
   answer(_, { reader, state }) {
     const all = statusFor(reader, state).mailboxes.flatMap(({ address, folders }) =>
-      folders.map(({ folder, specialUse, messages, unread, ended }) => ({
-        mailbox: visible(address),
-        folder: visible(folder),
+      folders.map(({ folder, specialUse, messages, unread, ended: deleted }) => ({
+        ...{ mailbox: visible(address), folder: visible(folder), messages, unread, deleted },
         special_use: specialUse === null ? null : visible(specialUse),
-        messages,
-        unread,
-        deleted: ended,
       })),
     );
     return { folders: all.slice(0, MAX_FOLDERS), complete: all.length <= MAX_FOLDERS };
@@ -272,11 +265,7 @@ const aggregate = tool({
   },
   output: {
     groups: z.array(
-      z.object({
-        key: fenced(),
-        messages: z.number().int(),
-        bytes: z.number().int().nullable(),
-      }),
+      z.object({ key: fenced(), messages: z.number().int(), bytes: z.number().int().nullable() }),
     ),
   },
   answer({ query, by, limit, everywhere }, asking) {
@@ -288,11 +277,9 @@ const aggregate = tool({
         `The query finds more than ${MAX_COUNTED} messages, which are not counted one by one. Add a time, such as after:2026.`,
       );
     return {
-      groups: reader.catalog.stats.rows(by, request, limit).map(({ key, messages, bytes }) => ({
-        key: fence.around(cut(key)),
-        messages,
-        bytes,
-      })),
+      groups: reader.catalog.stats
+        .rows(by, request, limit)
+        .map(({ key, messages, bytes }) => ({ key: fence.around(cut(key)), messages, bytes })),
     };
   },
 });

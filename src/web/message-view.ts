@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { KnownText } from '../catalog/attachment-texts.ts';
 import type { FileGroup } from '../catalog/file-group-names.ts';
-import type { ListedFile } from '../catalog/files.ts';
+import type { FileContent, ListedFile } from '../catalog/files.ts';
 import { purgedMessage, type Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
@@ -235,12 +235,7 @@ export async function readContent(
     number,
     hash,
     size,
-  }: {
-    readonly message: MessageId;
-    readonly number: number;
-    readonly hash: BlobHash;
-    readonly size: number;
-  },
+  }: Pick<FileContent, 'number' | 'hash' | 'size'> & { message: MessageId },
   how: ReadingFor,
 ): Promise<ContentRead> {
   if (size > MAX_BYTES) return { state: 'large' };

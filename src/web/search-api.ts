@@ -15,47 +15,6 @@ const MAX_COLUMNS = 1_000;
 const COLUMNS = 600;
 const CHANGES_MS = 150;
 
-function changesRoutes(
-  data: ReturnType<typeof dataRoute>,
-  now: () => number,
-  pages: PagesOf,
-): void {
-  data('/api/changes', ({ catalog }, parameter) => {
-    const span = catalog.changes.span();
-    if (span === undefined) return null;
-    const from = momentOf(parameter('from')) ?? span.first;
-    const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
-    const wanted = wholeNumber(parameter('columns')) ?? COLUMNS;
-    const columns = Math.min(MAX_COLUMNS, Math.max(1, wanted));
-    const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
-    return { ...span, from, to, ...found };
-  });
-  data('/api/changes/next', ({ catalog }, parameter) => {
-    const than = momentOf(parameter('than'));
-    return than === undefined ? null : (catalog.changes.next(than) ?? null);
-  });
-  data('/api/changes/previous', ({ catalog }, parameter) => {
-    const than = momentOf(parameter('than')) ?? now();
-    return catalog.changes.previous(than) ?? null;
-  });
-  data('/api/moment', (reader, parameter) => {
-    const at = momentOf(parameter('at'));
-    if (at === undefined) return null;
-    const { catalog } = reader;
-    return {
-      at,
-      /** The latest commit by then; null before the first. */
-      inForce: catalog.commitAt(at),
-      past: pages(reader).past(reader, at),
-      since: catalog.changes.since(at),
-      next: catalog.changes.next(at) ?? null,
-      previous: catalog.changes.previous(at) ?? null,
-    };
-  });
-}
-
-type PagesOf = (reader: ServedReader) => MailPages;
-
 function momentOf(typed: ReturnType<Parameter>): number | undefined {
   if (typed === undefined) return undefined;
   const time = /^\d{1,14}$/.test(typed) ? Number(typed) : Date.parse(typed);
@@ -98,5 +57,36 @@ export function searchRoutes(
     const timeZone = knownZone(parameter('tz'));
     return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
   });
-  changesRoutes(data, now, pages);
+  data('/api/changes', ({ catalog }, parameter) => {
+    const span = catalog.changes.span();
+    if (span === undefined) return null;
+    const from = momentOf(parameter('from')) ?? span.first;
+    const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
+    const wanted = wholeNumber(parameter('columns')) ?? COLUMNS;
+    const columns = Math.min(MAX_COLUMNS, Math.max(1, wanted));
+    const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
+    return { ...span, from, to, ...found };
+  });
+  data('/api/changes/next', ({ catalog }, parameter) => {
+    const than = momentOf(parameter('than'));
+    return than === undefined ? null : (catalog.changes.next(than) ?? null);
+  });
+  data('/api/changes/previous', ({ catalog }, parameter) => {
+    const than = momentOf(parameter('than')) ?? now();
+    return catalog.changes.previous(than) ?? null;
+  });
+  data('/api/moment', (reader, parameter) => {
+    const at = momentOf(parameter('at'));
+    if (at === undefined) return null;
+    const { catalog } = reader;
+    return {
+      at,
+      /** The latest commit by then; null before the first. */
+      inForce: catalog.commitAt(at),
+      past: pages(reader).past(reader, at),
+      since: catalog.changes.since(at),
+      next: catalog.changes.next(at) ?? null,
+      previous: catalog.changes.previous(at) ?? null,
+    };
+  });
 }

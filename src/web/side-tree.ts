@@ -183,14 +183,11 @@ export class SideTrees {
   }
 
   #count(
-    {
-      catalog,
-      version,
-      mayContinue,
-    }: Pick<Reader, 'catalog'> & { version: number; mayContinue: () => boolean },
+    counting: { catalog: Reader['catalog']; version: number; mayContinue: () => boolean },
     query: string,
     request: CountRequest,
   ): number | null {
+    const { catalog, version, mayContinue } = counting;
     // A relative moment, such as asof:3d, is another one on each page.
     const key = keyOf(query, request.asOf);
     const known = this.#counts.find(version, key);
