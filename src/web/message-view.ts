@@ -227,7 +227,7 @@ type ContentRead =
   /** Too large for a page, in an unparseable message, or purged after the catalog was read. */
   | { readonly state: 'large' | 'unreadable' | 'purged' };
 
-/** Reads an attachment: singleMessage if it is stored separately, else with its message. Its hash is checked either way. */
+/** Reads an attachment: alone if it is stored separately, else with its message. Its hash is checked either way. */
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
   {
