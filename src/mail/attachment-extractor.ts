@@ -21,6 +21,8 @@ export type FromWorker =
   | { readonly kind: 'next' }
   /** `worn` asks for a new worker, because of its memory or because its parser may still be running. */
   | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
+
+/** Between checks of the memory while an attachment is read. */
 const WATCH_MS = 10;
 
 /** Reads attachments in one worker thread. It starts on demand, and again if it was ended by force. */
