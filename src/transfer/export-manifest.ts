@@ -339,7 +339,7 @@ function readSelection(
   if (docids !== null) sets.found.add(docids);
   const met = catalog.folders.all({ gone: true }).toSorted((a, b) => a.id - b.id);
   folders(met.map(({ folder: path, ...rest }) => ({ ...rest, path })));
-  for (const one of listed(archive, sets, isNarrowed)) {
+  for (const one of selectedPlaces(archive, sets, isNarrowed)) {
     // A query cannot match a message whose bytes are missing.
     if (isNarrowed && (one.line.id === null || !sets.found.has(one.docid))) continue;
     place(one);
@@ -352,11 +352,11 @@ function readSelection(
       asOf === null
         ? null
         : { number: at?.number ?? 0, time: new Date(at?.time ?? 0).toISOString() },
-    selection: saidOf(selection),
+    selection: describeSelection(selection),
   };
 }
 
-function saidOf(selection: ExportSelection): ManifestHead['selection'] {
+function describeSelection(selection: ExportSelection): ManifestHead['selection'] {
   const {
     query,
     docids = null,
@@ -379,7 +379,7 @@ function momentOf(asOf: number | null) {
 }
 
 /** Yields the places of a selection. If it is narrowed, the caller must filter them by docid. */
-function* listed(
+function* selectedPlaces(
   { catalog, selection }: Archive,
   { found, gone }: DocidSets,
   isNarrowed: boolean,

@@ -190,12 +190,15 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
     const { name, shown, kind } = entry;
     const at = joinedPath(dir, name);
     const within = deeper(inExport, shown);
-    if (shown.startsWith('.')) yield* passingBy(inHidden(at, entry, { below, inExport: within }));
+    if (shown.startsWith('.'))
+      yield* reportingErrors(inHidden(at, entry, { below, inExport: within }));
     else if (kind === 'folder') {
-      if (!parts.includes(shown)) yield* passingBy(inFolder(at, deeperSpot(spot, shown, within)));
+      if (!parts.includes(shown))
+        yield* reportingErrors(inFolder(at, deeperSpot(spot, shown, within)));
     } else if (kind === 'file') {
       const isOfMaildir = parts.length > 0 && MAILDIR_FILE.test(shown);
-      if (!isOfMaildir) yield* passingBy(inFile(at, { ...spot, inExport: within }, shown, mh));
+      if (!isOfMaildir)
+        yield* reportingErrors(inFile(at, { ...spot, inExport: within }, shown, mh));
     } else yield { path: at, kind: 'other', inExport: within };
   }
 }
@@ -252,7 +255,7 @@ const OF_PROGRAMS =
 const MAILDIR_FILE =
   /^(?:dovecot[.-].*|maildir(?:folder|size|shared)|subscriptions|courier.*|uidvalidity|uidlist)$/i;
 
-function* passingBy(found: Found): Found {
+function* reportingErrors(found: Found): Found {
   try {
     yield* found;
   } catch (error) {
@@ -303,7 +306,7 @@ function* inMaildir(
   if (parts.length === 0) return;
   const marked = { ...into, keywords: keywordsOfLetters(dir) };
   for (const part of parts) {
-    yield* passingBy(inPart(joinedPath(dir, part), marked, deeper(inExport, part)));
+    yield* reportingErrors(inPart(joinedPath(dir, part), marked, deeper(inExport, part)));
   }
 }
 

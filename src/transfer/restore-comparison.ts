@@ -112,7 +112,7 @@ function plainMessageId(text: string | null): string | null {
 }
 
 /** Returns whether a server may have changed a message from one size to the other by adding or removing CR bytes. */
-export function isNear(sent: number, there: number): boolean {
+export function isSimilarSize(sent: number, there: number): boolean {
   return Math.abs(sent - there) * 10 <= sent;
 }
 
@@ -382,7 +382,7 @@ const UNKNOWN_FOR = 10_000;
  *
  * @param since time of the APPEND, which may be in the future if the clock was set back
  */
-export function restOfUnknown(since: number, now: number): number {
+export function msUntilSettled(since: number, now: number): number {
   return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
 }
 
@@ -400,7 +400,7 @@ interface LookDeps {
  * @param folder number in the plan
  * @returns the number of journaled messages that were lost when the folder was deleted
  */
-export async function lookAtFolder(
+export async function matchFolder(
   deps: LookDeps,
   folder: number,
   selected: SelectedFolder,
@@ -425,7 +425,7 @@ export async function lookAtFolder(
   }
   const listed = await settleMatches(deps, wanted, found, asListed);
   // Bare LFs change the size, and a listing may lack the Message-ID that the header has.
-  const exact = await settleMatches(deps, near(listed), listed.found, (message) =>
+  const exact = await settleMatches(deps, possibleMatches(listed), listed.found, (message) =>
     asSent(deps, message),
   );
   await settleChanged(deps, exact);
@@ -461,7 +461,7 @@ interface Unsettled {
 }
 
 /** Returns the wanted messages that may be among the found ones. */
-function near({ wanted, found }: Unsettled): PlannedMessage[] {
+function possibleMatches({ wanted, found }: Unsettled): PlannedMessage[] {
   if (found.length === 0) return [];
   const ids = new Set(found.map(({ messageId }) => messageId));
   return wanted.filter(({ messageId }) => {
@@ -487,7 +487,7 @@ async function settleChanged(
     const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
     // Messages without a Message-ID are candidates for each other.
     const nearest = candidates
-      .filter(({ size }) => isNear(form.size, size))
+      .filter(({ size }) => isSimilarSize(form.size, size))
       .toSorted((a, b) => away(a) - away(b));
     for (const one of nearest.slice(0, MAX_READ)) {
       if ((await changesIn(form, connection.pieces(one.uid))) === undefined) continue;

@@ -80,7 +80,7 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
       }
       // Empty folders are restored too.
       if (query === null && !deleted)
-        for (const folder of standing(catalog, selection)) plan.addFolder(folder);
+        for (const folder of existingFolders(catalog, selection)) plan.addFolder(folder);
       const places = deleted ? deletedPlaces(catalog, selection) : placesOf(catalog, selection);
       for (const place of places) {
         if (query === null || (place.line.id !== null && found.has(place.docid))) plan.add(place);
@@ -92,7 +92,7 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
 }
 
 /** Returns the folders that existed at the selected time, in the order in which they were discovered. */
-function standing({ folders, commitAt }: Chosen, selection: RestoreSelection) {
+function existingFolders({ folders, commitAt }: Chosen, selection: RestoreSelection) {
   const { asOf } = selection;
   const commit = asOf === null ? undefined : (commitAt(asOf)?.number ?? 0);
   const spans = new Map(
@@ -140,7 +140,7 @@ function* deletedPlaces(
     }
   };
   try {
-    for (const { place } of lastPlaces(ended(), presence(current, mailboxOf)))
+    for (const { place } of lastPlaces(ended(), mailboxLookup(current, mailboxOf)))
       if (wanted.has(place.folder.id)) yield place;
   } finally {
     current.return?.();
@@ -148,7 +148,7 @@ function* deletedPlaces(
 }
 
 /** Returns a function that looks up whether a message is in a mailbox. Docids must not decrease, as in `current`. */
-function presence(
+function mailboxLookup(
   current: Iterator<ListedPlace>,
   mailboxOf: (place: ListedPlace) => string,
 ): (docid: number, mailbox: string) => boolean {

@@ -21,10 +21,10 @@ import {
   fitFlags,
   fitMessage,
   fitSizes,
-  isNear,
-  lookAtFolder,
+  isSimilarSize,
+  matchFolder,
   messageIdOf,
-  restOfUnknown,
+  msUntilSettled,
   type SentForm,
 } from './restore-comparison.ts';
 import {
@@ -52,7 +52,7 @@ interface DoubledMessage extends NamedMessage {
   readonly doubleUid: number;
 }
 
-type SecondLook = Awaited<ReturnType<typeof secondLook>>;
+type VerifiedFolder = Awaited<ReturnType<typeof verifyRestored>>;
 
 interface Due {
   readonly message: AppendedMessage;
@@ -70,7 +70,7 @@ type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'inTurn'>;
  * @returns `compared`: messages whose metadata was compared; `fetched`: messages whose bytes were compared; `lost`:
  * messages that the server accepted but does not list
  */
-async function secondLook(
+async function verifyRestored(
   deps: LookDeps,
   connection: ServerConnection,
   folder: number,
@@ -89,7 +89,7 @@ async function secondLook(
     }
     compared += 1;
     plan.seen(message.seq);
-    const altered = alterationsSeen(message, seen, permanentFlags);
+    const altered = compareMetadata(message, seen, permanentFlags);
     if (altered.length > 0) plan.alter(message.seq, altered);
     const isSure =
       compared <= FIRST ||
@@ -105,10 +105,15 @@ async function secondLook(
     });
   }
   const lost = [...plan.unseen(folder)].map(({ seq }) => plan.named(seq));
-  return { compared, fetched, lost, doubled: await doubles(deps, connection, strangers, again) };
+  return {
+    compared,
+    fetched,
+    lost,
+    doubled: await findDuplicates(deps, connection, strangers, again),
+  };
 }
 
-function alterationsSeen(
+function compareMetadata(
   { flags, received }: PlannedMessage,
   seen: { readonly flags: ReadonlySet<string>; readonly date: number },
   permanentFlags: readonly string[] | null,
@@ -152,7 +157,7 @@ async function compareBytes(
   return true;
 }
 
-async function doubles(
+async function findDuplicates(
   { plan, read }: LookDeps,
   connection: ServerConnection,
   strangers: readonly { readonly uid: number; readonly size: number }[],
@@ -164,7 +169,7 @@ async function doubles(
     const form = await read(message);
     if (typeof form === 'string') continue;
     for (const { uid, size } of strangers) {
-      if (taken.has(uid) || !isNear(form.size, size)) continue;
+      if (taken.has(uid) || !isSimilarSize(form.size, size)) continue;
       if ((await changesIn(form, connection.pieces(uid))) === undefined) continue;
       taken.add(uid);
       doubled.push({ ...plan.named(message.seq), doubleUid: uid });
@@ -178,7 +183,7 @@ interface ReadMessage {
   readonly form: SentForm | 'damaged' | 'purged';
 }
 
-interface Ready extends ReadMessage {
+interface ReadyMessage extends ReadMessage {
   readonly form: SentForm;
 }
 
@@ -208,7 +213,7 @@ function bytesOf(batch: readonly PlannedMessage[]): number {
 /**
  * Returns the uid above `after` of each message, or undefined if the server does not have it. No uid is returned twice.
  */
-async function lastOnes(
+async function findArrived(
   connection: ServerConnection,
   after: number,
   ready: readonly { readonly form: SentForm }[],
@@ -218,14 +223,14 @@ async function lastOnes(
   const uids: (number | undefined)[] = [];
   const taken = new Set<number>();
   for (const { form } of ready) {
-    const uid = await lastOne(connection, there, taken, form);
+    const uid = await findArrivedMessage(connection, there, taken, form);
     if (uid !== undefined) taken.add(uid);
     uids.push(uid);
   }
   return uids;
 }
 
-async function lastOne(
+async function findArrivedMessage(
   connection: ServerConnection,
   there: readonly FoundMessage[],
   taken: ReadonlySet<number>,
@@ -233,7 +238,8 @@ async function lastOne(
 ): Promise<number | undefined> {
   const messageId = messageIdOf(form.head);
   for (const { uid, ...found } of there) {
-    if (taken.has(uid) || found.messageId !== messageId || !isNear(form.size, found.size)) continue;
+    if (taken.has(uid) || found.messageId !== messageId || !isSimilarSize(form.size, found.size))
+      continue;
     if ((await changesIn(form, connection.pieces(uid))) !== undefined) return uid;
   }
   return undefined;
@@ -245,7 +251,7 @@ const NO_FOLDER: ReadonlySet<string> = new Set(['NOPERM', 'READ-ONLY', 'TRYCREAT
 type Refused = ReturnType<typeof restoreError<'restore-refused'>>['facts'];
 
 /** Classifies a refused APPEND by its response code (RFC 5530; RFC 7889 for sizes), or by its text on older servers. */
-function verdictOn({ response, text }: Refused): RefusalReason {
+function classifyRefusal({ response, text }: Refused): RefusalReason {
   if (response === 'OVERQUOTA' || /over ?quota|quota exceeded/i.test(text)) return 'quota';
   if (response !== null && TOO_LARGE.has(response)) return 'append-limit';
   if (response !== null && NO_FOLDER.has(response)) return 'folder';
@@ -271,7 +277,7 @@ interface SharedRun extends Pick<RestoreOptions, 'now' | 'sleep' | 'signal'> {
   readonly quota: { floor: number };
 }
 
-interface Sent {
+interface SentMessage {
   readonly seq: number;
   readonly entry: number;
   readonly size: number;
@@ -301,7 +307,7 @@ class FolderRun {
    *
    * @throws restore-gave-up
    */
-  async all(): Promise<SecondLook | undefined> {
+  async all(): Promise<VerifiedFolder | undefined> {
     const { plan, signal } = this.shared;
     try {
       this.#lastUid = (await this.#persist(() => this.#open())).selected.lastUid;
@@ -316,7 +322,7 @@ class FolderRun {
     if (signal.aborted) return undefined;
     return this.#persist(async () => {
       const { connection, selected } = await this.#open();
-      return secondLook(this.shared, connection, this.folder, selected.permanentFlags);
+      return verifyRestored(this.shared, connection, this.folder, selected.permanentFlags);
     });
   }
 
@@ -348,7 +354,7 @@ class FolderRun {
 
   async #restore(batch: readonly ReadMessage[]): Promise<void> {
     const { plan, leftOut, onSettled } = this.shared;
-    const ready: Ready[] = [];
+    const ready: ReadyMessage[] = [];
     for (const { message, form } of batch) {
       if (typeof form === 'string') {
         plan.refuse(message.seq, form, null);
@@ -364,7 +370,7 @@ class FolderRun {
   }
 
   /** @param breaks number of times that each message has broken the connection */
-  async #sendEach(ready: readonly Ready[], breaks = 0): Promise<void> {
+  async #sendEach(ready: readonly ReadyMessage[], breaks = 0): Promise<void> {
     const { plan, quota } = this.shared;
     for (const one of ready) {
       if (this.#isRefused) return;
@@ -377,7 +383,7 @@ class FolderRun {
    * Sends messages in one command and retries until the server responds. If it refuses them together, sends them one by
    * one.
    */
-  async #send(ready: readonly Ready[], breaksBefore = 0): Promise<void> {
+  async #send(ready: readonly ReadyMessage[], breaksBefore = 0): Promise<void> {
     const { journal, now, signal } = this.shared;
     const [first] = ready;
     const alone = ready.length === 1 ? first : undefined;
@@ -437,7 +443,7 @@ class FolderRun {
           continue;
         }
         this.line.worked();
-        const verdict = verdictOn(error.facts);
+        const verdict = classifyRefusal(error.facts);
         if (verdict === 'folder') return this.#refuseFolder(error.facts);
         if (alone === undefined) return this.#sendEach(ready);
         // Some servers refuse a message because of its keywords.
@@ -450,13 +456,13 @@ class FolderRun {
   }
 
   #settleFound(
-    ready: readonly Ready[],
-    sent: readonly Sent[],
+    ready: readonly ReadyMessage[],
+    sent: readonly SentMessage[],
     uids: readonly (number | undefined)[],
-  ): Ready[] {
+  ): ReadyMessage[] {
     const { plan, journal } = this.shared;
-    const rest: Ready[] = [];
-    const there: Sent[] = [];
+    const rest: ReadyMessage[] = [];
+    const there: SentMessage[] = [];
     const theirs: number[] = [];
     for (const [i, one] of sent.entries()) {
       const [uid, again] = [uids[i], ready[i]];
@@ -475,7 +481,7 @@ class FolderRun {
   }
 
   /** Records the result while the next messages are being sent, so that the server does not wait for it. */
-  #settled(sent: readonly Sent[], uids: readonly number[] | null): void {
+  #settled(sent: readonly SentMessage[], uids: readonly number[] | null): void {
     const { plan, journal } = this.shared;
     this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
     this.#unsettled = () =>
@@ -503,7 +509,7 @@ class FolderRun {
     return { flags, date, altered: [...more, ...altered] };
   }
 
-  #refuse({ message, form }: Ready, verdict: RefusalReason, { text }: Refused): void {
+  #refuse({ message, form }: ReadyMessage, verdict: RefusalReason, { text }: Refused): void {
     const { plan, quota } = this.shared;
     plan.refuse(message.seq, verdict, text);
     if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.size);
@@ -517,16 +523,16 @@ class FolderRun {
   /** Returns the uids of the messages that arrived before the connection broke, or undefined if the run must stop. */
   async #afterLoss(
     error: unknown,
-    ready: readonly Ready[],
+    ready: readonly ReadyMessage[],
     lostAt: number,
   ): Promise<(number | undefined)[] | undefined> {
     const { now, sleep, signal } = this.shared;
     await this.line.recover(error);
-    await sleep(restOfUnknown(lostAt, now()));
+    await sleep(msUntilSettled(lostAt, now()));
     if (signal.aborted) return undefined;
     return this.#persist(async () => {
       const { connection } = await this.#reopen();
-      return lastOnes(connection, this.#lastUid, ready);
+      return findArrived(connection, this.#lastUid, ready);
     });
   }
 
@@ -630,7 +636,7 @@ async function createFolders(naming: Naming, plan: Pick<JournaledPlan, 'refused'
     if (refusal === null) continue;
     const { words, isOfName } = refusal;
     let isMade = false;
-    for (const trial of isOfName ? trials(path, words, connection.delimiter) : []) {
+    for (const trial of isOfName ? replacementCandidates(path, words, connection.delimiter) : []) {
       const named = nameFolders(naming, refused + trial);
       const other = named.get(number)?.path;
       if (other === undefined || other === path || (await make(other)) !== null) continue;
@@ -655,7 +661,7 @@ const ORDINARY = /[\p{L}\p{M}\p{N} _()-]/u;
  * Returns sets of characters to replace, likeliest first: the one that the server quotes, each special one, all special
  * ones, all non-ASCII ones.
  */
-function trials(path: string, words: string, delimiter: string): string[] {
+function replacementCandidates(path: string, words: string, delimiter: string): string[] {
   const odd = [...new Set(path)].filter((char) => char !== delimiter && !ORDINARY.test(char));
   const [, named] = /'(.)'/u.exec(words) ?? [];
   const likely = named !== undefined && odd.includes(named) ? [named] : [];
@@ -680,7 +686,7 @@ const MAX_NAMED = 10_000;
  */
 export async function runRestore(options: RestoreOptions) {
   const { target, dryRun, journal } = options;
-  const release = dryRun ? undefined : journal?.hold(target, whatOf(options));
+  const release = dryRun ? undefined : journal?.hold(target, selectionKey(options));
   const plan = new RestorePlan();
   try {
     return await new Restore(options, plan).run();
@@ -697,7 +703,7 @@ type Limits = Parameters<typeof fitSizes>[1];
 
 class Restore {
   readonly #lines: Line[] = [];
-  readonly #looks: SecondLook[] = [];
+  readonly #looks: VerifiedFolder[] = [];
   readonly #leftOut = { recent: 0, deleted: 0 };
   readonly #remade = new Map<number, number>();
   #journaled: JournaledPlan | undefined;
@@ -715,7 +721,7 @@ class Restore {
 
   async run() {
     const { options, plan } = this;
-    const what = whatOf(options);
+    const what = selectionKey(options);
     if (!options.fresh) this.#journaled = options.journal?.unfinished(options.target, what);
     this.#continued = this.#journaled !== undefined;
     const selection = this.#continued
@@ -785,7 +791,7 @@ class Restore {
     };
     // Wait before selecting a folder, so that messages which arrive late are listed.
     const openSince = journal?.openSince() ?? null;
-    if (openSince !== null) await options.sleep(restOfUnknown(openSince, options.now()));
+    if (openSince !== null) await options.sleep(msUntilSettled(openSince, options.now()));
     for (const [folder, { path }] of this.#targets) {
       if (!paths.has(path) || options.signal.aborted) continue;
       options.onProgress?.({ step: 'looking', folder: path });
@@ -793,7 +799,7 @@ class Restore {
         const selected = await connection.select(path);
         permanent.set(folder, selected.permanentFlags);
         const deps = { plan, connection, journal, read };
-        this.#remade.set(folder, await lookAtFolder(deps, folder, selected));
+        this.#remade.set(folder, await matchFolder(deps, folder, selected));
       } catch (error) {
         if (!isRestoreError(error, 'restore-refused')) throw error;
         plan.refuseFolder(folder, error.facts.text);
@@ -993,7 +999,7 @@ function sumOf<T>(values: readonly T[], part: (value: T) => number): number {
 }
 
 /** Identifies a command in the journal by its selection and destination. */
-function whatOf({ selection, destination }: RestoreOptions): string {
+function selectionKey({ selection, destination }: RestoreOptions): string {
   const { query, mailboxes, folders, asOfText, deleted } = selection;
   const places = [[...mailboxes].sort(), [...folders].sort()];
   return JSON.stringify([query?.text ?? null, ...places, asOfText, deleted, destination]);

@@ -192,7 +192,7 @@ function text(host: string, mailbox: string, folder: string): string {
   return `${host}\0${mailbox}\0${folder}`;
 }
 
-interface Wanted {
+interface PurgeTargets {
   readonly messages: ReadonlySet<MessageId>;
   /** Places of incomplete messages, with current folder paths, by the id that represents the message. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
@@ -221,11 +221,11 @@ export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
 export async function surveyPurge(
   files: FileLayer,
   dir: string,
-  wanted: Wanted,
+  wanted: PurgeTargets,
   signal: AbortSignal,
   segments?: SegmentStore,
 ) {
-  const first = await concerned(files, dir, wanted, signal, segments);
+  const first = await findConcerned(files, dir, wanted, signal, segments);
   const going: RecordAt[] = [...first.records];
   const copies = new Map<BlobHash, RecordAt[]>();
   const stays = new Map<BlobHash, MessageId | null>();
@@ -273,10 +273,10 @@ export async function surveyPurge(
   return { records: bySegment(going), commits, blobs, shared };
 }
 
-async function concerned(
+async function findConcerned(
   files: FileLayer,
   dir: string,
-  wanted: Wanted,
+  wanted: PurgeTargets,
   signal: AbortSignal,
   segments: SegmentStore | undefined,
 ) {
@@ -324,7 +324,7 @@ async function concerned(
   return { records, blobs, places, quarantined };
 }
 
-function isRemoved({ removed }: Wanted, fact: Fact, commit: number): boolean {
+function isRemoved({ removed }: PurgeTargets, fact: Fact, commit: number): boolean {
   if (removed === undefined || !('host' in fact)) return false;
   return removed.parts.some(({ host, mailbox, commits, folders }) => {
     if (fact.host !== host || fact.mailbox !== mailbox) return false;

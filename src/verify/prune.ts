@@ -151,7 +151,7 @@ export interface Sum {
 
 export type PrunePlan = ReturnType<typeof planPrune>;
 
-interface Known {
+interface PruneInputs {
   readonly ended: EndedQueries;
   readonly now: number;
   readonly heldMailboxes: readonly string[];
@@ -160,7 +160,7 @@ interface Known {
   readonly isReachable: (host: string, mailbox: string) => boolean;
 }
 
-export function planPrune(policy: Policy, known: Known) {
+export function planPrune(policy: Policy, known: PruneInputs) {
   const { ended, now, held, heldMailboxes } = known;
   const planner = new PrunePlanner(policy, now);
   const confirmations = new Confirmations(ended);
@@ -233,7 +233,7 @@ class Confirmations {
 
 function endedPlace(
   place: StoodPlace,
-  { isReachable }: Known,
+  { isReachable }: PruneInputs,
   confirmations: Confirmations,
 ): EndedPlace {
   const { folderId, mailbox, address, folder, specialUse, endedAt, isNameable, host } = place;

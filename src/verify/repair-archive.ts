@@ -150,7 +150,7 @@ class Mending {
       };
       const sources = [...own, ...others.filter(proven)];
       const isLast = segment === [...listing.keys()].at(-1);
-      const saidByCopies = isDamaged && own.length > 0 && !isLast;
+      const isEndInCopies = isDamaged && own.length > 0 && !isLast;
       const tails = payloadsInTails(files, dir, hashesOfDamaged(sources));
       const generation = await mendSegment({
         ...{ dir, segment, files, sources },
@@ -158,11 +158,11 @@ class Mending {
         find: (hash) => tails.get(hash.toString('hex')),
         purged: this.#purgedIn(segment),
         ...(proof === undefined ? {} : { isForgotten: proof.isForgotten }),
-        end: next ?? (saidByCopies ? this.#endOf(copies, segment) : undefined),
+        end: next ?? (isEndInCopies ? this.#endOf(copies, segment) : undefined),
         reach: expected,
       });
       if (generation === undefined) return undefined;
-      return { segment, generation, putAside: await asideOf(files, dir, segment, listing) };
+      return { segment, generation, putAside: await setAside(files, dir, segment, listing) };
     } finally {
       for (const { file } of [...own, ...others]) file.close();
     }
@@ -249,7 +249,7 @@ function hashesOfDamaged(sources: readonly OpenSegment[]): Set<string> {
   return wanted;
 }
 
-async function asideOf(
+async function setAside(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -680,7 +680,7 @@ export async function repairArchive(options: RepairOptions) {
         });
   const mended = await mendLog({ ...wounds, expected, archiveId, proof });
   const after = mended.length > 0 ? await verify() : before;
-  const wanted = wantedOf(after);
+  const wanted = listWanted(after);
   const done = {
     ...{ before, mended, ...skipped },
     restored: [] as Restored[],
@@ -703,7 +703,7 @@ export async function repairArchive(options: RepairOptions) {
   try {
     const skippedCopies = [...skipped.skippedCopies, ...opened.skipped];
     const isAllRead = skippedCopies.length + skipped.skippedSegments.length === 0;
-    const declare = isAllRead ? { except: await declared(readable, dir) } : null;
+    const declare = isAllRead ? { except: await recordedAsMissing(readable, dir) } : null;
     const appended = await append(options, writer, opened.others, wanted, declare);
     return { ...done, ...appended, skippedCopies };
   } finally {
@@ -722,7 +722,7 @@ function endsEarly({ findings }: Verification): boolean {
   return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
 
-function wantedOf({ findings }: Verification): Map<string, Wanted> {
+function listWanted({ findings }: Verification): Map<string, Wanted> {
   const wanted = new Map<string, Wanted>();
   for (const finding of findings) {
     if (finding.what === 'missing') {
@@ -736,7 +736,7 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
+async function recordedAsMissing(files: FileLayer, dir: string): Promise<Set<string>> {
   const known = new Set<string>();
   for await (const { batch } of batchesIn(files, dir))
     for (const record of batch.records)

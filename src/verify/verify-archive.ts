@@ -90,7 +90,7 @@ async function isConsistent(contradicting: Promise<readonly string[]>): Promise<
   }
 }
 
-class Beyond {
+class LaterPositions {
   readonly #blobs = new Map<string, Position>();
   readonly #messages = new Map<string, Position>();
 
@@ -220,7 +220,7 @@ class Verifying {
   readonly #unsound = new Map<MessageId, MessageTrouble>();
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
   /** Messages that arrived after the start are compared next time. */
-  readonly #beyond = new Beyond();
+  readonly #beyond = new LaterPositions();
   readonly #upTo: number;
   readonly #witness: Witness | undefined;
   #unread: string | null;

@@ -51,10 +51,10 @@ export function noting(
   const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
   try {
     try {
-      using(stateToWrite(dataDir, holdsLock, movedAside), act);
+      withState(stateToWrite(dataDir, holdsLock, movedAside), act);
     } catch (error) {
       if (!holdsLock || !hasCode(error, 'catalog-damaged')) throw error;
-      using(openState(dataDir, movedAside), act);
+      withState(openState(dataDir, movedAside), act);
     }
     return true;
   } catch (error) {
@@ -64,7 +64,7 @@ export function noting(
   }
 }
 
-function using(state: StateFile, act: (state: StateFile) => void): void {
+function withState(state: StateFile, act: (state: StateFile) => void): void {
   try {
     act(state);
   } finally {
