@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, type Option } from 'commander';
 import type { Catalog } from '../catalog/catalog.ts';
 import { isMailbox, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
@@ -126,8 +126,13 @@ export const FOLDERS = [
   collected,
 ] as const;
 
-export function exclusive(flags: string, description: string, ...others: string[]): Option {
-  return new Option(flags, description).conflicts(others);
+/** Makes options refuse others, all by their attribute names: the first of each list refuses the rest. */
+export function exclude(command: Command, ...refusals: readonly (readonly string[])[]): void {
+  for (const [name, ...others] of refusals) {
+    const option = command.options.find((one) => one.attributeName() === name);
+    if (option === undefined) throw new Error(`no option ${name}`);
+    option.conflicts(others);
+  }
 }
 
 const REPEATABLE: readonly unknown[] = [collected, recipients];

@@ -35,7 +35,7 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { exclusive, FOLDERS, given, MAILBOXES } from '../option-values.ts';
+import { exclude, FOLDERS, given, MAILBOXES } from '../option-values.ts';
 import { present, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -192,22 +192,10 @@ export const define: Define = (command, chosen) => {
         .makeOptionMandatory(),
     )
     .option('--query <Q>', 'only messages that this query finds')
-    .addOption(
-      exclusive(
-        '--ids <file>',
-        'only messages with these ids, one a line; - is standard input',
-        'query',
-      ),
-    )
+    .option('--ids <file>', 'only messages with these ids, one a line; - is standard input')
     .option(...MAILBOXES)
     .option(...FOLDERS)
-    .addOption(
-      exclusive(
-        '--deleted',
-        'messages deleted at the service, instead of those still there',
-        'withDeleted',
-      ),
-    )
+    .option('--deleted', 'messages deleted at the service, instead of those still there')
     .option(
       '--with-deleted',
       'also messages deleted at the service, each from the folder it was last in',
@@ -220,6 +208,7 @@ export const define: Define = (command, chosen) => {
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
     .addHelpText('after', HELP)
     .action(action(chosen, exportPlaces));
+  exclude(command, ['ids', 'query'], ['deleted', 'withDeleted']);
 };
 
 async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {

@@ -6,7 +6,7 @@ import { warnBeforeBeginning, withReader } from '../archive.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import {
   beginning,
-  exclusive,
+  exclude,
   FOLDERS,
   given,
   MAILBOXES,
@@ -54,14 +54,7 @@ export const define: Define = (command, chosen) => {
     .option(...MAILBOXES)
     .option(...FOLDERS)
     .option('--deleted', 'messages deleted at the service, instead of those still there')
-    .addOption(
-      exclusive(
-        '--held',
-        'pending deletions: messages that the service no longer shows',
-        'deleted',
-        'asOf',
-      ),
-    )
+    .option('--held', 'pending deletions: messages that the service no longer shows')
     .option('--as-of <T>', 'what existed at that time')
     .option('-n, --limit <n>', 'how many places to print (default: all)', wholeNumber(1, 1_000_000))
     .addOption(
@@ -74,6 +67,7 @@ export const define: Define = (command, chosen) => {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(action(chosen, listPlaces));
+  exclude(command, ['held', 'deleted', 'asOf']);
 };
 
 async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {

@@ -36,7 +36,7 @@ import { type RestoredFolder, type RestoreResult, runRestore } from '../../trans
 import { readSelection, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
 import { terminalAsker } from '../ask.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
-import { collected, exclusive, FOLDERS, wholeNumber } from '../option-values.ts';
+import { collected, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
 import { type Output, present, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
@@ -296,21 +296,8 @@ export const define: Define = (command, chosen) => {
   command
     .requiredOption('--to <url>', 'the server and the user there: imaps://USER@HOST[:PORT]')
     .option('--password-file <file>', 'read the password from the first line of this file')
-    .addOption(
-      exclusive(
-        '--password-env <name>',
-        'read it from this variable of the environment',
-        'passwordFile',
-      ),
-    )
-    .addOption(
-      exclusive(
-        '--oauth-token-env <name>',
-        'sign in with the OAuth access token in this variable',
-        'passwordFile',
-        'passwordEnv',
-      ),
-    )
+    .option('--password-env <name>', 'read it from this variable of the environment')
+    .option('--oauth-token-env <name>', 'sign in with the OAuth access token in this variable')
     .option('--query <Q>', 'only messages that this query finds')
     .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
     .option(...FOLDERS)
@@ -320,7 +307,7 @@ export const define: Define = (command, chosen) => {
       'messages that are nowhere in their mailbox now, each from its last folder',
     )
     .option('--into <prefix>', 'the folder below which everything goes; / parts its levels')
-    .addOption(exclusive('--in-place', 'into the folders that they were in', 'into'))
+    .option('--in-place', 'into the folders that they were in')
     .option('--new', 'begin another restore, also where one is unfinished')
     .option(
       '--jobs <n>',
@@ -332,6 +319,12 @@ export const define: Define = (command, chosen) => {
     .option('--dry-run', 'print what would be done, and do nothing')
     .addHelpText('after', HELP)
     .action(action(chosen, restore));
+  exclude(
+    command,
+    ['passwordEnv', 'passwordFile'],
+    ['oauthTokenEnv', 'passwordFile', 'passwordEnv'],
+    ['inPlace', 'into'],
+  );
 };
 
 async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {

@@ -9,6 +9,7 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { Option } from 'commander';
 import { loadConfig } from '../../core/config.ts';
 import { isPiped } from '../../core/config-file.ts';
 import { locateConfig } from '../../core/config-locate.ts';
@@ -24,7 +25,6 @@ import {
   subCommand,
 } from '../context.ts';
 import { serviceUnitsError } from '../errors.ts';
-import { exclusive } from '../option-values.ts';
 
 type Need = 'read' | 'write';
 
@@ -408,7 +408,9 @@ export const define: Define = (command, chosen) => {
   command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
   subCommand(command, 'install', 'write units for systemd')
     .option('--user', 'for the service manager of this user')
-    .addOption(exclusive('--system', 'for the machine (default when run as root)', 'user'))
+    .addOption(
+      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
+    )
     .option('--dry-run', 'print the files instead of writing them')
     .option('--force', 'replace files with other content')
     .option('--root <dir>', 'a folder to write below, for packages', '/')

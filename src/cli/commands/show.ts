@@ -8,8 +8,8 @@ import type { MessageId } from '../../core/types.ts';
 import type { MessageReading } from '../../mail/extraction.ts';
 import { readMessage, readPage } from '../../mail/reading.ts';
 import { oneMessage, withReader } from '../archive.ts';
-import type { CommandContext, Define, Ended, Flags } from '../context.ts';
-import { exclusive } from '../option-values.ts';
+import { action, type CommandContext, type Define, type Ended, type Flags } from '../context.ts';
+import { exclude } from '../option-values.ts';
 import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
 
 /** Shared fields have the same names as in list and search. */
@@ -196,26 +196,26 @@ EXAMPLES
 export const define: Define = (command, chosen) => {
   command
     .argument('<id>', 'id of a message, or its beginning')
-    .addOption(exclusive('--raw', 'the exact source', 'headers', 'html'))
-    .addOption(exclusive('--headers', 'the header fields only, decoded', 'html'))
+    .option('--raw', 'the exact source')
+    .option('--headers', 'the header fields only, decoded')
     .option('--html', 'the HTML as a page that is safe to open')
-    .addOption(
-      exclusive('--thread', 'every message of its thread, oldest first', 'raw', 'headers', 'html'),
-    )
+    .option('--thread', 'every message of its thread, oldest first')
     .option('--no-pager', 'print it all at once')
     .addHelpText('after', HELP)
-    .action((typed: string, options: ShowLine) =>
-      chosen((context) =>
-        withReader<Ended>(context, (reader) => {
-          const id = oneMessage(reader, typed);
-          if (options.thread === true) return showThread(context, reader, id, options);
-          if (options.raw === true) return raw(context, reader, id);
-          if (options.html === true) return html(context, reader, id);
-          return (options.headers === true ? headers : message)(context, reader, id, options);
-        }),
-      ),
-    );
+    .action(action(chosen, show));
+  exclude(command, ['raw', 'headers', 'html'], ['headers', 'html']);
+  exclude(command, ['thread', 'raw', 'headers', 'html']);
 };
+
+function show(context: CommandContext, typed: string, options: ShowLine): Promise<Ended> {
+  return withReader<Ended>(context, (reader) => {
+    const id = oneMessage(reader, typed);
+    if (options.thread === true) return showThread(context, reader, id, options);
+    if (options.raw === true) return raw(context, reader, id);
+    if (options.html === true) return html(context, reader, id);
+    return (options.headers === true ? headers : message)(context, reader, id, options);
+  });
+}
 
 async function raw({ output }: CommandContext, reader: Reader, id: MessageId): Promise<void> {
   for await (const piece of reader.sources().streamMessage(id)) await output.bytes(piece);

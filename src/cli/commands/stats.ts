@@ -11,7 +11,7 @@ import {
 import { bytes, count, counted, notSearchableText } from '../../core/text.ts';
 import { readQuery, refuseUnknown, withReader } from '../archive.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
-import { exclusive, given, wholeNumber } from '../option-values.ts';
+import { exclude, given, wholeNumber } from '../option-values.ts';
 import {
   dateText,
   type Output,
@@ -183,15 +183,8 @@ export const define: Define = (command, chosen) => {
   command
     .addOption(new Option('--by <what>', 'what to count messages by').choices(DIMENSIONS))
     .option('--query <query>', 'only messages that this search finds')
-    .addOption(exclusive('--largest', 'list the largest messages instead', 'by', 'duplicates'))
-    .addOption(
-      exclusive(
-        '--duplicates',
-        'list messages that share a Message-ID and differ in their bytes',
-        'by',
-        'largest',
-      ),
-    )
+    .option('--largest', 'list the largest messages instead')
+    .option('--duplicates', 'list messages that share a Message-ID and differ in their bytes')
     .option(
       '-n, --limit <n>',
       'how many lines to print (default: 20; years, months, JSON and CSV all)',
@@ -204,6 +197,7 @@ export const define: Define = (command, chosen) => {
     )
     .addHelpText('after', HELP)
     .action(action(chosen, stats));
+  exclude(command, ['largest', 'by', 'duplicates'], ['duplicates', 'by', 'largest']);
 };
 
 async function stats(context: CommandContext, options: StatsLine): Promise<void> {
