@@ -4,25 +4,17 @@ import { isConfigOf, locateConfig, type Surroundings } from './config-locate.ts'
 import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './config-schema.ts';
 import { hasCode } from './errors.ts';
 
-interface ShownField {
-  /** For example `rateLimit.concurrency`, `accounts[0].token`. */
-  readonly path: string;
-  /** JSON; secrets are `***`. */
-  readonly value: unknown;
-  /** True if the file does not set it. */
-  readonly isDefault: boolean;
-}
-
 type Keys = readonly (string | number)[];
 
 const MASK = '***';
 
 /**
- * Returns every field of the configuration with its defaults, in schema order, without secrets.
+ * Returns every field of the configuration with its defaults, in schema order, without secrets. Values are JSON, and
+ * paths are like `accounts[0].token`. `isDefault` is true if the file does not set the field.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
-export function shownFields(file: string): ShownField[] {
+export function shownFields(file: string) {
   // Loading reports every problem at once, as for any command.
   const isFleet = isFleetOnly(file);
   if (isFleet) loadFleetConfig(file);
@@ -35,7 +27,9 @@ export function shownFields(file: string): ShownField[] {
     .flatMap((key) => fieldsBelow([key], content[key] ?? null, raw));
 }
 
-function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
+type Shown = { readonly path: string; readonly value: unknown; readonly isDefault: boolean };
+
+function fieldsBelow(path: Keys, value: unknown, raw: unknown): Shown[] {
   const inside = entriesOf(value);
   if (inside.length > 0 && !isToken(path)) {
     return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));

@@ -140,21 +140,14 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
   return { settings, warnings: tokenWarnings(settings) };
 }
 
-/** Configuration of a fleet node. `settings` apply to every account. */
-export interface FleetConfig {
-  readonly fleet: FleetSettings;
-  /** Accounts in the file belong to this machine's local archive, not to the fleet. */
-  readonly settings: Settings;
-  readonly warnings: readonly ConfigWarning[];
-}
-
 /**
  * Reads, checks and freezes the configuration of a fleet node, which needs `fleet` but no accounts. Reports every
- * problem in the file at once.
+ * problem in the file at once. `settings` apply to every account. Accounts in the file belong to this machine's local
+ * archive, not to the fleet.
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid
  */
-export function loadFleetConfig(file: string): FleetConfig {
+export function loadFleetConfig(file: string) {
   const { fleet: section, ...content } = checkedFile(file, fleetFileSchema, readConfigFile(file));
   const settings = settle({ ...content, accounts: content.accounts ?? [] }, file);
   const fleet = Object.freeze(fleetSettings(section, configFolder(file)));
@@ -170,6 +163,7 @@ export function loadFleetConfig(file: string): FleetConfig {
   ];
   return { fleet, settings, warnings };
 }
+export type FleetConfig = Readonly<ReturnType<typeof loadFleetConfig>>;
 
 /**
  * Returns whether a config file sets up a fleet node but no archive on this machine.

@@ -195,11 +195,7 @@ const listingCost = fields({
 /** Cost or failure of the last listing of an account's order. */
 export type ListingCost = Kept<typeof listingCost>;
 
-const sizeLessons = fields({
-  lf: count,
-  crlf: count,
-  offset: fields({ bytes: integer, count }),
-});
+const sizeLessons = fields({ lf: count, crlf: count, offset: fields({ bytes: integer, count }) });
 
 const deliveries = listOfAll(
   fields({

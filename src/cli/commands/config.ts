@@ -39,13 +39,8 @@ export const define: Define = (command, chosen) => {
   }
 };
 
-type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
-
 /** @throws config-not-found, config-unreadable */
-function configInForce({ globals, surroundings }: CommandContext): {
-  readonly file: string;
-  readonly source: ConfigSource;
-} {
+function configInForce({ globals, surroundings }: CommandContext) {
   const file = locateConfig(globals.config, surroundings);
   if (file === undefined) {
     throw configError('config-not-found', { searched: configPlaces(surroundings) });
@@ -62,11 +57,6 @@ function sourceText(
   if (source !== 'search') return `named by ${source}`;
   const where = ['the current folder', 'your configuration folder', '/etc/mailkeep'];
   return `found in ${where[configPlaces(surroundings).indexOf(file)] ?? 'a usual place'}`;
-}
-
-interface Warning {
-  readonly code: string;
-  readonly message: string;
 }
 
 /**
@@ -99,7 +89,7 @@ async function checkConfig(context: CommandContext): Promise<void> {
 
 /** An unreadable token is only a warning, because the daemon may still be able to read it. */
 async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
-  const warnings: Warning[] = [];
+  const warnings: { readonly code: string; readonly message: string }[] = [];
   for (const account of settings.accounts) {
     for (const source of tokenSources([account])) {
       try {

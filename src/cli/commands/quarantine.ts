@@ -31,11 +31,9 @@ export const define: Define = (command, chosen) => {
     .addOption(new Option('--uid <n>', 'only this uid').argParser(Number))
     .option('--all', 'with ack: everything in quarantine')
     .addHelpText('after', HELP)
-    .action((action: string | undefined, options: QuarantineChoice & Flags<'all'>) =>
+    .action((name: string | undefined, options: QuarantineChoice & Flags<'all'>) =>
       chosen((context) =>
-        action === undefined
-          ? listQuarantine(context, options)
-          : acknowledge(context, action, options, options.all === true),
+        name === undefined ? listQuarantine(context, options) : acknowledge(context, name, options),
       ),
     );
 };
@@ -47,8 +45,7 @@ export const define: Define = (command, chosen) => {
 async function acknowledge(
   context: CommandContext,
   action: string,
-  choice: QuarantineChoice,
-  all: boolean,
+  { all = false, ...choice }: QuarantineChoice & Flags<'all'>,
 ): Promise<void> {
   const invalid = (problem: string) => invalidUsage('quarantine', problem);
   if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);

@@ -124,11 +124,7 @@ function* searchPages(
   let { limit, after } = request;
   for (;;) {
     const most = request.sort === 'relevance' ? limit : Math.min(limit, PRINTED_PAGE);
-    const page = search({
-      ...request,
-      limit: most,
-      ...(after === undefined ? {} : { after }),
-    });
+    const page = search({ ...request, limit: most, ...(after === undefined ? {} : { after }) });
     yield page;
     limit -= most;
     after = page.hits.at(-1)?.docid;
