@@ -961,43 +961,30 @@ function deepFreeze<T extends object>(value: T): T {
 /** What an account's secret is for: its name in the registry. */
 export type SecretPurpose = 'token' | 'platform-token' | 'webhook';
 
-/** An entry of `accounts`, split for a registry, which encrypts only the secrets. */
-interface AccountEntry {
-  /** As written, without name and tokens: the program that reads it applies its own defaults. */
-  readonly settings: Readonly<Record<string, unknown>>;
-  readonly tokens: readonly (readonly [purpose: SecretPurpose, source: TokenSource])[];
-}
-
-interface EntryPlace {
-  /** A name in the entry must be equal. */
-  readonly name: string;
-  /** Source of the entry, for errors. */
-  readonly source: string;
-  /** Base of relative paths. */
-  readonly folder: string;
-}
-
 /**
- * Checks a single entry of `accounts`.
- * @param raw parsed JSON
+ * Checks a single entry of `accounts`, and splits it for a registry, which encrypts only the secrets. The settings are
+ * as written, without name and tokens: the program that reads them applies its own defaults.
+ * @param raw parsed JSON; a name in it must be equal to `name`
+ * @param place `source` of the entry, for errors, and `folder`, the base of relative paths
  * @param token source of the token, if the entry has none
  * @throws config-invalid, with every problem
  */
-export function accountEntry(raw: unknown, place: EntryPlace, token?: TokenSource): AccountEntry {
-  const { name, source, folder } = place;
+export function accountEntry(
+  raw: unknown,
+  { name, source, folder }: Readonly<Record<'name' | 'source' | 'folder', string>>,
+  token?: TokenSource,
+) {
   const entry = isObject(raw)
     ? { name, ...raw, ...(token === undefined ? {} : { token: 'elsewhere' }) }
     : raw;
   const account = checkedEntry(entry, source, name);
   const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
   const settled = accountSettings(account, folder, false);
-  const tokens: AccountEntry['tokens'] = [['token', token ?? settled.token]];
+  const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? settled.token]];
   if (!isObject(platform) || settled.platform === null) return { settings: rest, tokens };
   const { token: _platformToken, ...shown } = platform;
-  return {
-    settings: { ...rest, platform: shown },
-    tokens: [...tokens, ['platform-token', settled.platform.token]],
-  };
+  tokens.push(['platform-token', settled.platform.token]);
+  return { settings: { ...rest, platform: shown }, tokens };
 }
 
 /**

@@ -232,13 +232,6 @@ interface ListenerOptions {
   readonly limits?: Partial<ListenerLimits>;
 }
 
-interface Listener {
-  /** Listening address with the actual port. */
-  readonly address: ListenAddress;
-  /** Stops listening, gives responses in progress a short grace period, then aborts the rest. */
-  close(): Promise<void>;
-}
-
 /** Responses take milliseconds. One that takes longer has a client that does not read. */
 const GRACE_MS = 1_000;
 
@@ -246,7 +239,7 @@ const GRACE_MS = 1_000;
  * Serves HTTP/1.1 on an address, with limits against slow or many clients. TLS is left to the reverse proxy.
  * @throws cannot-listen
  */
-export async function listenOn(options: ListenerOptions): Promise<Listener> {
+export async function listenOn(options: ListenerOptions) {
   const limits = { ...LIMITS, ...options.limits };
   const { refuse = refusal } = options;
   const { host, port } = options.listen;
@@ -279,8 +272,10 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
   server.on('error', options.onError);
   let closing: Promise<void> | undefined;
   return {
+    /** Listening address with the actual port. */
     address,
-    close() {
+    /** Stops listening, gives responses in progress a short grace period, then aborts the rest. */
+    close(): Promise<void> {
       closing ??= closed(server);
       return closing;
     },
@@ -331,22 +326,11 @@ export class AnswerCut extends Error {
   }
 }
 
-export interface RequestsOver {
-  /** Number of requests in progress. */
-  readonly open: number;
-  /** True once the stream has ended: no further request is possible. */
-  readonly hasEnded: boolean;
-  /** @throws AnswerCut if the stream ends before the response starts; the reason of the request's signal */
-  fetch(request: Request): Promise<Response>;
-  /** Ends the stream and all requests in progress. */
-  close(): void;
-}
-
 /**
  * Sends HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
  * @param onIdle called when the last response has ended
  */
-export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
+export function requestsOver(stream: Duplex, onIdle: () => void) {
   const session = connect('http://archive', {
     createConnection: () => stream,
     maxSessionMemory: MAX_MEGABYTES,
@@ -355,13 +339,16 @@ export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
   session.on('error', () => undefined);
   let open = 0;
   return {
-    get open() {
+    /** Number of requests in progress. */
+    get open(): number {
       return open;
     },
-    get hasEnded() {
+    /** True once the stream has ended: no further request is possible. */
+    get hasEnded(): boolean {
       return session.closed || session.destroyed;
     },
-    async fetch(request) {
+    /** @throws AnswerCut if the stream ends before the response starts; the reason of the request's signal */
+    async fetch(request: Request): Promise<Response> {
       const asked = begun(session, request);
       open += 1;
       asked.once('close', () => {
@@ -370,9 +357,11 @@ export function requestsOver(stream: Duplex, onIdle: () => void): RequestsOver {
       });
       return answerOf(session, asked, request);
     },
-    close: () => session.destroy(),
+    /** Ends the stream and all requests in progress. */
+    close: (): void => session.destroy(),
   };
 }
+export type RequestsOver = Readonly<ReturnType<typeof requestsOver>>;
 
 function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream {
   const { pathname, search } = new URL(request.url);

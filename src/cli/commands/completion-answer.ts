@@ -29,16 +29,10 @@ export interface KnownCommand {
  */
 const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
-interface ArchiveValues {
-  mailboxes(): Completion[];
-  folders(): Completion[];
-  query(): Completion[];
-}
-
 const STATES = 'unread read starred answered forwarded draft deleted';
 
 /** @param open opens the archive; if it throws, nothing is offered */
-function archiveValues(open: () => Reader): ArchiveValues {
+function archiveValues(open: () => Reader) {
   const asked = <T>(ask: (reader: Reader) => T[]): T[] => {
     try {
       const reader = open();
@@ -73,6 +67,8 @@ function archiveValues(open: () => Reader): ArchiveValues {
     ],
   };
 }
+
+type ArchiveValues = ReturnType<typeof archiveValues>;
 
 /** Handles calls from the shell scripts, with the line's words after `--`. Prints no errors and writes nothing. */
 export const define: Define = (command, chosen) => {

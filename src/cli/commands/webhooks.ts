@@ -38,7 +38,11 @@ import {
 } from '../../daemon/delivery-watch.ts';
 import { errorOf } from '../../daemon/notifying.ts';
 import type { MailboxClient, WebhookRef } from '../../service/client.ts';
-import { createWebhookRequest, type WebhookRecord } from '../../service/mailbox-wire.ts';
+import {
+  createWebhookRequest,
+  type WebhookRecord,
+  type WebhookTestRecord,
+} from '../../service/mailbox-wire.ts';
 import type { DeliveryLogRecord, PlatformWebhookRecord } from '../../service/platform-wire.ts';
 import { Accepted } from '../../service/surface-client.ts';
 import { encodeBody } from '../../service/wire.ts';
@@ -191,12 +195,10 @@ interface HookFilter {
   readonly status?: 'active' | 'paused' | 'disabled' | undefined;
 }
 
-interface TestOutcome {
-  /** Null if the service did not say. */
+/** `success` is null if the service did not say. */
+type TestOutcome = Pick<WebhookTestRecord, 'httpStatus' | 'error'> & {
   readonly success: boolean | null;
-  readonly httpStatus: number | null;
-  readonly error: string | null;
-}
+};
 
 /** The service completes it later (202). */
 type OrAccepted<T> = T | 'accepted';
