@@ -55,8 +55,8 @@ export class ReadOnlyArchive implements Archive {
   private constructor(private readonly reader: Reader) {}
 
   static open(dataDir: string): ReadOnlyArchive {
-    return worded(() => {
-      const dir = checked(z.string().min(1), 'dataDir', dataDir);
+    return withSentences(() => {
+      const dir = checkArgument(z.string().min(1), 'dataDir', dataDir);
       return new ReadOnlyArchive(openReaderOf(dir));
     });
   }
@@ -66,7 +66,7 @@ export class ReadOnlyArchive implements Archive {
   }
 
   commitsBehind(): number {
-    return worded(() => {
+    return withSentences(() => {
       const behind = catalogLag(this.dataDir, () => this.reader.catalog.reached().number);
       return behind === null ? 0 : behind.last - behind.reached;
     });
@@ -75,7 +75,7 @@ export class ReadOnlyArchive implements Archive {
   mailboxes(): ArchivedMailbox[] {
     const { catalog } = this.reader;
     const { folders } = catalog;
-    return worded(() =>
+    return withSentences(() =>
       catalog.snapshot(() =>
         folders.mailboxes().map(({ address, host, mailbox }) => ({
           address,
@@ -93,19 +93,19 @@ export class ReadOnlyArchive implements Archive {
   }
 
   list(options: ListOptions = {}): IterableIterator<PlaceLine> {
-    const places = worded(() => {
-      const { after: from, before: to, ...others } = checked(LIST, 'options', options);
+    const places = withSentences(() => {
+      const { after: from, before: to, ...others } = checkArgument(LIST, 'options', options);
       const filter = { ...others, from, to };
       refuseUnknownChoice(this.reader, filter);
       return this.reader.catalog.list(filter);
     });
-    return wordedEach(places);
+    return eachWithSentences(places);
   }
 
   search(query: string, options: SearchOptions = {}): SearchLine[] {
-    return worded(() => {
-      const { limit, sort, asOf: at, after: last } = checked(SEARCH, 'options', options);
-      const parsed = parseQuery(checked(z.string(), 'query', query), { now: Date.now() });
+    return withSentences(() => {
+      const { limit, sort, asOf: at, after: last } = checkArgument(SEARCH, 'options', options);
+      const parsed = parseQuery(checkArgument(z.string(), 'query', query), { now: Date.now() });
       if (last !== undefined && sort === 'relevance')
         throw invalid('options.after', 'an order by date');
       const { catalog } = this.reader;
@@ -127,7 +127,7 @@ export class ReadOnlyArchive implements Archive {
 
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
     try {
-      const { full, signal } = checked(VERIFY, 'options', options);
+      const { full, signal } = checkArgument(VERIFY, 'options', options);
       const { messages, rebuilt, last, catalog, found, findings } = await readArchive(
         this.dataDir,
         {
@@ -151,7 +151,7 @@ export class ReadOnlyArchive implements Archive {
 
   #idOf(id: string): MessageId {
     const { messages } = this.reader.catalog;
-    const prefix = checked(ID, 'id', id);
+    const prefix = checkArgument(ID, 'id', id);
     const named = messages.byPrefix(prefix);
     if (named.match === 'unique') return named.id;
     if (named.match === 'ambiguous')
@@ -168,17 +168,17 @@ function problem(finding: Finding): Problem {
   return {
     what: finding.what,
     sentence: findingText(finding),
-    messages: concerned(finding).flatMap(({ id }) => id ?? []),
+    messages: affectedMessages(finding).flatMap(({ id }) => id ?? []),
   };
 }
 
-function concerned(finding: Finding): readonly ConcernedMessage[] {
+function affectedMessages(finding: Finding): readonly ConcernedMessage[] {
   if ('messages' in finding) return finding.messages;
   return 'message' in finding && finding.message !== null ? [finding.message] : [];
 }
 
 /** Checks an argument's shape, because JavaScript callers have no type checker. */
-function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
+function checkArgument<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
   const parsed = shape.safeParse(given);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
@@ -189,7 +189,7 @@ function invalid(argument: string, problem: string): MailkeepError {
   return usageError('argument-invalid', { argument, problem });
 }
 
-function worded<T>(act: () => T): T {
+function withSentences<T>(act: () => T): T {
   try {
     return act();
   } catch (error) {
@@ -197,7 +197,7 @@ function worded<T>(act: () => T): T {
   }
 }
 
-function* wordedEach<T>(items: IterableIterator<T>): Generator<T, void, undefined> {
+function* eachWithSentences<T>(items: IterableIterator<T>): Generator<T, void, undefined> {
   try {
     yield* items;
   } catch (error) {

@@ -140,11 +140,11 @@ export async function parseCommandLine(
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
-    if (error.code === 'commander.help') throw withoutCommand(chosen ?? program);
+    if (error.code === 'commander.help') throw missingCommand(chosen ?? program);
     const problem = await problemText(error, chosen ?? program, program);
     throw invalidUsage(chosen?.name() ?? '', problem);
   }
-  if (body === undefined) throw withoutCommand(chosen ?? program);
+  if (body === undefined) throw missingCommand(chosen ?? program);
   const {
     config,
     data,
@@ -192,7 +192,7 @@ function refuseAddresses(acting: Command): void {
   }
 }
 
-function withoutCommand(command: Command): Error {
+function missingCommand(command: Command): Error {
   return usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
 }
 

@@ -51,7 +51,7 @@ export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
       const { account, address, messages, bytes } = event;
       const ahead = Math.max(before?.ahead ?? 0, messages);
       const stored = { account, address, ahead, messages, bytes, finished: false };
-      return sampled(withMailbox({ ...tally, waiting: null }, stored), now);
+      return addSample(withMailbox({ ...tally, waiting: null }, stored), now);
     }
     case 'mailbox-finished': {
       const before = tally.mailboxes.get(mailboxKey(event));
@@ -97,7 +97,7 @@ const MIN_MS = 5_000;
 const WINDOW_MS = 60_000;
 const SAMPLE_EVERY_MS = 1_000;
 
-function sampled(tally: Tally, now: number): Tally {
+function addSample(tally: Tally, now: number): Tally {
   const last = tally.samples.at(-1);
   if (last !== undefined && now - last.at < SAMPLE_EVERY_MS) return tally;
   const recent = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
@@ -312,7 +312,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
       const width = Math.min(BAR_WIDTH, Math.max(MIN_BAR, columns - WORDS));
       const full = Math.round(progress * width);
       const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
-      return `${bar} ${fitting(texts, columns - width - 2)}`;
+      return `${bar} ${longestFitting(texts, columns - width - 2)}`;
     },
     barsize: BAR_WIDTH,
     barCompleteChar: '█',
@@ -367,7 +367,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
 }
 
 /** Returns the most detailed text that fits. Cuts the shortest if necessary. */
-function fitting(texts: unknown, columns: number): string {
+function longestFitting(texts: unknown, columns: number): string {
   const made: unknown = typeof texts === 'function' ? texts(columns) : [];
   const given = Array.isArray(made) ? made.map(String) : [];
   const fits = given.find((text) => displayWidth(text) <= columns);

@@ -33,17 +33,17 @@ export function locateConfig(
   named: string | undefined,
   surroundings: Surroundings,
 ): string | undefined {
-  const asked = askedFor(named, surroundings);
+  const asked = explicitConfig(named, surroundings);
   if (asked !== undefined) {
     const file = path.resolve(surroundings.cwd, asked);
-    if (!namedExists(file)) throw configError('config-not-found', { searched: [file] });
+    if (!fileExists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
   return configPlaces(surroundings).find((file) => existsSync(file));
 }
 
 /** @throws config-unreadable if the system denies access */
-function namedExists(file: string): boolean {
+function fileExists(file: string): boolean {
   // A pipe may be gone once it has been read.
   if (isPiped(file)) return true;
   try {
@@ -59,10 +59,10 @@ function namedExists(file: string): boolean {
 
 /** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that mailkeep does not search for one. */
 export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
-  return askedFor(named, surroundings) !== undefined;
+  return explicitConfig(named, surroundings) !== undefined;
 }
 
-function askedFor(named: string | undefined, { env }: Surroundings): string | undefined {
+function explicitConfig(named: string | undefined, { env }: Surroundings): string | undefined {
   return named ?? env.MAILKEEP_CONFIG;
 }
 

@@ -876,7 +876,7 @@ export function settle(content: ConfigFile, file: string) {
   const listener = <Section extends { readonly listen: string }>(section?: Section | null) =>
     section === undefined || section === null
       ? null
-      : { ...section, listen: validated('listen address', parseListen(section.listen)) };
+      : { ...section, listen: assertParsed('listen address', parseListen(section.listen)) };
   return deepFreeze({
     ...{ file, archive, rateLimit, sync, schedule, retention, quota, log },
     dataDir: path.resolve(folder, dataDir),
@@ -884,7 +884,7 @@ export function settle(content: ConfigFile, file: string) {
     brake: {
       maxEndedShare: brake.maxEndedShare,
       minMessages: brake.minMessages,
-      confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
+      confirmAfterMs: assertParsed('duration', parseDuration(brake.confirmAfter)),
     },
     copies: copySettings(content.copies, folder),
     webhook: listener(webhook),
@@ -892,7 +892,9 @@ export function settle(content: ConfigFile, file: string) {
     web: listener(web),
     notify: { ...notify, url: notify.url === null ? null : new Secret(notify.url) },
     minFreeBytes:
-      typeof minFreeBytes === 'number' ? minFreeBytes : validated('size', readSize(minFreeBytes)),
+      typeof minFreeBytes === 'number'
+        ? minFreeBytes
+        : assertParsed('size', readSize(minFreeBytes)),
   });
 }
 
@@ -946,7 +948,7 @@ export function tokenSource(
   return { kind: 'credential', name: token.credential };
 }
 
-function validated<T>(what: string, parsed: T | undefined): T {
+function assertParsed<T>(what: string, parsed: T | undefined): T {
   if (parsed === undefined) throw new TypeError(`a validated ${what} does not parse`);
   return parsed;
 }
@@ -977,7 +979,7 @@ export function accountEntry(
   const entry = isObject(raw)
     ? { name, ...raw, ...(token === undefined ? {} : { token: 'elsewhere' }) }
     : raw;
-  const account = checkedEntry(entry, source, name);
+  const account = checkEntry(entry, source, name);
   const { name: _name, token: _token, platform, ...rest } = isObject(entry) ? entry : {};
   const settled = accountSettings(account, folder, false);
   const tokens: [SecretPurpose, TokenSource][] = [['token', token ?? settled.token]];
@@ -1007,17 +1009,17 @@ export function storedAccount(
       : {}),
   };
   // It contains no relative paths, so any base will do.
-  return accountSettings(checkedEntry(entry, `Account ${name} in the registry`, name), '/', false);
+  return accountSettings(checkEntry(entry, `Account ${name} in the registry`, name), '/', false);
 }
 
-function checkedEntry(entry: unknown, source: string, name: string) {
+function checkEntry(entry: unknown, source: string, name: string) {
   const parsed = accountSchema.safeParse(entry);
   const whole = { accounts: [entry] };
   const issues = (parsed.error?.issues ?? []).map((issue) => ({
     ...issue,
     path: ['accounts', 0, ...issue.path],
   }));
-  const problems = [...problemsOf(issues, whole), ...crossProblems(whole)].map(alone);
+  const problems = [...problemsOf(issues, whole), ...crossProblems(whole)].map(withinEntry);
   if (parsed.success && parsed.data.name !== name) {
     const expected = `"${name}", as the command calls the account (or no name)`;
     problems.push({ path: 'name', found: JSON.stringify(parsed.data.name), expected });
@@ -1027,7 +1029,7 @@ function checkedEntry(entry: unknown, source: string, name: string) {
 }
 
 /** Rewrites a path within `accounts` to a path within a single entry. */
-function alone(problem: ConfigProblem): ConfigProblem {
+function withinEntry(problem: ConfigProblem): ConfigProblem {
   const path = problem.path.replace(/^accounts\[0\]\.?/, '');
   return { ...problem, path: path === '' ? '(file)' : path };
 }

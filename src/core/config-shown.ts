@@ -35,7 +35,7 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): Shown[] {
     return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));
   }
   const isDefault = valueAt(raw, path) === undefined;
-  return [{ path: pathText(path), value: masked(path, value), isDefault }];
+  return [{ path: pathText(path), value: mask(path, value), isDefault }];
 }
 
 /** Splits objects and lists of objects. A list of texts is one value. */
@@ -55,7 +55,7 @@ function isToken(path: Keys): boolean {
  * Masks tokens, but not the source they are read from. Masks commands, because a shell runs them and a password may
  * be anywhere. Shows only the host of the webhook address, because the secret path is its only protection.
  */
-function masked(path: Keys, value: unknown): unknown {
+function mask(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (isToken(path)) return MASK;
   const name = pathText(path);
@@ -94,7 +94,7 @@ export function portableConfig(
   dataDir: string,
 ): PortableConfig | undefined {
   const isAsked = options.config !== undefined && options.config !== '';
-  const file = isAsked ? locateConfig(options.config, surroundings) : found(surroundings);
+  const file = isAsked ? locateConfig(options.config, surroundings) : searchConfig(surroundings);
   if (file === undefined) return undefined;
   if (!isAsked && !isConfigOf(file, dataDir, surroundings)) return undefined;
   const secrets: string[] = [];
@@ -103,7 +103,7 @@ export function portableConfig(
 }
 
 /** The daemon sets `MAILKEEP_CONFIG`, which may point to a file that no longer exists. */
-function found(surroundings: Surroundings): string | undefined {
+function searchConfig(surroundings: Surroundings): string | undefined {
   try {
     return locateConfig(undefined, surroundings);
   } catch (error) {
@@ -132,7 +132,7 @@ function withoutSecrets(at: Keys, value: unknown, secrets: string[]): unknown {
     );
     return Object.fromEntries(fields.filter(([, field]) => field !== undefined));
   }
-  if (masked(at, value) === value) return value;
+  if (mask(at, value) === value) return value;
   secrets.push(pathText(at));
   return undefined;
 }

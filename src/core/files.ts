@@ -58,12 +58,12 @@ export function pathsMeant(given: string): FilePath[] {
   const { root } = path.parse(given);
   let found: FilePath[] = [root];
   for (const level of given.slice(root.length).split(path.sep)) {
-    found = found.flatMap((folder) => alike(folder, level));
+    found = found.flatMap((folder) => matchingNames(folder, level));
   }
   return found.length === 0 ? [given] : found;
 }
 
-function alike(folder: FilePath, level: string): FilePath[] {
+function matchingNames(folder: FilePath, level: string): FilePath[] {
   if (!level.includes(REPLACED)) return [joinedPath(folder, level)];
   try {
     return readdirSync(folder, { encoding: 'buffer' })
@@ -77,18 +77,18 @@ function alike(folder: FilePath, level: string): FilePath[] {
 
 /** Returns whether a path is a directory or lies in it, after resolving links. Neither needs to exist. */
 export function isWithin(target: string, folder: string): boolean {
-  const relative = path.relative(resolved(folder), resolved(target));
+  const relative = path.relative(resolveLinks(folder), resolveLinks(target));
   return relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
 }
 
 /** Resolves links in the part of the path that exists. */
-function resolved(target: string): string {
+function resolveLinks(target: string): string {
   try {
     return realpathSync(target);
   } catch (error) {
     const parent = path.dirname(target);
     if (errnoName(error) !== 'ENOENT' || parent === target) return target;
-    return path.join(resolved(parent), path.basename(target));
+    return path.join(resolveLinks(parent), path.basename(target));
   }
 }
 
@@ -203,12 +203,12 @@ export function privateFolder(
 ): string {
   if (XDG_RUNTIME_DIR !== undefined && existsSync(XDG_RUNTIME_DIR)) {
     const folder = path.join(XDG_RUNTIME_DIR, 'mailkeep');
-    if (fitsSocket(path.join(folder, 'x'.repeat(nameLength)))) return privateOnly(folder);
+    if (fitsSocket(path.join(folder, 'x'.repeat(nameLength)))) return ensurePrivate(folder);
   }
-  return privateOnly(path.join(tmpdir(), `mailkeep-${userInfo().uid}`));
+  return ensurePrivate(path.join(tmpdir(), `mailkeep-${userInfo().uid}`));
 }
 
-function privateOnly(folder: string): string {
+function ensurePrivate(folder: string): string {
   try {
     makeFolders(folder, 0o700);
   } catch (error) {

@@ -276,7 +276,7 @@ export async function listenOn(options: ListenerOptions) {
     address,
     /** Stops listening, gives responses in progress a short grace period, then aborts the rest. */
     close(): Promise<void> {
-      closing ??= closed(server);
+      closing ??= closeServer(server);
       return closing;
     },
   };
@@ -298,7 +298,7 @@ function httpBindings(env: { incoming: object; outgoing: object }): HttpBindings
   return env as { incoming: IncomingMessage; outgoing: ServerResponse };
 }
 
-function closed(server: Server): Promise<void> {
+function closeServer(server: Server): Promise<void> {
   return new Promise((resolve, reject) => {
     const grace = setTimeout(() => server.closeAllConnections(), GRACE_MS);
     server.close((error) => {
@@ -349,13 +349,13 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
     },
     /** @throws AnswerCut if the stream ends before the response starts; the reason of the request's signal */
     async fetch(request: Request): Promise<Response> {
-      const asked = begun(session, request);
+      const asked = startRequest(session, request);
       open += 1;
       asked.once('close', () => {
         open -= 1;
         if (open === 0) onIdle();
       });
-      return answerOf(session, asked, request);
+      return readResponse(session, asked, request);
     },
     /** Ends the stream and all requests in progress. */
     close: (): void => session.destroy(),
@@ -363,7 +363,7 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
 }
 export type RequestsOver = Readonly<ReturnType<typeof requestsOver>>;
 
-function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream {
+function startRequest(session: ClientHttp2Session, request: Request): ClientHttp2Stream {
   const { pathname, search } = new URL(request.url);
   const { method, signal, body } = request;
   if (session.destroyed || session.closed) throw new AnswerCut(undefined);
@@ -377,13 +377,13 @@ function begun(session: ClientHttp2Session, request: Request): ClientHttp2Stream
 }
 
 /** @throws AnswerCut if it ends before the response starts; the reason of the signal */
-async function answerOf(
+async function readResponse(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
   { signal, method }: Request,
 ): Promise<Response> {
   // Attached before the headers arrive, because by then Node.js may have closed a short response.
-  const body = bodyOf(session, asked);
+  const body = streamBody(session, asked);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
     asked.once('response', resolve);
     asked.once('error', (error) => reject(new AnswerCut(asked.rstCode, error)));
@@ -401,7 +401,7 @@ async function answerOf(
 }
 
 /** Reads the body only as fast as it is consumed. A truncated body fails with AnswerCut. */
-function bodyOf(
+function streamBody(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {

@@ -120,7 +120,7 @@ export function widthOf(state: PaceState, policy: PacePolicy): number {
 
 /** Decides whether a request may go now. If so, counts it. */
 export function ask(state: PaceState, policy: PacePolicy, now: number): Decision {
-  const held = leftOf(state.holdUntil, now);
+  const held = remainingHold(state.holdUntil, now);
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
   const rate = rateOf(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
@@ -132,31 +132,34 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
     const caughtUp = interval < SLACK_MS ? Math.min(late, SLACK_MS) : 0;
     const earned = (late - caughtUp) / interval;
     const credit = Math.min(most - 1, state.credit + earned);
-    return { go: true, state: begun(state, now, now - caughtUp + interval, credit) };
+    return { go: true, state: startRequest(state, now, now - caughtUp + interval, credit) };
   }
   if (state.credit >= 1) {
-    return { go: true, state: begun(state, now, due + interval, Math.min(most, state.credit) - 1) };
+    return {
+      go: true,
+      state: startRequest(state, now, due + interval, Math.min(most, state.credit) - 1),
+    };
   }
   return { go: false, waitMs: -late, reason: 'rate' };
 }
 
 /** Returns the milliseconds until a hold ends; 0 if impossibly long, because the clock was set back. */
-function leftOf(until: number, now: number): number {
+function remainingHold(until: number, now: number): number {
   const left = until - now;
   return left > MAX_HOLD_MS ? 0 : Math.max(0, left);
 }
 
-function begun(state: PaceState, now: number, due: number, credit: number): PaceState {
+function startRequest(state: PaceState, now: number, due: number, credit: number): PaceState {
   return {
     ...state,
     due,
     credit,
-    minute: counted(state.minute, MINUTE_MS, now),
-    second: counted(state.second, 1000, now),
+    minute: addToTally(state.minute, MINUTE_MS, now),
+    second: addToTally(state.second, 1000, now),
   };
 }
 
-function counted(tally: Tally, span: number, now: number): Tally {
+function addToTally(tally: Tally, span: number, now: number): Tally {
   const age = now - tally.since;
   if (age >= 0 && age < span) {
     return { ...tally, count: tally.count + 1 };
@@ -179,7 +182,7 @@ export function learn(
   answer: Answer,
   now: number,
 ): PaceState {
-  const heard = heed(state, answer, policy, now);
+  const heard = adoptLimit(state, answer, policy, now);
   if (answer.status !== 429) return recover(heard, policy, now);
   const asked = answer.retryAfterMs === null ? null : Math.min(answer.retryAfterMs, MAX_HOLD_MS);
   // Requests in flight together are refused together, which counts as one refusal.
@@ -207,7 +210,7 @@ export function learn(
 }
 
 /** Adopts a limit that the service announces, between one per minute and the ceiling. */
-function heed(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
+function adoptLimit(state: PaceState, answer: Answer, policy: PacePolicy, now: number): PaceState {
   const announced = answer.limit === null ? state.announced : Math.max(1, answer.limit);
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
@@ -245,7 +248,7 @@ export type HostPause = Kept<typeof readHostPause>;
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
 /** Returns the next pause: one minute, doubling to at most an hour, and at least the host's Retry-After. */
-function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
+function nextPause(pause: HostPause, retryAfterMs: number | null, now: number): HostPause {
   const byItself = FIRST_PAUSE_MS * 2 ** Math.min(pause.pauses, 10);
   const ms = Math.min(MAX_HOLD_MS, Math.max(byItself, retryAfterMs ?? 0));
   return { until: Math.max(pause.until, now + ms), pauses: pause.pauses + 1 };
@@ -325,8 +328,8 @@ export class Gate {
   get heldForMs(): number {
     const now = this.options.clock.now();
     return Math.max(
-      leftOf(this.options.shared.pause.until, now),
-      leftOf(this.#state.holdUntil, now),
+      remainingHold(this.options.shared.pause.until, now),
+      remainingHold(this.#state.holdUntil, now),
     );
   }
 
@@ -379,7 +382,7 @@ export class Gate {
     if (answer.status !== 429) {
       if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
     } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
-      this.options.shared.pause = pauseAgain(this.options.shared.pause, answer.retryAfterMs, now);
+      this.options.shared.pause = nextPause(this.options.shared.pause, answer.retryAfterMs, now);
       // Their timers would release requests during the pause.
       for (const gate of this.options.shared.gates) if (gate !== this) gate.wake();
     }
@@ -407,7 +410,7 @@ export class Gate {
   /** Returns 0 if a request passed, the milliseconds to wait, or null if one must leave first. */
   #pass(now: number): number | null {
     if (this.#inFlight >= widthOf(this.#state, this.options.policy)) return null;
-    const paused = leftOf(this.options.shared.pause.until, now);
+    const paused = remainingHold(this.options.shared.pause.until, now);
     if (paused > 0) return this.#wait(now, paused, 'paused');
     const decision = ask(this.#state, this.options.policy, now);
     if (!decision.go) return this.#wait(now, decision.waitMs, decision.reason);

@@ -185,7 +185,7 @@ export function runJournal(database: Database.Database, guard: <T>(act: () => T)
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
     list: (asked: RunsAsked): KeptRun[] =>
       // A state that no writer of this version has opened yet has no runs.
-      guard(() => (hasTable(database, 'runs') ? listed(database, asked) : [])),
+      guard(() => (hasTable(database, 'runs') ? readRuns(database, asked) : [])),
   };
 }
 
@@ -197,7 +197,7 @@ export function hasTable(database: Database.Database, name: string): boolean {
 function keep(database: Database.Database, kept: RunRecord, instead: number | undefined): number {
   const { lastInsertRowid } = database
     .prepare('REPLACE INTO runs (id, kind, ended_at, run) VALUES (?, ?, ?, ?)')
-    .run(instead ?? null, kept.kind, kept.endedAt, JSON.stringify(bounded(kept)));
+    .run(instead ?? null, kept.kind, kept.endedAt, JSON.stringify(truncateRun(kept)));
   const id = Number(lastInsertRowid);
   const drop = (condition: string, value: number) =>
     database.prepare(`DELETE FROM runs WHERE ${condition} AND kind <> 'import'`).run(value);
@@ -211,7 +211,7 @@ interface Row {
   readonly run: string;
 }
 
-function listed(
+function readRuns(
   database: Database.Database,
   { limit, before = Number.MAX_SAFE_INTEGER, since = 0, kinds }: RunsAsked,
 ): KeptRun[] {
@@ -222,12 +222,12 @@ function listed(
     )
     .all(before, since, ...(kinds === undefined ? [] : [JSON.stringify(kinds)]), limit);
   return rows.flatMap(({ id, run: stored }) => {
-    const found = run(parsed(stored));
+    const found = run(parseJson(stored));
     return found === undefined ? [] : [{ id, ...found }];
   });
 }
 
-function parsed(stored: string): unknown {
+function parseJson(stored: string): unknown {
   try {
     return JSON.parse(stored);
   } catch {
@@ -236,20 +236,20 @@ function parsed(stored: string): unknown {
   }
 }
 
-function bounded(kept: RunRecord): RunRecord {
+function truncateRun(kept: RunRecord): RunRecord {
   const { folders, troubles, mailbox } = kept;
   return {
     ...kept,
-    mailbox: cut(mailbox),
+    mailbox: truncate(mailbox),
     folders: folders
       .toSorted((a, b) => Number(isPlain(a)) - Number(isPlain(b)))
       .slice(0, MAX_FOLDERS)
-      .map((one) => ({ ...one, mailbox: cut(one.mailbox), folder: cut(one.folder) })),
+      .map((one) => ({ ...one, mailbox: truncate(one.mailbox), folder: truncate(one.folder) })),
     troubles: troubles.slice(0, MAX_FAILURES).map((one) => ({
       ...one,
-      mailbox: cut(one.mailbox),
-      folder: cut(one.folder),
-      text: cut(one.text),
+      mailbox: truncate(one.mailbox),
+      folder: truncate(one.folder),
+      text: truncate(one.text),
     })),
   };
 }
@@ -258,7 +258,7 @@ function isPlain({ originTotal, stored, complete }: RunFolder): boolean {
   return complete && originTotal === stored;
 }
 
-function cut<T extends string | null>(value: T): T | string {
+function truncate<T extends string | null>(value: T): T | string {
   return value === null || value.length <= LONGEST ? value : `${value.slice(0, LONGEST - 1)}…`;
 }
 

@@ -417,11 +417,11 @@ const TRAVELLING: ReadonlySet<string> = new Set(
 /**
  * Returns a new database with the scopes that may leave this machine, in one consistent snapshot. Runs and restores
  * are excluded, because the sentences of their failures may contain file names.
- * @param begin creates the tables
+ * @param createTable creates the table of remembered values
  */
 function travellingCopy(
   database: Database.Database,
-  begin: (copy: Database.Database) => void,
+  createTable: (copy: Database.Database) => void,
 ): Buffer {
   const rows = database
     .prepare<[], { scope: string; key: string; value: string }>(
@@ -430,7 +430,7 @@ function travellingCopy(
     .all();
   const copy = new Database(':memory:');
   try {
-    begin(copy);
+    createTable(copy);
     const put = copy.prepare('INSERT INTO remembered (scope, key, value) VALUES (?, ?, ?)');
     copy.transaction(() => {
       for (const { scope, key, value } of rows) {
@@ -477,7 +477,7 @@ export function stateFile(dataDir: string): string {
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
   const file = stateFile(dataDir);
   try {
-    return over(openForWriting(file), file);
+    return wrapDatabase(openForWriting(file), file);
   } catch (error) {
     if (!isUnreadable(error)) throw translate(error, file) ?? error;
     let aside = '';
@@ -486,7 +486,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
     // They belong to the damaged file, and would be replayed into the new one.
     for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
     movedAside?.(aside);
-    return over(openForWriting(file), file);
+    return wrapDatabase(openForWriting(file), file);
   }
 }
 
@@ -510,7 +510,7 @@ export function stateDamage(dataDir: string): string | undefined {
     database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
     const found = database.pragma('quick_check(1)', { simple: true });
     if (found !== 'ok') return String(found);
-    if (database.pragma('user_version', { simple: true }) === VERSION) over(database, file);
+    if (database.pragma('user_version', { simple: true }) === VERSION) wrapDatabase(database, file);
     return undefined;
   } catch (error) {
     const known = translate(error, file);
@@ -539,7 +539,8 @@ function openIfUsable(
     // A read-only file system fails only on write.
     if (!readonly) database.exec('BEGIN IMMEDIATE; ROLLBACK');
     refuseNewer(database, file);
-    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
+    if (database.pragma('user_version', { simple: true }) === VERSION)
+      return wrapDatabase(database, file);
   } catch (error) {
     database?.close();
     if (error instanceof Database.SqliteError) return undefined;
@@ -604,7 +605,7 @@ function openForWriting(file: string): Database.Database {
     refuseNewer(database, file);
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');
-    if (database.pragma('user_version', { simple: true }) !== VERSION) begin(database);
+    if (database.pragma('user_version', { simple: true }) !== VERSION) createTable(database);
     makeRunTable(database);
     const check = database.pragma('quick_check(1)', { simple: true });
     if (check !== 'ok') throw new UnreadableState();
@@ -626,7 +627,7 @@ function refuseNewer(database: Database.Database, file: string): void {
 }
 
 /** Recreates the table. Data from an older version is not migrated, but learned again. */
-function begin(database: Database.Database): void {
+function createTable(database: Database.Database): void {
   database.transaction(() => {
     database.exec('DROP TABLE IF EXISTS remembered');
     database.exec(
@@ -651,7 +652,7 @@ function isUnreadable(error: unknown): boolean {
 }
 
 /** Disk errors become `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
-function over(database: Database.Database, file: string): StateFile {
+function wrapDatabase(database: Database.Database, file: string): StateFile {
   const guard = <T>(act: () => T): T => {
     try {
       return act();
@@ -686,7 +687,7 @@ function over(database: Database.Database, file: string): StateFile {
     },
     together: (act) => guard(() => database.transaction(act).immediate()),
     runs: runJournal(database, guard),
-    travelling: () => guard(() => travellingCopy(database, begin)),
+    travelling: () => guard(() => travellingCopy(database, createTable)),
     close: () => database.close(),
   };
 }

@@ -153,13 +153,13 @@ function readParams(
       throw operationError('operation-param-twice', { operation: operation.name, param: name });
     if (MAILBOX_PARAMS.includes(name) && text.includes('@'))
       address = { param: name, address: text };
-    values[name] = checked(operation, param, text);
+    values[name] = parseParam(operation, param, text);
   }
   for (const param of operation.params) {
     const { name, help } = param;
     if (name in values) continue;
     const value = filled[name] ?? (PAGE_SIZES.includes(name) ? param.default : undefined);
-    if (value !== undefined) values[name] = checked(operation, param, value);
+    if (value !== undefined) values[name] = parseParam(operation, param, value);
     else if (param.required) {
       const about = { operation: operation.name, param: name };
       const facts = { ...about, expected: describeParam(param), help };
@@ -182,7 +182,7 @@ function paramOf(operation: Operation, name: string): Param {
   });
 }
 
-function checked(operation: Operation, param: Param, given: string | number): string | number {
+function parseParam(operation: Operation, param: Param, given: string | number): string | number {
   const read = readParam(param, given);
   if (read.ok) return read.value;
   throw operationError('operation-param-invalid', {

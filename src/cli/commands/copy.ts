@@ -675,11 +675,11 @@ function newKeyFile(
  */
 function refuseKeyFile(file: string | undefined): void {
   if (file === undefined) return;
-  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) throw unsaved(file, 'EEXIST');
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) throw saveFailed(file, 'EEXIST');
   try {
     accessSync(path.dirname(file), constants.W_OK);
   } catch (error) {
-    throw unsaved(file, errnoName(error));
+    throw saveFailed(file, errnoName(error));
   }
 }
 
@@ -699,7 +699,7 @@ async function withNewKeyFile<T>(
   }
 }
 
-function unsaved(file: string, reason: string): Error {
+function saveFailed(file: string, reason: string): Error {
   return usageError('usage-save-failed', { file, reason });
 }
 
@@ -765,7 +765,7 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
   try {
     writeFileSync(file, text, { mode: FILE_MODE, flag: 'wx', flush: true });
   } catch (error) {
-    throw unsaved(file, errnoName(error));
+    throw saveFailed(file, errnoName(error));
   }
 }
 

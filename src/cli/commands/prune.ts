@@ -39,7 +39,7 @@ function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undef
   return {
     applied: done !== undefined,
     messages: prune.length,
-    bytes: total(byReason),
+    bytes: totalBytes(byReason),
     left,
     prune: list(byReason),
     keep: list(kept),
@@ -61,7 +61,7 @@ function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undef
 
 function planText(plan: PrunePlan, done: Done | undefined): string {
   const { prune, byReason, kept, left } = plan;
-  const what = `${counted(prune.length, 'message')}, ${bytes(total(byReason))}`;
+  const what = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
   return present([
     done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
@@ -92,7 +92,7 @@ function list<R>(sums: ReadonlyMap<R, Sum>) {
   return [...sums].map(([reason, sum]) => ({ reason, ...sum }));
 }
 
-function total(sums: ReadonlyMap<unknown, Sum>): number {
+function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
   return [...sums.values()].reduce((sum, { bytes: size }) => sum + size, 0);
 }
 
@@ -129,7 +129,7 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
     }
     await printPlan(context, plan, {
       segments: (before?.segments ?? 0) + (done?.segments ?? 0),
-      bytesFreed: freed(before) + freed(done),
+      bytesFreed: bytesFreed(before) + bytesFreed(done),
     });
   } finally {
     await writer.close();
@@ -142,7 +142,9 @@ function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings
   );
 }
 
-function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined) {
+function bytesFreed(
+  done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined,
+) {
   return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
 }
 

@@ -121,17 +121,17 @@ function restoreText(
   return present([
     table,
     '',
-    result.dryRun ? planned(result) : done(result),
+    result.dryRun ? plannedText(result) : doneText(result),
     [...notes(result)],
-    named(result.failures, result.refused, ({ reason, text }) =>
+    messageLines(result.failures, result.refused, ({ reason, text }) =>
       text === null ? WHY[reason] : `${WHY[reason]}: ${terminalLine(text)}`,
     ),
-    named(
+    messageLines(
       result.lost,
       result.lost.length,
       () => 'MISSING: the server accepted it, but does not list it',
     ),
-    named(
+    messageLines(
       result.doubled,
       result.doubled.length,
       ({ doubleUid }) => `there twice; the second copy is uid ${doubleUid}`,
@@ -156,14 +156,14 @@ function folderTable(folders: readonly RestoredFolder[], dryRun: boolean) {
   return [headings, rows, 0] as const;
 }
 
-function planned(result: RestoreResult): string[] {
+function plannedText(result: RestoreResult): string[] {
   const { due, bytes: size, present: there, refused, rate, to } = result;
   const times =
     rate === null
       ? []
       : [due / rate.messagesPerSecond, size / rate.bytesPerSecond].toSorted((x, y) => x - y);
   return present([
-    continuing(result),
+    continuedText(result),
     `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
     due > 0 &&
       (times.length === 0
@@ -179,7 +179,7 @@ function betweenTimes([least = 0, most = 0]: readonly number[]): string {
   return from === to ? from : `between ${from} and ${to}`;
 }
 
-function continuing({ continued, begun }: RestoreResult): string | false {
+function continuedText({ continued, begun }: RestoreResult): string | false {
   return (
     continued &&
     begun !== null &&
@@ -187,10 +187,10 @@ function continuing({ continued, begun }: RestoreResult): string | false {
   );
 }
 
-function done(result: RestoreResult): string[] {
+function doneText(result: RestoreResult): string[] {
   const { appended, present: there, refused, due, interrupted, ended, rate, looked } = result;
   return present([
-    continuing(result),
+    continuedText(result),
     `${interrupted ? 'Interrupted: ' : ''}appended ${counted(appended, 'message')}; ${count(there)} already there, ${count(refused)} refused${due > 0 ? `, ${count(due)} left` : ''}.`,
     appended > 0 &&
       rate !== null &&
@@ -230,7 +230,7 @@ function* notes(result: RestoreResult): Generator<string> {
     yield `The flag \\Deleted of ${counted(leftOut.deleted, 'message')} was left out: a client would remove them.`;
 }
 
-function named<M extends NamedMessage>(
+function messageLines<M extends NamedMessage>(
   messages: readonly M[],
   all: number,
   why: (message: M) => string,

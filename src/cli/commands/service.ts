@@ -456,7 +456,7 @@ async function installService(
   const access = scope === 'system' && root === '/' ? accessOf(facts, settings) : [];
   const next = nextSteps(facts, access);
   if (!dryRun) {
-    for (const { path: file, content } of files) written(file, content);
+    for (const { path: file, content } of files) writeUnit(file, content);
   }
   await context.output.object(
     { scope, written: !dryRun, files: files.map((file) => ({ ...file })), next },
@@ -473,7 +473,7 @@ async function installService(
   );
 }
 
-function written(file: string, content: string): void {
+function writeUnit(file: string, content: string): void {
   try {
     makeFolders(path.dirname(file), 0o777);
     putFile(file, content);

@@ -47,7 +47,7 @@ export function messageText(
     ['Subject', message.subject],
   ];
   const lines = fields
-    .map(([name, value]) => [name, shortened(terminalLine(value))] as const)
+    .map(([name, value]) => [name, shortenField(terminalLine(value))] as const)
     .filter(([, value]) => value !== '')
     .map(
       ([name, value]) =>
@@ -68,7 +68,7 @@ export function messageText(
   ]).join('\n');
 }
 
-function shortened(value: string): string {
+function shortenField(value: string): string {
   if (value.length <= FIELD_CHARS) return value;
   // Cuts at a space to keep characters whole. A list of recipients contains some.
   const end = value.lastIndexOf(' ', FIELD_CHARS);
@@ -120,11 +120,11 @@ export async function printPaged(
   text: string,
 ): Promise<void> {
   const pager = output.interactive ? wantedPager(env) : undefined;
-  if (pager === undefined || !(await paged(pager, env, text))) await output.text(text);
+  if (pager === undefined || !(await runPager(pager, env, text))) await output.text(text);
 }
 
 /** Returns false if the pager could not start. */
-async function paged(
+async function runPager(
   pager: string,
   env: Readonly<Record<string, string | undefined>>,
   text: string,
@@ -240,7 +240,7 @@ async function headers(
   { pager }: ShowLine,
 ): Promise<void> {
   const { headers: fields } = await readMessage(reader.sources().streamMessage(id));
-  await printed(context, pager, { id, headers: fields }, () =>
+  await printMessage(context, pager, { id, headers: fields }, () =>
     fields.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`).join('\n'),
   );
 }
@@ -252,12 +252,12 @@ async function message(
   { pager }: ShowLine,
 ): Promise<void> {
   const reading = await readMessage(reader.sources().streamMessage(id));
-  await printed(context, pager, messageJson(reader, id, reading), () =>
+  await printMessage(context, pager, messageJson(reader, id, reading), () =>
     messageText(id, reading, context.output, context.globals.data),
   );
 }
 
-async function printed(
+async function printMessage(
   context: CommandContext,
   pager: boolean,
   value: unknown,

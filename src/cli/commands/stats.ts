@@ -64,7 +64,7 @@ async function printTable<Row>(
 }
 
 /** Combines a row's query with that of the request, if any. */
-function whole<Row extends { readonly query: string | null }>(
+function combineQueries<Row extends { readonly query: string | null }>(
   row: Row,
   within: string | undefined,
 ): Row {
@@ -227,12 +227,14 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
       const largest = catalog.stats.largest(request, listed);
       printed = await printTable(largest, LARGEST, 4, format, output);
     } else if (options.duplicates === true) {
-      const rows = catalog.stats.duplicates(request, limit).map((row) => whole(row, within));
+      const rows = catalog.stats
+        .duplicates(request, limit)
+        .map((row) => combineQueries(row, within));
       printed = await printTable(rows, DUPLICATES, 3, format, output);
     } else if (by === undefined) await printTotals(catalog.stats.totals(request), format, output);
     else {
       const rows = catalog.stats.rows(by, request, limit);
-      const shown = rows.map((row) => whole(row, within));
+      const shown = rows.map((row) => combineQueries(row, within));
       printed = await printTable(shown, columnsOf(by), 0, format, output);
     }
     if (printed === 0) notices.say('Nothing found.');

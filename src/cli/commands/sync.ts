@@ -250,8 +250,8 @@ async function synchronise(context: CommandContext, line: SyncLine): Promise<Exi
     try {
       return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
         command.dryRun
-          ? planned(context, open, followed, command, writer)
-          : passed(context, settings, open, followed, command, writer),
+          ? runPlan(context, open, followed, command, writer)
+          : runPass(context, settings, open, followed, command, writer),
       );
     } finally {
       followed.stop();
@@ -298,7 +298,7 @@ function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: 
   return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
-async function planned(
+async function runPlan(
   context: CommandContext,
   { accounts }: OpenAccounts,
   followed: FollowedPass,
@@ -316,7 +316,7 @@ async function planned(
   return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
 }
 
-async function passed(
+async function runPass(
   context: CommandContext,
   settings: Settings,
   open: OpenAccounts,
@@ -327,7 +327,7 @@ async function passed(
   const { progress } = followed;
   const isFirst = writer.catalog.reached().number === 0;
   const names = open.accounts.map(({ name }) => name);
-  const result = await keptInState(context, writer, names, () =>
+  const result = await recordRun(context, writer, names, () =>
     syncAccounts(context, writer, settings, open, command, progress),
   );
   followed.result(result);
@@ -348,7 +348,7 @@ function sayWhatNext({ globals: { config, data }, notices }: CommandContext): vo
   notices.say(`Now: mailkeep search${named} WORDS, or mailkeep web${named}`);
 }
 
-async function keptInState(
+async function recordRun(
   { now, report, words }: Pick<CommandContext, 'now' | 'report' | 'words'>,
   { state }: Pick<Writer, 'state'>,
   accounts: readonly string[],

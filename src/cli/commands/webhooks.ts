@@ -377,7 +377,7 @@ function keptLogs(
  * Determines the condition of listed webhooks like the daemon: by the Platform API's delivery log, read now, and the
  * daemon's record. Our webhooks missing from the list are findings too.
  */
-async function judgedHooks(
+async function judgeHooks(
   context: CommandContext,
   dataDir: string,
   clients: Clients,
@@ -386,7 +386,7 @@ async function judgedHooks(
 ): Promise<{ hooks: JudgedHook[]; findings: WebhookFinding[] }> {
   const listed = await listHooks(clients, filter);
   const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
-  const own = await unlisted(context, dataDir, clients, listed, filter);
+  const own = await missingHooks(context, dataDir, clients, listed, filter);
   const deliveries = await knownDeliveries(context, clients, hooks.length > 0, kept);
   const findings = judgeWebhooks([...hooks, ...own], hooks, deliveries ?? [], context.now());
   const delivery = (id: string) =>
@@ -405,7 +405,7 @@ function deliveryOf(finding: WebhookFinding | undefined) {
 }
 
 /** Returns our webhooks missing from a complete list. A list of one status does not include the others. */
-async function unlisted(
+async function missingHooks(
   context: CommandContext,
   dataDir: string,
   { account, mailbox: client }: Clients,
@@ -475,7 +475,7 @@ async function listWebhooks(
   const kept = keptLogs(context, dataDir, accounts);
   const codes = await withEachClients(context, settings, accounts, {}, async (clients) => {
     const log = kept.get(clients.account.name) ?? [];
-    const { hooks, findings } = await judgedHooks(context, dataDir, clients, command, log);
+    const { hooks, findings } = await judgeHooks(context, dataDir, clients, command, log);
     troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
     found.push(...hooks);
     if (context.output.json) for (const hook of hooks) await context.output.line(hook, () => '');
@@ -600,7 +600,7 @@ async function actOnWebhooks(
   const patience = act === 'test' ? SHORT_PATIENCE : {};
   return withClients(context, settings, account, patience, async (clients) => {
     const all = await listHooks(clients, { mailbox });
-    const hooks = ids.length === 0 ? all : namedHooks(all, ids, mailbox, account.name);
+    const hooks = ids.length === 0 ? all : findHooks(all, ids, mailbox, account.name);
     if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
     else if (act === 'delete' && yes !== true) {
       const lines = hooks.map((hook) => `  ${about(hook)}`);
@@ -617,7 +617,7 @@ async function actOnWebhooks(
 }
 
 /** @throws webhook-unknown, webhook-ambiguous */
-function namedHooks(
+function findHooks(
   all: readonly Hook[],
   ids: readonly string[],
   mailbox: string | undefined,
@@ -750,7 +750,7 @@ async function register(
       .catch(async (error: unknown) => {
         if (!hasCode(error, 'webhook-secret-lost')) throw error;
         const { file, reason } = error.facts;
-        const deleted = await takenBack(client, { mailbox: mailboxId, webhookId: id });
+        const deleted = await tryDelete(client, { mailbox: mailboxId, webhookId: id });
         const facts = { id, file: String(file), reason: String(reason), deleted };
         throw webhookError('webhook-secret-lost', facts, error);
       });
@@ -761,7 +761,7 @@ async function register(
 }
 
 /** Ignores the signal, because no webhook without a stored secret may stay, even after an interruption. */
-async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean> {
+async function tryDelete(client: MailboxClient, at: WebhookRef): Promise<boolean> {
   try {
     await client.deleteWebhook(at);
     return true;
@@ -793,7 +793,7 @@ async function createWebhook(
     const existing = await sameHook(clients, at, fields);
     if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
     const made = await register(context, clients, at, fields, settings.dataDir);
-    return tested(context, clients, made, command.test);
+    return testAndPrint(context, clients, made, command.test);
   });
 }
 
@@ -835,7 +835,7 @@ async function printExisting(
 }
 
 /** Prints the webhook even if its test fails, so that the path of its secret is not lost. */
-async function tested(
+async function testAndPrint(
   { output }: CommandContext,
   clients: Clients,
   made: NewWebhook,
