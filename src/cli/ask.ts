@@ -40,7 +40,6 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
       return answer === '' ? (fallback ?? '') : answer;
     },
     secret: (question: string): Promise<string> => ask(`${question} (not shown): `, hidden),
-    /** Returns true unless the answer starts with n. */
     yes: async (question: string): Promise<boolean> =>
       !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
   };

@@ -66,7 +66,6 @@ const variableName = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
   .meta({ expected: 'the name of an environment variable' });
 
-/** Sources of a secret outside the file. */
 const ELSEWHERE = [
   z.strictObject({ env: variableName }),
   z.strictObject({ file: z.string().min(1) }),
@@ -164,7 +163,6 @@ function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
     rhythm: rhythmOf(schedule ?? every ?? ''),
     /** As `verify --sample` accepts it; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
-    /** Schedule of a complete read-back. */
     full: verify.full === null ? null : rhythmOf(verify.full),
   }));
 }
@@ -628,9 +626,7 @@ export const fleetFileSchema = configSchema.extend({
   fleet: fleetSchema,
 });
 
-/** The file's content with defaults filled in. */
 export type ConfigFile = z.output<typeof configSchema>;
-/** The file's content as the user writes it. */
 export type ConfigInput = z.input<typeof configSchema>;
 
 /** The subset of JSON Schema that our schema uses. */
@@ -769,7 +765,6 @@ function repeatedNames(raw: unknown): ConfigProblem[] {
   );
 }
 
-/** The daemon's listeners with their default addresses. */
 const LISTENERS = [
   ['webhook', '127.0.0.1:8025'],
   ['health', '127.0.0.1:8026'],

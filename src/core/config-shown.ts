@@ -77,7 +77,6 @@ function hostOnly(text: string): string {
 
 /** A configuration that may leave this machine. */
 export interface PortableConfig {
-  /** As in the file, without secrets. */
   readonly content: Readonly<Record<string, unknown>>;
   /** Omitted fields, and the sources of secrets, such as `accounts[0].token (file ./token)`. */
   readonly secrets: readonly string[];

@@ -67,7 +67,6 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
   const listen = fleet.listen ?? address;
   const { bucket, prefix, endpoint, region, profile } = store;
   return {
-    /** The address, which may contain a password. */
     registry: tokenSource(registry, folder, 'fleet.registry'),
     /** The same database, bypassing any pooler. */
     directRegistry:
@@ -80,12 +79,10 @@ function fleetSettings(fleet: z.output<typeof fleetSchema>, folder: string) {
     node,
     /** Host and port, if other nodes can reach this one. */
     address,
-    /** Undefined if the node does not listen for others. */
     listen: listen === undefined ? undefined : parseListen(listen),
     egress,
     capacity,
     cache: path.resolve(folder, cache),
-    /** True to register webhooks at the service for the mailboxes that this node holds. */
     createWebhooks,
   };
 }

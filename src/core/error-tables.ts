@@ -360,7 +360,6 @@ export const socketError = defineErrors({
   },
 });
 
-/** Errors of an object store. */
 export const targetError = defineErrors({
   usage: {
     /** `found` never contains a password. */

@@ -53,12 +53,10 @@ function say(message: string, hint: string | null = null): Said {
 
 export type Sentence = string | readonly [message: string, hint: string | null];
 
-/** Facts that are texts. */
 export type Texts<Name extends string> = Readonly<Record<Name, string>>;
 /** What a name could have been: all known names, or a few, and the most similar one. */
 export type Known = { readonly known: readonly string[]; readonly suggestion: string | null };
 
-/** The sentence per code, by family of the error. */
 type ErrorTable = {
   readonly [Family in ErrorFamily]?: Readonly<Record<string, (facts: never) => Sentence>>;
 };
@@ -175,7 +173,6 @@ export const EXIT_OF_FAMILY: Readonly<Record<ErrorFamily, ExitCode>> = {
   interrupted: EXIT.interrupted,
 };
 
-/** Which exit code wins if several apply. */
 const PRECEDENCE: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.usage,

@@ -19,7 +19,6 @@ export function openThreadPort<In, Out extends object>(receive: (message: In) =>
   return {
     send: (message: Out, transfer: readonly Transferable[] = []) =>
       port.postMessage(message, transfer),
-    /** Lets the thread end when it has nothing else to do. */
     close: () => port.close(),
   };
 }
@@ -32,7 +31,6 @@ function ownTask(): Ready {
   }
 }
 
-/** A job sends any number of reports, then its result or an error. */
 export type JobMessage<Result, Report> =
   | { readonly report: Report }
   | { readonly result: Result }
@@ -97,7 +95,6 @@ export class PieceFeed {
     this.#pieces = inPieces(source);
   }
 
-  /** Returns the next piece of the source, or its end. Throws the source's errors. */
   async next(): Promise<PieceMessage> {
     const { done, value } = await this.#pieces.next();
     // A copy, because it is transferred.

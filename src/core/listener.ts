@@ -133,7 +133,6 @@ export async function beginListening(
 }
 
 interface ConnectionLimits {
-  /** Total for all addresses. */
   readonly connections: number;
   /** Connections per address without a request in progress. */
   readonly idlePerAddress: number;
@@ -197,7 +196,6 @@ class Connections {
 export interface ListenerLimits extends ConnectionLimits {
   /** Until the last header: before that no client has presented a secret. */
   readonly headersMs: number;
-  /** Until the last byte of the body. */
   readonly requestMs: number;
   /** How often to check `headersMs` and `requestMs`. */
   readonly checkMs: number;
@@ -339,7 +337,6 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
   session.on('error', () => undefined);
   let open = 0;
   return {
-    /** Number of requests in progress. */
     get open(): number {
       return open;
     },
@@ -357,7 +354,6 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
       });
       return readResponse(session, asked, request);
     },
-    /** Ends the stream and all requests in progress. */
     close: (): void => session.destroy(),
   };
 }

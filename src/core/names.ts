@@ -92,9 +92,6 @@ export function nearest(found: string, candidates: readonly string[]): string | 
   return best;
 }
 
-/**
- * Returns the number of edits between two words (optimal string alignment: insert, delete, replace, swap neighbours).
- */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

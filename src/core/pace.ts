@@ -21,7 +21,6 @@ import { fields, type Kept, nullable, number, type Read } from './state-runs.ts'
 export interface PacePolicy {
   /** The ceiling: any number above 0. */
   readonly requestsPerMinute: number;
-  /** Requests in flight at once. */
   readonly concurrency: number;
 }
 
@@ -46,7 +45,6 @@ export const readPaceState = fields({
   learnedAt: amount,
   /** The service's X-RateLimit-Limit, interpreted as requests per minute. */
   announced: rate,
-  /** When the next request is due. */
   due: amount,
   /** Requests that may go before they are due, earned by idling. */
   credit: amount,
@@ -175,7 +173,6 @@ function recent(tally: Tally, span: number, now: number): number {
   return tally.count + tally.before * (1 - age / span);
 }
 
-/** Updates the state from a response with any status. */
 export function learn(
   state: PaceState,
   policy: PacePolicy,
@@ -273,7 +270,6 @@ export interface Wait {
 /** One host's pause, shared by the gates of all its tokens. */
 interface SharedPause {
   pause: HostPause;
-  /** Gates to wake when the pause changes. */
   readonly gates: Set<Gate>;
 }
 

@@ -21,7 +21,6 @@ export function nullable<T>(read: Read<T>): Read<T | null> {
   return (value) => (value === null ? null : read(value));
 }
 
-/** Returns `instead` for a missing or malformed value. */
 export function otherwise<T, D>(read: Read<T>, instead: D): Read<T | D> {
   return (value) => read(value) ?? instead;
 }
@@ -77,7 +76,6 @@ export function fields(shape: Fields): Read<object> {
   };
 }
 
-/** Retention of runs. */
 const KEPT_MS = 400 * 86_400_000;
 /** Frequent webhook deliveries cause many runs. */
 const MAX_RUNS = 200_000;
@@ -149,13 +147,11 @@ type ReadRun = Kept<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
 export interface KeptRun extends RunRecord {
-  /** Increases with every stored run. */
   readonly id: number;
 }
 
 interface RunsAsked {
   readonly limit: number;
-  /** Only runs with a lower id. */
   readonly before?: number | undefined;
   /** Only runs that ended at this time or later. */
   readonly since?: number | undefined;
@@ -275,10 +271,8 @@ export type CopyPlanned = Kept<typeof planned>;
 const failed = fields({
   since: number,
   at: number,
-  /** Consecutive failures. */
   tries: count,
   code: text,
-  /** One sentence for people. */
   text,
 });
 export type CopyFailed = Kept<typeof failed>;
@@ -292,7 +286,6 @@ const checked = fields({
   of: count,
   unit: oneOf(UNITS),
   found: count,
-  /** When all of it was last read. */
   fullAt: nullable(number),
 });
 export type CopyChecked = Kept<typeof checked>;
@@ -325,7 +318,6 @@ export const NOTHING_KNOWN: KnownCopy = {
   ...{ checked: null, damage: null, unkept: null },
 };
 
-/** Retention of request counts. */
 export const REQUEST_DAYS = 400;
 /** Retention of the archive's size: ten years. */
 export const DISK_DAYS = 3_653;

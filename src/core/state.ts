@@ -49,9 +49,7 @@ const lastVerification = fields({
   /** Messages that it read and compared, of all in the archive. */
   checked: number,
   of: number,
-  /** When every byte was last read. */
   fullAt: nullable(number),
-  /** True if no damage is known. */
   ok: flag,
   damage: nullable(damageIn),
 });
@@ -59,7 +57,6 @@ export type RememberedVerification = Kept<typeof lastVerification>;
 
 export interface VerificationFacts extends Omit<RememberedVerification, 'damage'> {
   readonly damage: KnownDamage | null;
-  /** The last export test. */
   readonly drill: DrillFacts | null;
 }
 
@@ -93,9 +90,7 @@ function findingSince(since: number) {
     // Missing in earlier versions.
     /** When it was last found: milliseconds since the epoch. */
     at: otherwise(number, since),
-    /** The commit that a damaged checkpoint vouches for. */
     commit: otherwise(number, null),
-    /** The damaged segment of the log. */
     segment: otherwise(number, null),
   });
 }
@@ -104,7 +99,6 @@ export type KnownFinding = Pick<RememberedFinding, 'what' | 'id' | 'text'>;
 
 /** Findings of verifications, until a repair or a clean verification that covers them. */
 export interface RememberedDamage {
-  /** When the first damage was found. */
   readonly since: number;
   /** Number of all findings; `findings` contains the first ones. */
   readonly found: number;
@@ -240,9 +234,7 @@ export type ApiToken = Kept<typeof apiToken>;
  * them.
  */
 type KeyKind =
-  /** One message: a folder's UID epoch and a UID. */
   | 'place'
-  /** A folder's UID epoch. */
   | 'generation'
   | 'folder'
   /** A folder missing from listings. A renamed one is not missing. */
@@ -257,7 +249,6 @@ type KeyKind =
   /** A gate of the limiter: host and port, and the account's label. */
   | 'gate'
   | 'segment'
-  /** Any other name. */
   | 'name';
 
 interface Scope<K extends KeyKind = KeyKind, T = unknown> {
@@ -403,7 +394,6 @@ export function accountKey(account: string, host: string): string {
   return JSON.stringify([account, host]);
 }
 
-/** Splits a key from `accountKey`. */
 export function accountIn(key: string): { readonly account: string; readonly host: string } {
   const [account = '', host = ''] = list(text)(JSON.parse(key)) ?? [];
   return { account, host };
@@ -490,12 +480,10 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
   }
 }
 
-/** Opens the state for reading, with or without a writer; undefined if missing or unreadable. */
 export function readState(dataDir: string): StateFile | undefined {
   return openIfUsable(dataDir, { readonly: true });
 }
 
-/** Returns whether there is a state file, readable or not. */
 export function hasState(dataDir: string): boolean {
   return isFile(stateFile(dataDir));
 }

@@ -55,7 +55,6 @@ export function plainLine(text: string): string {
     .trim();
 }
 
-/** Quotes a text as one word of a command line. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

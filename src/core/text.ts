@@ -161,14 +161,12 @@ export function eventText(
   return [JSON.stringify(detail)];
 }
 
-/** Why `prune` removes a message, by the reasons of a plan. */
 export const PRUNED_WHY = {
   ended: 'deleted longer ago than retention.endedAfterDays',
   draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
   rule: 'deleted longer ago than a rule of retention.rules says',
 } as const;
 
-/** Why `prune` keeps a message. */
 export const KEPT_WHY = {
   hold: 'on hold',
   'no-rule': 'no rule allows it',

@@ -35,7 +35,6 @@ export class WorkMeter {
   /** @param look undefined if processor time is unavailable */
   constructor(private readonly look: (() => Look | null) | undefined) {}
 
-  /** Processor time since `restart`. */
   get workedMs(): number {
     return this.#workedMs;
   }
@@ -152,7 +151,6 @@ interface ThreadSettings {
   readonly workNumber?: () => number;
 }
 
-/** Interval between two samples of a thread with a limit. */
 const TICK_MS = 100;
 
 export interface ThreadEvents<Out> {
@@ -170,7 +168,6 @@ export class WorkerThread<In, Out extends object> {
   #reason: ThreadEndCause | null = null;
   #thrown: unknown;
   #meter: WorkMeter | null = null;
-  /** Milliseconds of work; null for a thread without a limit. */
   #limitMs: number | null = null;
   #ticks: NodeJS.Timeout | null = null;
   #workNumber = 0;
@@ -227,7 +224,6 @@ export class WorkerThread<In, Out extends object> {
     return this.#started;
   }
 
-  /** True once the thread is ending, for any reason: it accepts no more work. */
   get ending(): boolean {
     return this.#reason !== null;
   }

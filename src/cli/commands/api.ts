@@ -120,7 +120,6 @@ function suggestions(name: string): string[] {
 
 /** Parameters that take a mailbox's resource id. The command line also accepts its address. */
 const MAILBOX_PARAMS: readonly string[] = ['mailboxResourceId', 'mailboxId', 'mailbox_id'];
-/** Common alias of these parameters. */
 const MAILBOX = 'mailbox';
 /** Page sizes are always sent, because services have different defaults. */
 const PAGE_SIZES: readonly string[] = ['perPage', 'per_page'];
@@ -493,7 +492,6 @@ function pageNotice({ response, surface }: Operation, json: unknown): string | n
   return `Page ${count(page)} of ${count(pages)}, ${count(total)} in all.${next}`;
 }
 
-/** Each `param` is `name=value`. */
 type ApiLine = Flags<'yes' | 'list' | 'describe'> &
   Values<'body' | 'account' | 'output'> &
   Values<'param', string[]>;

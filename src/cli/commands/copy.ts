@@ -657,7 +657,6 @@ function timeText(created: number): string | null {
 
 interface NewRecovery {
   readonly recovery: Buffer;
-  /** Ed25519, 32 bytes: signs the manifests of the copy. */
   readonly signer: Buffer;
 }
 

@@ -78,7 +78,6 @@ async function docidsOf(
   return docids;
 }
 
-/** Yields lines, each cut to the maximum length. */
 async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
   let rest = '';
   for await (const chunk of input.setEncoding('utf8')) {

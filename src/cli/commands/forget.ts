@@ -200,7 +200,6 @@ function sharedText({ shared }: Survey): string[] {
 }
 
 interface ForgetChoice extends QuarantineChoice {
-  /** Message ids or prefixes. */
   readonly ids: readonly string[];
   readonly quarantine: boolean;
 }
@@ -210,7 +209,6 @@ export interface ForgetCandidate extends Forgetting {
   readonly at: string | null;
   readonly date: string | null;
   readonly subject: string | null;
-  /** An earlier removal. */
   readonly purged: 'pruned' | 'forgotten' | null;
   /** Number of places at which the service still has it. */
   readonly atOrigin: number;
@@ -273,7 +271,6 @@ export function shortIds(messages: readonly MessageId[]): string {
   return messages.map((id) => id.slice(0, SHORT)).join(', ');
 }
 
-/** Returns advice about forgotten messages that the service still has. */
 export function originText(atOrigin: number, messages: number): string[] {
   if (atOrigin === 0) return [];
   const it = messages === 1 ? 'it' : 'them';

@@ -143,7 +143,6 @@ async function collectAnswers(
 
 type Answers = Awaited<ReturnType<typeof collectAnswers>>['answers'];
 
-/** Returns a working URL and token. Repeats prompts until they work. */
 async function accessTo(
   context: CommandContext,
   asker: Asker | undefined,

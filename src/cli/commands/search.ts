@@ -46,7 +46,6 @@ import {
   shortId,
 } from '../output.ts';
 
-/** Returns the message, the matching snippet, and a line per matching attachment. */
 function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
@@ -240,7 +239,6 @@ EXAMPLES
   mailkeep search has:attachment filename:pdf --sort oldest --json
   mailkeep search from:landlord --format ids | mailkeep export --ids - --format eml --to rent`;
 
-/** Default messages per page. */
 const PAGE = 20;
 /** Output for programs is unlimited by default. */
 const EVERYTHING = 1_000_000_000;

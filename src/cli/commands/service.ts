@@ -216,7 +216,6 @@ export function workerUnit({ program, config, cache }: WorkerFacts): string {
   ]);
 }
 
-/** Returns files for the system service's user and configuration folder. */
 export function systemFiles(): UnitFile[] {
   return [
     {

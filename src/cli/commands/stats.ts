@@ -24,7 +24,6 @@ import {
 
 type TableFormat = 'text' | 'csv';
 
-/** `name` is the CSV name, `text` the displayed value. */
 interface Column<Row> {
   readonly name: string;
   readonly heading: string;
@@ -63,7 +62,6 @@ async function printTable<Row>(
   return rows.length;
 }
 
-/** Combines a row's query with that of the request, if any. */
 function combineQueries<Row extends { readonly query: string | null }>(
   row: Row,
   within: string | undefined,

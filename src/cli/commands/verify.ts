@@ -504,7 +504,6 @@ async function repairCopied(
   }
 }
 
-/** An encrypted copy's segments for the damaged local ones. `label` identifies its store. */
 type Fetched = SegmentsForRepair & { readonly label: string };
 
 /** @param fetched copies in temporary folders */

@@ -196,7 +196,6 @@ interface Announced {
   /** Mailbox keys that limit the first link; null for all. */
   readonly mailboxes: readonly string[] | null;
   readonly open: boolean;
-  /** The command that prints another link. */
   readonly asking: string;
   /** True if browsers stay signed in across restarts. */
   readonly areKept: boolean;

@@ -183,7 +183,6 @@ interface Hook
     WebhookRecord,
     'id' | 'name' | 'description' | 'events' | 'status' | 'url' | 'createdAt' | 'updatedAt'
   > {
-  /** The mailbox's address. */
   readonly mailbox: string;
   readonly mailboxId: string | null;
   readonly account: string;
@@ -797,7 +796,6 @@ async function createWebhook(
   });
 }
 
-/** Finds a mailbox's webhook with the same events and URL. */
 async function sameHook(
   clients: Clients,
   { resourceId, address }: NamedMailbox,
