@@ -23,7 +23,6 @@ export class ApiTokens {
     return { secret, token };
   }
 
-  /** Returns all tokens, including expired ones, oldest first. */
   list(): ApiToken[] {
     return this.state
       .entries(SCOPE)

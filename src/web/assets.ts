@@ -12,7 +12,6 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
-/** Served names by source name, all served files, and the imports of scripts. */
 const BUILT = z.object({
   names: z.record(z.string(), z.string()),
   served: z.array(z.string()),

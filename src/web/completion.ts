@@ -40,7 +40,6 @@ const SPAN = { start: 0, end: 0 };
 export class Completion {
   readonly #periods = new VersionCache<'year' | 'month', readonly StatsRow[]>(2);
 
-  /** Returns up to eight completions, most likely first. */
   rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
     const word = typedWord(request.query, request.caret);
     const { from, to } = word;
@@ -167,7 +166,6 @@ function saved(reader: ServedReader, typed: string): Row[] {
     .map(({ name, query }) => row('search', `@${name}`, { detail: query }));
 }
 
-/** An address that a query can match exactly, without quotes. */
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
 function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
@@ -238,7 +236,6 @@ function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
   return (likeness < 0 ? NO_MATCH : likeness) + (gone ? 4 : 0);
 }
 
-/** No quotation marks can enclose such a name. */
 function isWritable(name: string): boolean {
   return !/["“”„]/u.test(name) && name !== '';
 }

@@ -86,7 +86,6 @@ const AT_ONCE = 8;
 const MAX_WAITING = 120;
 const MAX_SEARCHES = 60;
 
-/** Limits each token to a few requests and one costly search at a time. */
 export class TokenTurns {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 

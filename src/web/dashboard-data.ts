@@ -5,7 +5,6 @@ export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'd
 
 export interface StoredBytes {
   readonly name: string;
-  /** Number of the mailbox's series in the charts, from 0. */
   readonly series: number | null;
   readonly bytes: number;
   readonly messages: number | null;
@@ -87,9 +86,9 @@ function consecutive(
   return Array.from({ length: count }, (_, at) => {
     const from = startOf(count - 1 - at);
     const to = startOf(count - 2 - at);
-    const label =
-      unit === 'month' ? monthText(from, zone) : unit === 'day' ? dayText(from, zone) : '';
-    return { from, to, label: label === '' ? `week of ${dayText(from, zone)}` : label };
+    const day = dayText(from, zone);
+    const month = day.slice(day.indexOf(' ') + 1);
+    return { from, to, label: { day, week: `week of ${day}`, month }[unit] };
   });
 }
 
@@ -108,7 +107,6 @@ export function observedTerm(
   return `${operator}:${value}`;
 }
 
-/** Returns a day, a month or days of this machine's zone; undefined for any other period. */
 function daysText(from: number, to: number): string | undefined {
   const first = wallTime(from);
   const last = wallTime(to - 1);
@@ -142,11 +140,6 @@ function momentText(ms: number): string {
 export function dayText(ms: number, zone: string | undefined): string {
   const { year, month, day } = wallTime(ms, zone);
   return `${day} ${shortMonth(month)} ${year}`;
-}
-
-function monthText(ms: number, zone: string | undefined): string {
-  const { year, month } = wallTime(ms, zone);
-  return `${shortMonth(month)} ${year}`;
 }
 
 /** Returns a moment such as `22 Nov 2026 14:05`. */

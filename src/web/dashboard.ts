@@ -111,7 +111,6 @@ export function dashboardData(
 
 export type DashboardData = ReturnType<typeof dashboardData>;
 
-/** Groups mailboxes by address, since several hosts may have the same one. */
 function shownMailboxes(mailboxes: readonly KnownMailbox[]) {
   const byAddress = Map.groupBy(mailboxes, ({ address }) => address.toLowerCase());
   return [...byAddress.values()].map((same) => {
@@ -309,7 +308,6 @@ function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   const budgets = gates.filter(({ day }) => day >= utcDayBefore(Date.parse(latest), 1));
   return {
     unit,
-    /** Start of the first day on record. */
     since,
     /** Requests per minute that all gates together may make; null if unknown. */
     perMinute:

@@ -18,7 +18,6 @@ export function exportName(
   return `mailkeep ${what} ${dayName(now)} commit ${commit}.${format}`;
 }
 
-/** Returns an unsafe file name, without extension, for a zip of attachments. */
 export function attachmentsName(query: string, now: number): string {
   return ['mailkeep attachments', readable(query), dayName(now)].filter(Boolean).join(' ');
 }
@@ -46,7 +45,6 @@ function readable(text: string): string {
 
 export interface Download {
   readonly name: string | null;
-  /** File name if nothing of `name` is usable. */
   readonly fallback: string;
   readonly size: number | null;
   readonly bytes: AsyncIterator<Uint8Array>;

@@ -15,7 +15,6 @@ const job: ExportJob = workerData;
 let request = Promise.withResolvers<void>();
 const port = openThreadPort<ToExport, FromExport | ExportFailed>(() => request.resolve());
 
-/** Collects the output, and sends a piece on each request. */
 class Pieces implements ExportSink {
   #collected: Uint8Array[] = [];
   #bytes = 0;

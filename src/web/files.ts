@@ -157,7 +157,6 @@ function filesList(
   const hasTime = within(TEXTS_MS);
   return {
     tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-    /** `after` for the next page; null on the last. */
     next: next === null ? null : nextPosition(catalog, next),
     sums,
     months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),
@@ -219,7 +218,6 @@ function tileOf(file: ListedFile, sheet: Sheet) {
   const received = Math.floor(file.docid / DOCIDS_PER_SECOND) * 1000;
   return {
     ...factsOf(file),
-    /** Month of its newest message, for example `2026-03`. */
     month: dayName(received).slice(0, 7),
     sheet,
   };
@@ -237,7 +235,6 @@ const PICTURE_TYPE = /^image\/(?:png|x-png|jpe?g|pjpeg|gif|webp|bmp|x-ms-bmp)$/;
 const GENERIC_TYPE = /^(?:$|application\/|text\/plain$)/;
 const PICTURE_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
-/** Returns whether a page may try to show it as a picture. Its bytes decide once they are read. */
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
   if (group !== 'pictures' || size > MAX_PICTURE_BYTES || size === 0 || isCutOff) return false;
   return (

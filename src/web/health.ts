@@ -47,7 +47,6 @@ function overviewOf(status: ArchiveStatus, issues: readonly ShownIssue[], number
 export type Overview = ReturnType<typeof overviewOf>;
 export type MailboxRow = Overview['mailboxes'][number];
 
-/** Filters by address, or by resource id if other mailboxes share the address. */
 function mailboxFilter(
   { address, resourceId }: Pick<MailboxStatus, 'address' | 'resourceId'>,
   all: readonly Pick<MailboxStatus, 'address'>[],
@@ -408,7 +407,6 @@ export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
 
 export interface Look {
   readonly token: string;
-  /** Outcome of the last request for a sync run. */
   readonly said: LookAnswer | null;
 }
 
@@ -439,7 +437,6 @@ export interface Linked {
 
 const COUNTING_MS = 400;
 
-/** Counts the results of queries, so that each number matches what its link shows. */
 function linkedNumbers(
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
   now: number,

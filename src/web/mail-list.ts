@@ -61,7 +61,6 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, e
 
 export interface NothingFound {
   readonly notes: readonly string[];
-  /** The term without which the query finds something, and the query without it. */
   readonly without: OtherQuery | null;
   /** A prefix such as `invoice*` for `invoices`, and the query with it. */
   readonly beginning: OtherQuery | null;
@@ -75,7 +74,6 @@ export interface OtherQuery {
 
 export interface ListHit extends SearchHit {
   readonly conversation?: number;
-  /** What has happened to it since the moment of the query. */
   readonly since?: Afterwards;
 }
 
@@ -236,19 +234,12 @@ export function storedAfterText(moment: number): string {
   return `added:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}..`;
 }
 
-/** Returns the query that finds the same as `receivedAfter`. */
-export function receivedAfterText(moment: number): string {
-  return `after:${new Date(nextSecond(moment)).toISOString().replace('.000Z', 'Z')}`;
-}
-
 /** A bar of the list's timeline. In the past, it may have only messages that arrived since. */
 export interface ListBar extends SpineBar {
   readonly later?: number;
 }
 
-export interface ListSpine extends Omit<Spine, 'bars'> {
-  readonly bars: readonly ListBar[];
-}
+export type ListSpine = Omit<Spine, 'bars'> & { readonly bars: readonly ListBar[] };
 
 /** Counts results by time; as of a moment, also today's results that were received since. */
 export function listSpine(

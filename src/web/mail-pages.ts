@@ -138,7 +138,6 @@ const MAX_TERMS = 12;
 const MAX_ENDING = 3;
 /** Minimum letters of a prefix: shorter ones match almost anything. */
 const MIN_BEGINNING = 4;
-/** Operators that search for words; null is a word without one. */
 const TEXTS: ReadonlySet<string | null> = new Set([null, 'subject', 'body', 'filename']);
 
 type Attempt = (query: string) => HitCount | null;
@@ -256,7 +255,6 @@ async function stretch(
 
 const READINGS = 4;
 const readings = new Semaphore(READINGS);
-/** Links of framed mail go through this page. */
 const AWAY = '/away?to=';
 /** Reads messages for a page, each to its last byte so that its hash is checked. */
 export class Opening {
@@ -548,7 +546,6 @@ export class MailPages {
     return nothingFound(reader, query, (text) => this.#understand(reader, text));
   }
 
-  /** Returns the query of an address, and how it was understood. */
   asked(reader: ServedReader, parameter: Parameter) {
     const query = parameter('q') ?? '';
     return { query, ...this.#understand(reader, query) };

@@ -220,7 +220,6 @@ const MAX_SOURCE = 24 * 1024 * 1024;
 
 type ContentRead =
   | { readonly state: 'whole'; readonly bytes: Buffer }
-  /** The bytes differ from the stored ones. */
   | { readonly state: 'damaged'; readonly message: string; readonly hint: string | null }
   /** The bytes have another hash: the message ends within the attachment, or its parsing has changed. */
   | { readonly state: 'other' }
@@ -301,7 +300,6 @@ export function contentText(
   return { text: known.text, truncated: known.truncated };
 }
 
-/** Returns `damaged` for a text that cannot be unpacked. */
 export function intactText(
   catalog: Reader['catalog'],
   textId: number,
@@ -431,7 +429,6 @@ function lower(bytes: Buffer): Buffer {
 
 const MAX_MARKED = 2_000;
 
-/** Returns the matches in the shown part of a source, compared as in `SourceFinder`. */
 export function rangesIn(shown: string, text: string): readonly Range[] {
   const plain = (some: string): string => some.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   const sought = plain(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));

@@ -309,7 +309,6 @@ export function mirroredMailboxes(mailboxes: readonly KnownMailbox[]): MirroredM
 }
 
 const DAY = z.iso.date();
-/** Seconds are optional. */
 const INSTANT = z.union([
   z.iso.datetime({ offset: true }),
   z.iso.datetime({ offset: true, precision: -1 }),
@@ -378,7 +377,6 @@ function messageMissing(call: MirrorCall, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** Refuses missing data with 404 if the operation declares it, else with 422. */
 function missing(
   { operation }: MirrorCall,
   code: string,
@@ -691,7 +689,6 @@ interface MirrorOptions {
 /** Serves the Mailbox API's read operations from the archive, and refuses writes. Tokens only, no cookies. */
 export class MirrorSurface {
   readonly #views = new WeakMap<Catalog, MirrorView>();
-  /** Separate threads, so that searches never delay rendering. */
   readonly #searching: ContentThreads;
   readonly #rendering: ContentThreads;
   readonly #turns = new TokenTurns();
