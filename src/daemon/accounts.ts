@@ -74,7 +74,6 @@ interface Round {
 
 interface Account {
   waiting: Waiting | undefined;
-  /** The token's mark at the time of the refusal. */
   tokenMark: string | null;
   probing: boolean;
   /** Scheduled runs that have not finished: the next run of the same kind is skipped. */
@@ -95,7 +94,6 @@ export class Accounts {
     private readonly random: () => number,
   ) {}
 
-  /** Sets the names of the configured accounts. Keeps the data of accounts that remain. */
   set(names: readonly string[]): void {
     for (const name of this.#accounts.keys()) {
       if (!names.includes(name)) this.#accounts.delete(name);
@@ -161,7 +159,6 @@ export class Accounts {
     if (account !== undefined) account.probing = false;
   }
 
-  /** Retries waiting accounts at once, after a configuration reload or a clock jump. */
   retryNow(): void {
     const retryAt = this.clock.now();
     for (const account of this.#accounts.values()) {

@@ -45,7 +45,6 @@ interface ChildOptions {
 }
 
 interface ChildEnded {
-  /** Null if the process was killed or could not start. */
   readonly code: number | null;
   readonly result: unknown;
   readonly error: { readonly code: string; readonly message: string } | undefined;
@@ -99,7 +98,6 @@ function lowerPriority(pid: number): void {
   }
 }
 
-/** Returns the value of the last line, or undefined if it is not JSON. */
 function lastJson(output: string): unknown {
   return parseJson(output.trim().split('\n').at(-1) ?? '');
 }
@@ -111,7 +109,6 @@ const COMPARED = 10;
 /** Delay after a failure. It doubles with each further failure. */
 const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
-/** After this many doublings, one minute exceeds the longest delay. */
 const MAX_DOUBLINGS = 6;
 
 interface CopyTimes {
@@ -206,7 +203,6 @@ const copied = z.object({
     .default({ locked: [], lockedUntil: null }),
 });
 
-/** Fields read from `mailkeep verify --copy --json`. */
 const checked = z.object({
   number: z.number(),
   checked: z.number(),
@@ -220,7 +216,6 @@ interface ScheduledCopiesOptions extends ChildOptions {
   readonly dataDir: string;
   readonly clock: Pick<DaemonClock, 'now' | 'after'>;
   readonly state: Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
-  /** Returns the archive's last commit. */
   readonly reached: () => number;
   readonly log: DaemonLog;
   readonly onRun: (report: RunReport) => void;
@@ -233,7 +228,6 @@ interface Planned {
   readonly full: CopyTimes | null;
   /** When to try again, at the earliest, after an unexpected failure. */
   pausedUntil: number;
-  /** The same for a full verification. */
   checkPausedUntil: number;
 }
 
@@ -534,7 +528,6 @@ function freed({ bytesBefore, bytesAfter }: Compacted): number {
   return bytesBefore - bytesAfter;
 }
 
-/** Fields read from `mailkeep verify --json`. */
 const verified = z.object({
   ok: z.boolean(),
   found: z.number(),
@@ -543,7 +536,6 @@ const verified = z.object({
   fileBytes: z.number(),
   durationMs: z.number(),
 });
-/** Fields read from `mailkeep verify --drill --json`. */
 const drilled = z
   .object({
     ok: z.boolean(),

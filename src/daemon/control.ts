@@ -98,7 +98,6 @@ export async function startControlServer(
     throw socketFailed(place.socket, error);
   }
   return {
-    /** Tells waiting clients that the daemon ends, and removes the socket. */
     async close() {
       ending.abort();
       const closed = once(server, 'close');

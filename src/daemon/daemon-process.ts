@@ -35,9 +35,7 @@ const STANDARD_OUTPUT = 1;
 const LOOK_EVERY_MS = 500;
 const LOOKS = 20;
 
-/** Handles the process's signals and uncaught exceptions until the returned function is called. */
 function watchProcess(options: {
-  /** Called for a SIGHUP that a user sent. */
   readonly hangup: () => void;
   /** True if started on a terminal, which sends SIGHUP when it closes. */
   readonly onTerminal: boolean;
@@ -68,7 +66,6 @@ function watchProcess(options: {
   };
 }
 
-/** Calls `gone` if the terminal closes within the next seconds. */
 function watchTerminal(gone: () => void): void {
   let left = LOOKS;
   const timer = setInterval(() => {
@@ -104,7 +101,6 @@ export class RunNotes {
     }
   }
 
-  /** Records a scheduled task other than a sync. */
   onRun({ kind, startedAt, endedAt, outcome, failures, messages }: RunReport): void {
     const frame = { kind, account: null, startedAt, endedAt };
     const troubles = failures.map(({ mailbox, code, message: text }) => {

@@ -26,7 +26,6 @@ const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 /** Maximum number of awaited messages per mailbox. Notifications may be fake, so further ones only start a sync. */
 const MAX_AWAITED = 1_000;
 
-/** Returns the mailbox of a notification, by resource id if it has one, otherwise by address. */
 function hintedMailbox(
   { resourceId, address }: Hint,
   mailboxes: readonly WatchedMailbox[],
@@ -86,7 +85,6 @@ class SharedTurn {
   readonly #sharing = new Set<Promise<unknown>>();
   #alone: Promise<void> | undefined;
 
-  /** Calls `act` once no exclusive holder is active. Throws its errors. */
   async share<T>(act: () => Promise<T>): Promise<T> {
     while (this.#alone !== undefined) await this.#alone;
     const turn = act();
@@ -98,7 +96,6 @@ class SharedTurn {
     }
   }
 
-  /** Calls `act` once all shared holders have ended, and blocks others until it is done. Throws its errors. */
   async alone<T>(act: () => Promise<T>): Promise<T> {
     while (this.#alone !== undefined) await this.#alone;
     let over: () => void = () => {};
@@ -121,9 +118,7 @@ const TIDY_EVERY_MS = 600_000;
 /** Timers fire late after a suspend, but never early, so the clock is checked this often. */
 const LOOK_AT_CLOCK_MS = 30_000;
 const LOOK_AT_TOKEN_MS = 2_000;
-/** Delay before retrying after a disk failure. */
 const DISK_WAIT_MS = 60_000;
-/** Delay before the next tidying round if work is left. */
 const TIDY_AGAIN_MS = 500;
 
 interface SyncRequest extends Narrowing {
@@ -136,12 +131,10 @@ export interface DaemonOptions {
   readonly runner: PassRunner;
   readonly clock: DaemonClock;
   readonly timetable: Timetable;
-  /** Called when a scheduled task starts, to record the time. */
   readonly begun: (name: Scheduled, at: number) => void;
   /** Scheduled work other than syncs. Each task reports its result itself. */
   readonly chores: {
     verify(signal: AbortSignal): Promise<void>;
-    /** Removes mail according to the retention settings, exclusively. */
     prune(signal: AbortSignal): Promise<void>;
   };
   readonly observer: Observer;
@@ -351,7 +344,6 @@ export class Daemon {
     this.#cancelWake = clock.after(waitMs, () => this.#wake());
   }
 
-  /** Resets waits and schedules after a suspend or a clock change. */
   #detectClockJumps(now: number): void {
     const ms = this.#jumps.look(now, this.options.clock.monotonic());
     if (ms === null) return;

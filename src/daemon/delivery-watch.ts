@@ -38,7 +38,6 @@ export function mergedDeliveries(
   return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
-/** Entries have no id, so these fields together are the key. */
 function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }
@@ -85,7 +84,6 @@ export interface WebhookFinding {
   readonly state: 'well' | 'missing' | 'off' | 'failing';
   /** As spelled by the service. Null if it does not know the webhook. */
   readonly status: string | null;
-  /** How many deliveries in a row have failed, up to the newest. */
   readonly failures: number;
   readonly lastSuccessAt: number | null;
 }
@@ -202,7 +200,6 @@ export async function watchDeliveries(options: {
   readonly orderId: string;
   readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
   readonly own: readonly OwnWebhook[];
-  /** Caches the order's webhooks. Without it, they are listed each time. */
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
   /** Called with deliveries that are new in the log: mail arrived, even if no webhook reached us. */
@@ -306,7 +303,6 @@ export type WebhookStep<Hook extends ListedHook> = {
 
 interface WebhookPlan<Hook extends ListedHook> {
   readonly steps: readonly WebhookStep<Hook>[];
-  /** Other webhooks of these mailboxes. They stay unchanged. */
   readonly others: readonly Hook[];
 }
 

@@ -114,7 +114,6 @@ function oldestByClass(underway: readonly Underway[], monotonic: number): Map<st
   return oldest;
 }
 
-/** How often to decide again if nothing else happens, in milliseconds. */
 const WEIGH_EVERY_MS = 5_000;
 const REPORT_EVERY_MS = 30_000;
 
@@ -122,7 +121,6 @@ interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'ob
   readonly isOpen: (account: string) => boolean;
   /** Called when a sync has ended, with or without failures of the service. */
   readonly onPassed: (task: Task, kind: RunKind, result: SyncResult) => void;
-  /** Called if the archive cannot continue, or after an internal error. */
   readonly onFailed: (error: unknown) => void;
   readonly onIdle: () => void;
 }
@@ -130,7 +128,6 @@ interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'ob
 interface Pass extends Underway {
   readonly controller: AbortController;
   stored: { messages: number; bytes: number };
-  /** How many messages the sync probably stores. */
   ahead: number;
   reportedAt: number;
   readonly ended: Promise<void>;
@@ -168,7 +165,6 @@ export class Dispatcher {
     this.#waiting.sort((a, b) => turnOf(a) - turnOf(b));
   }
 
-  /** Returns whether a sync of the mailbox is waiting at the highest rank. */
   isExpected(mailbox: WatchedMailbox): boolean {
     const key = mailboxKey(mailbox);
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
@@ -329,7 +325,6 @@ export class Dispatcher {
     this.options.observer({ event: 'pass-progress', mailbox: task.mailbox, ...stored, of });
   }
 
-  /** Requeues an unfinished sync together with the runs that wait for it. */
   #again({ task }: Pass, rank: RunKind): void {
     if (this.#closing) return;
     const waits = this.#waiting.find(

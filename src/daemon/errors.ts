@@ -1,6 +1,5 @@
 import { defineErrors, reasonText } from '../core/errors.ts';
 
-/** What each quota counts, by the service's name for it. */
 const COUNTED: Readonly<Record<string, string>> = { STORAGE: 'storage', MESSAGE: 'messages' };
 
 export const daemonError = defineErrors({

@@ -83,14 +83,12 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
     ready: (status: string) => send(['--ready', `--status=${oneLine(status)}`]),
     status: (status: string) => send([`--status=${oneLine(status)}`]),
     stopping: () => send(['STOPPING=1']),
-    /** Starts sending watchdog messages, as often as the unit requires. */
     startWatchdog() {
       const everyMs = watchdogMs(env);
       if (everyMs === null || timer !== undefined) return;
       ping();
       timer = setInterval(ping, everyMs);
     },
-    /** Stops the watchdog. Resolves when every message has been received. */
     async close() {
       clearInterval(timer);
       await last;
@@ -98,7 +96,6 @@ export function serviceManager(env: Environment, onError: (reason: string) => vo
   };
 }
 
-/** Returns why a message was not sent, or null. */
 function notify(
   args: readonly string[],
   socket: string,
@@ -153,7 +150,6 @@ export abstract class PeriodicWatch {
 
   protected abstract round(): Promise<void>;
 
-  /** Checks now, and again after every interval. */
   look(): void {
     if (this.stopping.aborted) return;
     const { after, log } = this.timing;
@@ -190,7 +186,6 @@ const OUT_OF_TURN_MS = 1_800_000;
 /** Limit of early syncs per listing, so that a listing that is always wrong does not use up the budget. */
 const MAX_SOONER = 100;
 
-/** Errors which may mean that a mailbox is suspended. */
 const REFUSED: ReadonlySet<string> = new Set([
   'origin.forbidden',
   'origin.mailbox-not-found',
@@ -204,7 +199,6 @@ const REFUSED: ReadonlySet<string> = new Set([
  * not depend on this.
  */
 export class UsageWatch extends PeriodicWatch {
-  /** Amounts in this process's last listing, by account and mailbox. */
   readonly #held = new Map<string, HeldAmounts>();
   /** Accounts in which a mailbox has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
@@ -337,7 +331,6 @@ interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
 /** The service's delivery log covers more than a quarter of an hour. */
 const EVERY_MS = 15 * 60_000;
 const FAILED = 'webhooks could not be looked at';
-/** Limit of deliveries that are kept until an account's mailboxes have been listed. */
 const MAX_PENDING = 1_000;
 
 /**
@@ -349,7 +342,6 @@ export class WebhookWatch extends PeriodicWatch {
   /** The last report by webhook, or by account if the check failed. */
   readonly #said = new Map<string, string>();
   readonly #listings = new Map<string, WebhookListing>();
-  /** Deliveries by account, from before its mailboxes were known. */
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
 
   constructor(private readonly options: WebhookWatchOptions) {
@@ -559,7 +551,6 @@ export async function openIntegrations(options: {
   };
   return {
     onRun,
-    /** Clears the problems of copies that the configuration no longer has. */
     onCopiesDropped: (to: readonly string[]) =>
       notifying.observe(
         to.flatMap((one) =>

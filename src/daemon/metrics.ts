@@ -149,7 +149,6 @@ const ARCHIVE_GAUGES: readonly Row<ArchiveFacts>[] = [
   ],
 ];
 
-/** Metrics of each copy, labelled with its address. */
 const COPY_GAUGES = (now: () => number): readonly Row<CopyFacts>[] => [
   [
     'age_seconds',
@@ -181,7 +180,6 @@ const COPY_GAUGES = (now: () => number): readonly Row<CopyFacts>[] => [
   ],
 ];
 
-/** Metrics of each mailbox, labelled with its host and resource id. */
 const MAILBOX_GAUGES = (now: () => number): readonly Row<MailboxFacts>[] => [
   [
     'freshness_seconds',

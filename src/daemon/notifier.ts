@@ -21,7 +21,6 @@ const troubleSchema = z.object({
   }),
   failure: z.object({ family, code: z.string(), message: z.string() }),
   since: z.number(),
-  /** When it was last found to fail. */
   seenAt: z.number(),
   /** When it recovered. Null while it fails. */
   wellSince: z.number().nullable(),
@@ -104,20 +103,17 @@ interface NotificationMessage {
    * a user tests the channel.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
-  /** True if no failure is known. */
   readonly ok: boolean;
   /** ISO 8601. */
   readonly at: string;
   readonly host: string;
   readonly version: string;
-  /** One line for users. */
   readonly summary: string;
   readonly failing: readonly MessageItem[];
   readonly recovered: readonly MessageItem[];
 }
 
 interface MessageItem {
-  /** `account`, `mailbox`, `webhook`, `run`, `copy`, `quota` or `fleet`. */
   readonly kind: string;
   readonly name: string;
   readonly code: string;
@@ -480,7 +476,6 @@ export interface NotifyMemory {
 }
 
 export interface NotifierOptions extends Surroundings {
-  /** A shell command line and a URL, or null. */
   readonly command: string | null;
   readonly url: { reveal(): string } | null;
   readonly memory: NotifyMemory;
@@ -573,7 +568,6 @@ export class Notifier {
     await Promise.all(this.#channels.map((channel) => channel.idle()));
   }
 
-  /** Waits up to `graceMs` for running notifications, then aborts them. */
   async close(graceMs = 2_000): Promise<void> {
     const timer = setTimeout(() => this.#stopping.abort(), graceMs);
     try {
@@ -589,7 +583,6 @@ class Sender {
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
-  /** True if the reports could not be stored. */
   #isForgetful = false;
   #sending: Promise<void> | null = null;
 

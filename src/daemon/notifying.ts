@@ -133,7 +133,6 @@ const ARCHIVE = { kind: 'run', name: 'sync' } as const;
 const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
-/** Returns whether a sync failure affects one account, which then waits, rather than the archive. */
 function concernsAccount(family: ErrorFamily): boolean {
   return family === 'auth' || family === 'origin' || family === 'config';
 }

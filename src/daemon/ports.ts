@@ -70,7 +70,6 @@ export type DaemonEvent =
       readonly event: 'pass-finished';
       readonly kind: RunKind;
       readonly mailbox: WatchedMailbox;
-      /** True if the sync covered only some folders. */
       readonly isNarrow: boolean;
       readonly result: SyncResult;
     }
@@ -113,7 +112,6 @@ export type Observer = (event: DaemonEvent) => void;
 export interface Hint {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
-  /** Needed if several accounts have the mailbox. */
   readonly account?: string | undefined;
   /** UID of the announced message in INBOX. */
   readonly uid?: number | undefined;

@@ -107,15 +107,7 @@ export interface Secrets<Sender extends { readonly id: string }> {
   readonly learnsCheaply: boolean;
 }
 
-type RefusalReason =
-  | 'path'
-  | 'method'
-  | 'secret'
-  | 'rate'
-  | 'too-large'
-  | 'broken'
-  /** The secret cannot be checked. */
-  | 'unavailable';
+type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'broken' | 'unavailable';
 
 const EVERY_MS = 60_000;
 
@@ -123,7 +115,6 @@ const EVERY_MS = 60_000;
 class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
-  /** Counts a refusal. Returns the number to report now, or 0. */
   note(reason: RefusalReason, now: number): number {
     const known = this.#since.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
@@ -180,7 +171,6 @@ interface ReceptionLimits {
    * may not repeat a refused delivery, because its retries are not documented.
    */
   readonly deliveries: Rate;
-  /** Limit for all unauthenticated clients together. */
   readonly strangers: Rate;
 }
 
@@ -193,7 +183,6 @@ interface ReceptionPorts<Sender> {
 
 /** Maximum delay until a new webhook is known, however many guesses arrive. */
 const LEARN_MS = 5_000;
-/** Milliseconds after which a sender may retry. */
 const UNAVAILABLE_MS = 30_000;
 
 const STATUS: Readonly<Record<RefusalReason, number>> = {
@@ -253,7 +242,6 @@ class Reception<Sender extends { readonly id: string }> {
     }
   }
 
-  /** Handles an unknown secret. Its webhook may just have been created. */
   async #unexplained(path: string, secret: string): Promise<Response | undefined> {
     const { known, ports } = this;
     if (known.learnsCheaply) {
@@ -359,7 +347,6 @@ export interface ReceiverOptions
   readonly onHint: (hint: Hint) => void;
   /** Returns the accepted webhooks (`storedWebhooks`). Called at the start, and if a delivery matches none. */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
-  /** URL at which the service reaches this receiver, if it is configured. */
   readonly publicUrl?: string | null;
 }
 

@@ -53,7 +53,6 @@ const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
 /** Messages matched without download that are verified per hour and account. */
 const VERIFY_PER_HOUR = 20;
 
-/** Milliseconds of idle time that are spent on attachment texts in one go. */
 const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
@@ -67,9 +66,7 @@ interface PassesOptions {
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
-  /** Called after each sealing round, with its start and the damage found. */
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
-  /** Called after the last tidying round, with the start of the first. */
   readonly onTidied: (startedAt: number) => void;
 }
 
@@ -387,7 +384,6 @@ export class Run {
     this.#open += 1;
   }
 
-  /** Adds the result of a sync or of part of one. */
   add(result: SyncResult): void {
     const whole = result.failures.filter(({ mailbox }) => mailbox === null);
     this.fail(whole);
@@ -466,7 +462,6 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
   };
 }
 
-/** Adds up the changes. Current values come from the later result. */
 function mergeMailboxes(before: MailboxResult, after: MailboxResult): MailboxResult {
   const both = [before, after];
   return {

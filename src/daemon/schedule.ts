@@ -98,7 +98,6 @@ interface Entry {
   readonly times: CronTimes;
   /** Last start, milliseconds since the epoch. Null if unknown. */
   readonly lastAt: number | null;
-  /** True if the task is due at once, whenever it last started. */
   readonly atStart: boolean;
 }
 
@@ -133,7 +132,6 @@ export class Timetable {
     }
   }
 
-  /** Returns the tasks due now, and counts them as started. */
   due(now: number): Scheduled[] {
     if (now < this.#seenAt - SET_BACK_MS) this.#setBack(now);
     this.#seenAt = now;

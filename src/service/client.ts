@@ -61,7 +61,6 @@ abstract class Client {
     return this.calls.host;
   }
 
-  /** Aborts requests in flight and closes the connections. */
   close(): Promise<void> {
     return this.calls.close();
   }

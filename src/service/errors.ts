@@ -27,7 +27,6 @@ export type TooLarge =
   | 'mailboxes'
   | 'pages';
 
-/** The limits on these count entries, not bytes. */
 const ENTRIES: ReadonlySet<string> = new Set(['folders', 'mailboxes', 'pages']);
 
 const LATER = 'Nothing is lost; the next sync continues where this one stopped.';
@@ -140,7 +139,6 @@ export const originError = defineErrors({
       limit,
     }: Exchange & { readonly what: TooLarge; readonly limit: number }) =>
       `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${ENTRIES.has(what) ? what : `bytes (${what})`}.`,
-    /** The pages of a listing repeat, are empty, or contradict its total. */
     'origin.paging': (
       f: Exchange & { readonly page: number; readonly shown: number; readonly total: number },
     ) => [

@@ -131,7 +131,6 @@ export interface Part {
   readonly contentType: string;
   readonly charset: string | null;
   readonly encoding: string;
-  /** Lower-case disposition or empty. */
   readonly disposition: string;
   readonly filename: string | null;
   /** Without angle brackets. */

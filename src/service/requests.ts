@@ -246,7 +246,6 @@ export const MAX_INFORMATIONAL = 16;
 /** Time limits of a response, in milliseconds. */
 export interface Timeouts {
   readonly connect: number;
-  /** Until the response starts. */
   readonly headers: number;
   /** Maximum silence within the response. */
   readonly idle: number;
@@ -300,7 +299,6 @@ export class SpoolTaker {
 
   constructor(private readonly options: SpoolTakerOptions) {}
 
-  /** Takes a chunk. Returns false if the sender must pause until `resume`. */
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;

@@ -367,7 +367,6 @@ export class SurfaceClient {
     );
   }
 
-  /** Like `record`, but returns `Accepted` for a 202. */
   recordOrAccepted<O extends Operation>(
     operation: O,
     ...[params, body, options]: Args

@@ -9,7 +9,6 @@ function searchableHeader(source: Buffer, name: string): string[] {
   return (fields.get(name) ?? []).map((value) => decodeHeader(value).toLowerCase());
 }
 
-/** Returns the whole header block with decoded words, in lower case. */
 function searchableHeaders(source: Buffer): string {
   const end = headerEnd(source, 0, source.length);
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
@@ -39,7 +38,6 @@ export type Reply =
       readonly headers?: Readonly<Record<string, string>>;
     }
   | { readonly kind: 'bytes'; readonly type: string; readonly bytes: Buffer }
-  /** A large source, streamed from its file. */
   | { readonly kind: 'file'; readonly type: string; readonly range: FileRange };
 
 /** A response whose bytes are in memory. */
@@ -91,7 +89,6 @@ export interface UidOrder<Entry> {
   readonly count: number;
   /** The highest UID, or 0 in an empty folder. */
   readonly lastUid: number;
-  /** Counts messages with `low <= uid <= high`. */
   countBetween(low: number, high: number): number;
   /** Returns messages of a UID range in ascending order, after skipping `skip` of them. */
   between(low: number, high: number, skip: number, limit: number): Entry[];

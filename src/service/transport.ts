@@ -21,7 +21,6 @@ import {
 } from './requests.ts';
 import type { Operation } from './wire.ts';
 
-/** TLS failures that no retry can resolve. */
 const TLS_REFUSALS = /^(CERT_|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_SSL_|EPROTO)/;
 
 /** If several addresses were tried, returns the code of the first failure. */
@@ -81,7 +80,6 @@ export class Transport {
     return exchange.answer;
   }
 
-  /** Aborts requests in flight and closes the connections. */
   close(): Promise<void> {
     return this.#pool.destroy();
   }
@@ -380,7 +378,6 @@ export interface Request {
   readonly path: string;
   /** JSON, or null without a body. */
   readonly body: string | null;
-  /** For operations that return bytes. */
   readonly spool: Spool | null;
   readonly lane: Lane;
   /** The mailbox: the unit of fairness within the lane. */

@@ -173,7 +173,6 @@ export interface Operation {
   readonly body: z.ZodType | null;
   readonly response: ResponseShape;
   readonly success: readonly number[];
-  /** Documented error statuses. Others may still occur. */
   readonly errors: readonly number[];
   /** True if repeating it has no further effect. A client may then retry it after any failure. */
   readonly read: boolean;
@@ -209,11 +208,8 @@ export type Param = {
     }
 );
 
-/** Where a successful body contains the payload. */
 type ResponseShape =
-  /** Mailbox API: `{data: record}`. */
   | { readonly kind: 'data'; readonly record: z.ZodType }
-  /** Platform API: the record itself. */
   | { readonly kind: 'bare'; readonly record: z.ZodType }
   /** `{data: [record], pagination}` in the Mailbox API, `{data: [record], meta}` in the Platform API. */
   | { readonly kind: 'page'; readonly record: z.ZodType }

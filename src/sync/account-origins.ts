@@ -69,7 +69,6 @@ export function openClients(
   };
 }
 
-/** How long a listing of an account's mailboxes stays valid. */
 const LISTING_MS = 3_600_000;
 
 /** Retry budget while a user waits: reports of the Platform API are optional, and not worth a long wait. */
@@ -100,7 +99,6 @@ interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly accounts: readonly A[];
   readonly rateLimit: Settings['rateLimit'];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Directory for large sources. */
   readonly spoolDir: string;
   readonly clock?: Clock;
   /** Without a store, the limiter forgets what it learned when the process ends. */
@@ -220,7 +218,6 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     this.#options.requests?.save();
   }
 
-  /** Aborts requests in flight. */
   async close(): Promise<void> {
     await Promise.all(
       this.all().flatMap(({ mailbox, platform }) => [mailbox.close(), platform?.close()]),
@@ -242,7 +239,6 @@ type Memory = Pick<StateFile, 'get' | 'set' | 'entries' | 'together'>;
 
 /** Counts each gate's requests by hour and status in the state. Keeps them for later if the state is not writable. */
 export class RequestLog {
-  /** Unwritten counts, by key, hour and status. */
   readonly #counts = new Map<string, Map<string, RequestCount>>();
   #savedAt: number;
   #prunedOn = '';

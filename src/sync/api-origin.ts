@@ -71,7 +71,6 @@ function resource(
 
 /** No real mailbox has more. Each folder costs memory for the whole run, so a longer listing counts as incomplete. */
 const MAX_FOLDERS = 20_000;
-/** Characters of all paths and names of a mailbox's folders. */
 const MAX_NAME_CHARS = 16 * 1024 * 1024;
 
 /**

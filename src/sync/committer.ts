@@ -282,7 +282,6 @@ export class Ledger {
     this.progress({ ...progress, account: this.account });
   }
 
-  /** Reports the counts that have changed since the last call. */
   announce(): void {
     for (const address of this.#changed) {
       const counts = this.#mailboxes.get(address);

@@ -116,7 +116,6 @@ export interface FetchingFolder {
   place(uid: number): Place;
 }
 
-/** Scope of memory: rejected fetches, by place. */
 const EARLIER_FETCHES = 'earlier-fetches';
 
 interface Judged {

@@ -113,7 +113,6 @@ export function isRecent(at: number, now: number, withinMs: number): boolean {
   return age >= 0 && age < withinMs;
 }
 
-/** Failures that would recur for every mailbox. */
 const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'sync.marks-seen',
   'origin.unreachable',
@@ -175,7 +174,6 @@ export interface PassContext {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly policy: PassPolicy;
-  /** Order in which messages are fetched, from the configuration. */
   readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: FirstPart };
 }
 
@@ -229,7 +227,6 @@ export interface PassPolicy {
 /** What is fixed in a manual sync run: it reuses no responses and skips no requests. */
 export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
 
-/** How long responses may be reused, in milliseconds. */
 interface Rhythm {
   readonly mailboxesMs: number;
   /** The newest page of a folder whose counts are unchanged. INBOX and sent mail are read in every sync run. */

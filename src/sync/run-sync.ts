@@ -116,7 +116,6 @@ async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
 
 /** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
 const MAILBOXES_TOGETHER = 20;
-/** Minimum number of remaining messages for a forecast. */
 const WORTH_A_FORECAST = 200;
 /**
  * How many of the largest mailboxes are asked for their quota, which gives a mean size and is requested daily anyway.
@@ -268,7 +267,6 @@ export interface AccountToSync {
 export interface SyncOptions extends CommitterDeps {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
-  /** Default `folders`. */
   readonly first?: FirstPart;
   readonly concurrency: number;
   readonly policy: PassPolicy;
@@ -282,7 +280,6 @@ export interface SyncOptions extends CommitterDeps {
   /** Closes and seals segments if that is worthwhile, once everything is searchable. Returns the damage found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
   readonly freeBytes: () => Promise<number>;
-  /** Requests of all accounts since the start, by operation. */
   readonly requests: () => Readonly<Record<string, number>>;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;

@@ -40,7 +40,6 @@ export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean
   return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
 
-/** Stores a quota from a listing, unless a newer one is known. */
 function rememberQuota(
   memory: Memory,
   at: MailboxKey,
@@ -63,9 +62,7 @@ export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void>
   }
 }
 
-/** Scope of memory: what the last listing of each account's order cost, or that it failed. */
 const LISTING = 'usage-listing';
-/** Scope of memory: since when a mailbox has been listed as suspended. */
 const SUSPENDED = 'suspended';
 /** Pause of Platform API requests after a failure, in milliseconds. */
 const AFTER_FAILURE_MS = 3_600_000;

@@ -11,11 +11,9 @@ import { askByName, walkRange } from './walk.ts';
 /** Scope of memory: how many unverified messages were checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
-/** Scope of memory: when fetching an unverified message last failed. */
 const TRIED = 'assumed-tried';
 /** An incomplete message is retried after a day, so that it does not block the others. */
 const TRY_AGAIN_MS = 86_400_000;
-/** Places to read from the catalog at a time. */
 const MAX_AT_ONCE = 100_000;
 /** Extra places to read, because fetching some of the oldest may have failed today. */
 const MAX_SET_ASIDE = 1_000;

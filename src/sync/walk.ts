@@ -425,7 +425,6 @@ function noProgress(
 /** Responses to requests for individual uids. Undecided uids are in neither field. */
 interface Named {
   readonly answered: ReadonlyMap<number, Listing>;
-  /** Uids that do not answer. */
   readonly silent: readonly number[];
 }
 

@@ -208,7 +208,6 @@ interface KnownOfFolder {
   /** Places that are stored, assumed, held, quarantined or forgotten. */
   readonly accounted: number;
   readonly unread: number;
-  /** Uids that earlier sync runs covered. */
   readonly covered: UidIntervals;
 }
 
@@ -259,7 +258,6 @@ interface Observation {
   readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
   /** Open places in the interval that the response lacks. This alone proves nothing. */
   readonly missing: readonly number[];
-  /** Open places whose listing differs from their original one. */
   readonly contradicted: readonly Listing[];
 }
 
@@ -300,7 +298,6 @@ export interface PageQuestion {
   readonly perPage: number;
 }
 
-/** The part of a page that counts as evidence. */
 interface PageAnswer {
   readonly uids: readonly number[];
   readonly total: number;
@@ -381,7 +378,6 @@ function firstAtLeast(uids: readonly number[], uid: number): number {
 export const MAILBOXES_A_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
-/** Minimum interval between listings, for any number of mailboxes. */
 const MIN_MS = 1_800_000;
 /** Maximum interval, before day-old usages are requested individually. */
 const MAX_MS = 20 * 3_600_000;
