@@ -5,37 +5,29 @@ import addressparser from 'nodemailer/lib/addressparser';
 import type { Address, ListedAttachment, Listing } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 
-interface HeaderBlock {
-  /** Undecoded values as Latin-1 text (one char per byte), by lower-case field name. Only the requested names. */
-  readonly fields: ReadonlyMap<string, readonly string[]>;
-  /** Offset of the body's first byte. Equals `end` without a body. */
-  readonly bodyStart: number;
-}
-
 const LF = 10;
 const CR = 13;
-const SPACE = 32;
-const TAB = 9;
 /** Longer header blocks are cut, because listings need nothing after 256 kB. */
 const HEADER_CEILING = 262_144;
+/** A field continues while the next line starts with white space (RFC 5322, 2.2.3). */
+const FIELD = /(?:^|\n)([^:\n]{1,64}):([^\n]*(?:\n[ \t][^\n]*)*)/g;
 
 /** Returns the offset after the empty line that ends the header block at `start`, or `end` without such a line. */
 export function headerEnd(source: Buffer, start: number, end: number): number {
-  let line = start;
-  while (line < end) {
-    const first = source[line];
-    if (first === LF) return line + 1;
-    if (first === CR && line + 1 < end && source[line + 1] === LF) return line + 2;
-    const lf = source.indexOf(LF, line);
-    if (lf < 0 || lf >= end) return end;
-    line = lf + 1;
+  for (let line = start; line < end; ) {
+    const next = source.indexOf(LF, line) + 1;
+    if (next === 0 || next > end) return end;
+    const length = next - line;
+    if (length === 1 || (length === 2 && source[line] === CR)) return next;
+    line = next;
   }
   return end;
 }
 
 /**
  * Reads the wanted fields of the header block at `start`. Skips lines that are not fields, such as an mbox "From "
- * line.
+ * line. Returns undecoded values as Latin-1 text (one char per byte), and the offset of the body, which is `end`
+ * without a body.
  *
  * @param wanted lower-case field names
  */
@@ -44,33 +36,16 @@ export function readHeaderBlock(
   start: number,
   end: number,
   wanted: ReadonlySet<string>,
-): HeaderBlock {
+) {
   const bodyStart = headerEnd(source, start, end);
   const text = source.toString('latin1', start, Math.min(bodyStart, start + HEADER_CEILING));
   const fields = new Map<string, string[]>();
-  let at = 0;
-  while (at < text.length) {
-    let stop = text.indexOf('\n', at);
-    if (stop < 0) stop = text.length;
-    const lineStart = at;
-    // A field continues while the next line starts with white space (RFC 5322, 2.2.3).
-    let next = stop + 1;
-    while (next < text.length) {
-      const first = text.charCodeAt(next);
-      if (first !== SPACE && first !== TAB) break;
-      stop = text.indexOf('\n', next);
-      if (stop < 0) stop = text.length;
-      next = stop + 1;
-    }
-    at = next;
-    const colon = text.indexOf(':', lineStart);
-    if (colon <= lineStart || colon > stop || colon - lineStart > 64) continue;
-    const name = text.slice(lineStart, colon).trimEnd().toLowerCase();
+  for (const [, label = '', value = ''] of text.matchAll(FIELD)) {
+    const name = label.trimEnd().toLowerCase();
     if (!wanted.has(name)) continue;
-    const value = unfold(text.slice(colon + 1, stop));
     const known = fields.get(name);
-    if (known === undefined) fields.set(name, [value]);
-    else known.push(value);
+    if (known === undefined) fields.set(name, [unfold(value)]);
+    else known.push(unfold(value));
   }
   return { fields, bodyStart };
 }
