@@ -157,7 +157,7 @@ export class WebhookListing {
     signal: AbortSignal,
   ): Promise<readonly ListedWebhook[]> {
     const kept = this.#known;
-    if (kept !== undefined && isGood(kept, now) && hasActive(kept.listed, own)) return kept.listed;
+    if (kept !== undefined && isGood(kept, own, now)) return kept.listed;
     const listed: ListedWebhook[] = [];
     const asked = { signal, perPage: WEBHOOKS_A_PAGE };
     for await (const { id, status, url } of platform.eachWebhook(orderId, asked)) {
@@ -168,18 +168,16 @@ export class WebhookListing {
   }
 }
 
-function hasActive(listed: readonly ListedWebhook[], own: readonly string[]): boolean {
-  const active = new Set(listed.filter(({ status }) => status === 'active').map(({ id }) => id));
-  return own.every((id) => active.has(id));
-}
-
 function isGood(
   { at, listed }: { readonly at: number; readonly listed: readonly ListedWebhook[] },
+  own: readonly string[],
   now: number,
 ): boolean {
   const pages = Math.ceil(listed.length / WEBHOOKS_A_PAGE);
   const age = now - at;
-  return pages > 1 && age >= 0 && age < Math.min(MAX_GOOD_MS, pages * GOOD_MS_A_PAGE);
+  const isFresh = pages > 1 && age >= 0 && age < Math.min(MAX_GOOD_MS, pages * GOOD_MS_A_PAGE);
+  const active = new Set(listed.filter(({ status }) => status === 'active').map(({ id }) => id));
+  return isFresh && own.every((id) => active.has(id));
 }
 
 /** Number of entries to request if none is known. Takes two requests. */
@@ -301,11 +299,6 @@ export type WebhookStep<Hook extends ListedHook> = {
   readonly missing: readonly string[];
 } & ({ readonly act: 'keep' | 'resume'; readonly hook: Hook } | { readonly act: 'create' });
 
-interface WebhookPlan<Hook extends ListedHook> {
-  readonly steps: readonly WebhookStep<Hook>[];
-  readonly others: readonly Hook[];
-}
-
 /**
  * Plans one webhook per mailbox at one address. Only webhooks whose secrets are stored here are ours, because the
  * deliveries of others would be refused. Pure.
@@ -317,7 +310,7 @@ export function planWebhooks<Hook extends ListedHook>(
   own: readonly Pick<OwnWebhook, 'id' | 'mailboxId' | 'url'>[],
   listed: readonly Hook[],
   url: string,
-): WebhookPlan<Hook> {
+) {
   const ours = new Set(own.map(({ id }) => id));
   const known = new Set(listed.map(({ id }) => id));
   const byAddress = new Map<string, Hook[]>();

@@ -1,4 +1,3 @@
-import type { Lane } from '../core/concurrency.ts';
 import { hasCode } from '../core/errors.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import { accountFailure, archiveFailure } from './accounts.ts';
@@ -283,7 +282,10 @@ export class Dispatcher {
         aim: task.aim,
         begunAt: task.begunAt ?? clock.now(),
         byHand: kind === 'hand',
-        lane: () => laneOf(classOf(pass, clock.monotonic())),
+        lane: () => {
+          const current = classOf(pass, clock.monotonic());
+          return current === 'hint' || current === 'sweep' ? current : undefined;
+        },
         signal: controller.signal,
         progress: (event) => {
           if (event.event === 'mailbox-started') pass.ahead = event.messages;
@@ -352,10 +354,6 @@ export class Dispatcher {
       run.end();
     }
   }
-}
-
-function laneOf(kind: RunKind): Lane | undefined {
-  return kind === 'hint' || kind === 'sweep' ? kind : undefined;
 }
 
 function settle(task: Task, report: (run: Run) => void): void {

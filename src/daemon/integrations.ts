@@ -389,7 +389,9 @@ export class WebhookWatch extends PeriodicWatch {
       const orderId = await orderOf(account, signal);
       const onNew = (deliveries: readonly LoggedDelivery[]): void =>
         this.#catchUp(account, deliveries);
-      const listing = this.#listing(account);
+      const key = keyOf(name, account.host);
+      const listing = this.#listings.get(key) ?? new WebhookListing();
+      this.#listings.set(key, listing);
       const asked = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
       const findings = await watchDeliveries(asked);
       this.#change(name, 'asked', () => {});
@@ -406,13 +408,6 @@ export class WebhookWatch extends PeriodicWatch {
         }),
       );
     }
-  }
-
-  #listing({ settings, host }: AccountOrigin): WebhookListing {
-    const key = `${settings.name} ${host}`;
-    const known = this.#listings.get(key) ?? new WebhookListing();
-    this.#listings.set(key, known);
-    return known;
   }
 
   /** Syncs mailboxes that have not been compared since a delivery or an attempt at one. */

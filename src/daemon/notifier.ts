@@ -59,7 +59,10 @@ export function observationsOf(report: RunReport): Observation[] {
     const key = subjectKey(subject);
     if (found.get(key)?.failure == null) found.set(key, { subject, failure });
   };
-  for (const failure of report.failures) note(subjectOf(failure, report), failureOf(failure));
+  for (const failure of report.failures) {
+    const { family, code, message } = failure;
+    note(subjectOf(failure, report), { family, code, message });
+  }
   if (report.outcome === 'done') note(runSubject(report), null);
   for (const name of report.accounts) note({ kind: 'account', name }, null);
   for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
@@ -90,10 +93,6 @@ function runSubject({ kind, copy }: RunReport): Subject {
 function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject {
   if (mailbox !== null) return { kind: 'mailbox', name: mailbox };
   return account === null ? runSubject(report) : { kind: 'account', name: account };
-}
-
-function failureOf({ family, code, message }: RunFailure): Failure {
-  return { family, code, message };
 }
 
 /** A notification, as JSON on the command's standard input and in the body of the POST. */

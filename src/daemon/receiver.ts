@@ -254,14 +254,10 @@ class Reception<Sender extends { readonly id: string }> {
     }
     // Loading is expensive, so unauthenticated clients may trigger it only at a limited rate.
     const waitMs = this.#strangers.take(ports.now());
-    if (waitMs === 0 || this.#isLearningDue()) await this.learn(null);
-    return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
-  }
-
-  #isLearningDue(): boolean {
-    const passed = this.ports.now() - this.#learntAt;
+    const age = ports.now() - this.#learntAt;
     // A negative age means that the clock was set back.
-    return passed >= LEARN_MS || passed < 0;
+    if (waitMs === 0 || age >= LEARN_MS || age < 0) await this.learn(null);
+    return waitMs > 0 && !this.#explains(path, secret) ? this.#refuse('rate', waitMs) : undefined;
   }
 
   #explains(path: string, secret: string | null): boolean {

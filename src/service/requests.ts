@@ -263,20 +263,15 @@ export const TIMEOUTS: Timeouts = {
 /** 16 kB/s. */
 export const MIN_BYTES_PER_MS = 16;
 
-interface FileBody {
-  readonly kind: 'file';
-  readonly path: string;
-  readonly size: number;
-  /** SHA-256 in lower-case hexadecimal, computed while receiving. */
-  readonly sha256: string;
-}
-
-interface BufferBody {
-  readonly kind: 'buffer';
-  readonly bytes: Buffer;
-}
-
-export type Body = BufferBody | FileBody;
+export type Body =
+  | { readonly kind: 'buffer'; readonly bytes: Buffer }
+  | {
+      readonly kind: 'file';
+      readonly path: string;
+      readonly size: number;
+      /** SHA-256 in lower-case hexadecimal, computed while receiving. */
+      readonly sha256: string;
+    };
 
 /** The sender must pause when this many bytes wait to be written to the file. */
 const UNWRITTEN_BYTES = 1024 * 1024;
@@ -356,7 +351,8 @@ export class SpoolTaker {
         this.options.resume();
       }
     } catch (cause) {
-      this.#failure = spoolError(this.options.dir, cause);
+      const facts = { dir: this.options.dir, reason: errnoName(cause) };
+      this.#failure = originError('spool-failed', facts, cause);
       this.options.fail(this.#failure);
     } finally {
       this.#writing = undefined;
@@ -373,10 +369,6 @@ interface SpoolFile {
   readonly path: string;
   readonly opened: Promise<FileHandle>;
   readonly hash: Hash;
-}
-
-function spoolError(dir: string, cause: unknown): Error {
-  return originError('spool-failed', { dir, reason: errnoName(cause) }, cause);
 }
 
 /** The decoded record of an operation's response. */

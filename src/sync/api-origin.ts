@@ -298,7 +298,8 @@ export function learnSizes(
   fetched: FetchedFacts | undefined,
 ): SizeLessons {
   if (fetched === undefined || fetched.size === listing.size) {
-    return isBlank(lessons) ? lessons : NO_LESSONS;
+    const isBlank = lessons.lf === 0 && lessons.crlf === 0 && lessons.offset.count === 0;
+    return isBlank ? lessons : NO_LESSONS;
   }
   if (!carriesListedId(listing, fetched)) return lessons;
   const fits = (rule: SizeRule): boolean => sizeByRule(rule, fetched) === listing.size;
@@ -308,10 +309,6 @@ export function learnSizes(
     crlf: fits({ kind: 'crlf' }) ? lessons.crlf + 1 : 0,
     offset: { bytes, count: lessons.offset.bytes === bytes ? lessons.offset.count + 1 : 1 },
   };
-}
-
-function isBlank({ lf, crlf, offset }: SizeLessons): boolean {
-  return lf === 0 && crlf === 0 && offset.count === 0;
 }
 
 export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {

@@ -263,15 +263,13 @@ function isAlreadyHeld(ctx: PassContext, { uid, generation, ...at }: Place): boo
 }
 
 function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | undefined {
-  const folder = folders.find((item) => isIn(item, place));
+  const folder = folders.find(
+    ({ at }) => at.folder === place.folder && at.mailbox === place.mailbox,
+  );
   const { pass, renumbered } = folder ?? {};
   return renumbered !== undefined && renumbered.pass.generation === place.generation
     ? renumbered.pass
     : pass;
-}
-
-function isIn(folder: EndingFolder, place: Place): boolean {
-  return folder.at.folder === place.folder && folder.at.mailbox === place.mailbox;
 }
 
 export interface Renumbered {

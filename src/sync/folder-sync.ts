@@ -295,7 +295,8 @@ class FetchJob {
 
   /** The message is gone, or the service refuses it. */
   async #recordFailure(error: MailkeepError): Promise<void> {
-    if (isNotFound(error) && (await this.#isGone())) {
+    const isNotFound = error.code === 'origin.status' && error.facts.status === 404;
+    if (isNotFound && (await this.#isGone())) {
       this.#recordGone();
       return;
     }
@@ -323,10 +324,6 @@ class FetchJob {
     }
     this.onSettled();
   }
-}
-
-function isNotFound(error: MailkeepError): boolean {
-  return error.code === 'origin.status' && error.facts.status === 404;
 }
 
 interface BacklogOptions {

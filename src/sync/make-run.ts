@@ -17,13 +17,7 @@ import type { RequestReport } from '../service/transport.ts';
 import { AccountOrigins, limiterStore, PLATFORM_PATIENCE, RequestLog } from './account-origins.ts';
 import { catalogMirror } from './mirror.ts';
 import { BY_HAND, type PassPolicy } from './ports.ts';
-import {
-  type FolderCertificate,
-  type ProgressListener,
-  type SyncResult,
-  sumOf,
-  totalsOf,
-} from './result.ts';
+import { type ProgressListener, type SyncResult, sumOf, totalsOf } from './result.ts';
 import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
 import { type Narrowing, wantedOf } from './selection.ts';
 
@@ -352,7 +346,9 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
     requests,
     sum: sumOf(certificates),
     // Storing equal sums every five minutes would dominate the data.
-    folders: certificates.filter((folder) => isChanged || isOdd(folder)),
+    folders: certificates.filter(
+      ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,
+    ),
     failures: failures.length,
     troubles: failures.map((failure): RunTrouble => {
       const { mailbox, folder, uid, code } = failure;
@@ -382,8 +378,4 @@ export function keepRun(
   } catch (error) {
     failed(error);
   }
-}
-
-function isOdd({ complete, originTotal, stored }: FolderCertificate): boolean {
-  return !complete || originTotal !== stored;
 }

@@ -217,7 +217,11 @@ export interface PassPolicy {
   /** Milliseconds until a second check may confirm that held messages are gone. */
   readonly confirmAfterMs: number;
   /** How long responses may be reused. Null, as in a manual sync run, reuses none. */
-  readonly rhythm: Rhythm | null;
+  readonly rhythm: {
+    readonly mailboxesMs: number;
+    /** The newest page of a folder whose counts are unchanged. INBOX and sent mail are read in every sync run. */
+    readonly folderMs: number;
+  } | null;
   /** Skips pages that a full sync has read since this time, milliseconds since the epoch. Null skips none. */
   readonly sweptSince: number | null;
   /** Unverified messages to fetch and compare per hour and account. 0 fetches none. */
@@ -226,9 +230,3 @@ export interface PassPolicy {
 
 /** What is fixed in a manual sync run: it reuses no responses and skips no requests. */
 export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
-
-interface Rhythm {
-  readonly mailboxesMs: number;
-  /** The newest page of a folder whose counts are unchanged. INBOX and sent mail are read in every sync run. */
-  readonly folderMs: number;
-}

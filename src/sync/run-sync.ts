@@ -131,7 +131,13 @@ const SAMPLED_FOLDERS = 5;
  */
 async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
-  const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
+  let mailboxes = recentMailboxes(ctx, wanted);
+  if (mailboxes === undefined) {
+    const survey = await surveyAccount(ctx, wanted);
+    mailboxes = survey.mailboxes;
+    noteMailboxes(ctx, wanted, survey.listed);
+    noteUnwatchedMailboxes(ctx, survey.listed, wanted);
+  }
   // Done first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await noteUsages(ctx, mailboxes);
@@ -139,13 +145,6 @@ async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
     const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
     await passGroup(ctx, group, wanted, mailboxes.length);
   }
-}
-
-async function askMailboxes(ctx: PassContext, wanted: Wanted): Promise<readonly OriginMailbox[]> {
-  const { mailboxes, listed } = await surveyAccount(ctx, wanted);
-  noteMailboxes(ctx, wanted, listed);
-  noteUnwatchedMailboxes(ctx, listed, wanted);
-  return mailboxes;
 }
 
 async function passGroup(

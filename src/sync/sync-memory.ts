@@ -227,13 +227,16 @@ export function noteProof(
   const { complete } = certificate;
   const due = complete && !(before?.complete === true && before.certifiedOn === day);
   const incomplete = complete || isHeldOnly(certificate) ? 0 : (before?.incomplete ?? 0) + 1;
+  const { full, sweptSince } = ctx.policy;
+  const flagsSince = full ? (sweptSince ?? ctx.startedAt) : ctx.startedAt;
+  const flagsAt = new Date(flagsSince).toISOString();
   const proof: Proof = {
     at: since,
     complete,
     generation: folder.generation,
     originTotal: folder.evidence.total,
     unread: folder.listed.unreadCount,
-    flagsAt: folder.evidence.everyFlagAnswered ? flagsSince(ctx) : (before?.flagsAt ?? null),
+    flagsAt: folder.evidence.everyFlagAnswered ? flagsAt : (before?.flagsAt ?? null),
     certifiedOn: due ? day : (before?.certifiedOn ?? null),
     incomplete,
   };
@@ -247,10 +250,6 @@ export function noteProof(
     remember();
   }
   return incomplete;
-}
-
-function flagsSince({ policy, startedAt }: PassContext): string {
-  return new Date(policy.full ? (policy.sweptSince ?? startedAt) : startedAt).toISOString();
 }
 
 /**

@@ -11,7 +11,6 @@ import {
   type Memory,
   type OriginMailbox,
   type PassContext,
-  type QuotaResource,
   type UsageListing,
 } from './ports.ts';
 import type { Wanted } from './sync-memory.ts';
@@ -38,14 +37,6 @@ function quotaReportedAt(memory: Memory, at: MailboxKey): number {
 /** Returns whether a mailbox's known quota is at least a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
   return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
-}
-
-function rememberQuota(
-  memory: Memory,
-  at: MailboxKey,
-  reported: { readonly at: number; readonly resources: readonly QuotaResource[] },
-): void {
-  if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, mailboxKey(at), reported);
 }
 
 /** Requests a mailbox's quota once a day. A service without quotas is not a failure. */
@@ -137,8 +128,9 @@ export function rememberUsages(
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
     // The service's clock may be ahead of ours: that must not make a usage stay valid for longer.
-    if (resources.length > 0) {
-      rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
+    const reportedAt = Math.min(now, countedAt ?? now);
+    if (resources.length > 0 && reportedAt > quotaReportedAt(memory, at)) {
+      memory.set(QUOTA, mailboxKey(at), { at: reportedAt, resources });
     }
     const since = suspendedSince(memory, at);
     if (suspended !== (since !== null))

@@ -252,17 +252,9 @@ interface KnownUids {
   readonly settled: (uid: number) => boolean;
 }
 
-interface Observation {
-  /** Listed, but unknown: to be fetched. */
-  readonly appeared: readonly Listing[];
-  readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
-  /** Open places in the interval that the response lacks. This alone proves nothing. */
-  readonly missing: readonly number[];
-  readonly contradicted: readonly Listing[];
-}
-
 /**
- * Compares one response with the archive. Pure: the caller decides what follows.
+ * Compares one response with the archive. Pure: the caller decides what follows, because a missing place alone proves
+ * nothing.
  *
  * @param fingerprint returns the hash over the immutable fields of a listing, as stored with the place
  */
@@ -270,9 +262,9 @@ export function observe(
   items: readonly Listing[],
   known: KnownUids,
   fingerprint: (listing: Listing) => string,
-): Observation {
+) {
   const appeared: Listing[] = [];
-  const flagsChanged: { uid: number; flags: FlagSet }[] = [];
+  const flagsChanged: { readonly uid: number; readonly flags: FlagSet }[] = [];
   const contradicted: Listing[] = [];
   const answered = new Set<number>();
   for (const item of items) {
@@ -298,11 +290,6 @@ export interface PageQuestion {
   readonly perPage: number;
 }
 
-interface PageAnswer {
-  readonly uids: readonly number[];
-  readonly total: number;
-}
-
 /**
  * Weighs one response. Sorted by uid, it covers the uids from the bound of its request to its last uid, or the whole
  * request if `total` does not exceed its items. A short page alone does not prove an end.
@@ -312,7 +299,10 @@ interface PageAnswer {
  * of a deletion during the request or an error of the service. The request is then repeated, and a walk never ends on
  * such a page.
  */
-export function weighPage(question: PageQuestion, answer: PageAnswer) {
+export function weighPage(
+  question: PageQuestion,
+  answer: { readonly uids: readonly number[]; readonly total: number },
+) {
   const { range, order, perPage } = question;
   const count = answer.uids.length;
   if (answer.total <= count) return { whole: true, interval: range, doubtful: false };
