@@ -440,10 +440,10 @@ const SAVE_EVERY_MS = 5_000;
 
 interface LimiterOptions {
   readonly policy: PacePolicy;
-  readonly clock?: Clock;
-  readonly store?: LimiterStore;
+  readonly clock?: Clock | undefined;
+  readonly store?: LimiterStore | undefined;
   /** Called when a wait of a second or more starts. */
-  readonly onWait?: (wait: Wait) => void;
+  readonly onWait?: ((wait: Wait) => void) | undefined;
 }
 
 /**

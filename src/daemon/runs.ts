@@ -46,7 +46,14 @@ import { noteUnwatchedMailboxes } from '../sync/usage.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
-import type { Aim, DaemonClock, PassRequest, RunInfo, Survey, WatchedMailbox } from './ports.ts';
+import {
+  type DaemonClock,
+  LOOK,
+  type PassRequest,
+  type RunInfo,
+  type Survey,
+  type WatchedMailbox,
+} from './ports.ts';
 
 /** A scheduled sync reuses results up to 55 minutes old. With the wait for the next sync, that makes an hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
@@ -146,7 +153,7 @@ export class Passes {
     try {
       const meter = new Meter();
       const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
-        const origin = this.#origins.recent(account, () => undefined, this.#options.clock.now);
+        const origin = this.#origins.recent(account, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
           const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
@@ -160,15 +167,7 @@ export class Passes {
           : this.#sync(
               account,
               { ...wanted, mailboxes: { ...wanted.mailboxes, exclude: others } },
-              {
-                signal,
-                meter,
-                aim: { full: false, acceptEndings: false },
-                rhythm: false,
-                sweptSince: null,
-                lane: () => undefined,
-                progress: NOBODY,
-              },
+              { signal, meter },
             );
       });
       const mailboxes = (account.listing?.mailboxes ?? [])
@@ -240,7 +239,7 @@ export class Passes {
       accounts: accounts.map((account) => ({
         name: account.settings.name,
         wanted: wanted(account.settings),
-        origin: this.#origins.recent(account, () => undefined, this.#options.clock.now),
+        origin: this.#origins.recent(account, this.#options.clock.now),
       })),
       mirror: this.#mirror,
       memory: this.#options.writer.state,
@@ -302,26 +301,26 @@ export class Passes {
   async #sync(
     account: AccountOrigin,
     wanted: Wanted,
-    pass: Pick<PassRequest, 'signal' | 'lane' | 'progress'> & {
-      readonly meter: Meter;
-      readonly aim: Pick<Aim, 'full' | 'acceptEndings'>;
-      readonly rhythm: boolean;
-      readonly sweptSince: number | null;
-    },
+    pass: Pick<PassRequest, 'signal'> &
+      Partial<Pick<PassRequest, 'aim' | 'lane' | 'progress'>> & {
+        readonly meter: Meter;
+        readonly rhythm?: boolean;
+        readonly sweptSince?: number | null;
+      },
   ): Promise<SyncResult> {
     const { writer, clock } = this.#options;
-    const { meter, aim, sweptSince, lane, progress, signal } = pass;
+    const { meter, aim = LOOK, sweptSince = null, lane, progress = NOBODY, signal } = pass;
     return await makePass(writer, this.#settings, {
       accounts: [
         {
           name: account.settings.name,
           wanted,
-          origin: this.#origins.recent(account, lane, clock.now),
+          origin: this.#origins.recent(account, clock.now, lane),
         },
       ],
       concurrency: syncConcurrency(this.#settings.rateLimit.concurrency, account),
       policy: {
-        ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
+        ...(pass.rhythm === true ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
         sweptSince,
         full: aim.full,
         acceptEndings: aim.acceptEndings,

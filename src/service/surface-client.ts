@@ -322,7 +322,7 @@ export class SurfaceClient {
           requestsPerMinute: options.requestsPerMinute ?? 60,
           concurrency: options.concurrency ?? 4,
         },
-        ...(options.clock === undefined ? {} : { clock: options.clock }),
+        clock: options.clock,
       });
     const { clock } = limiter;
     const now = () => clock.now();

@@ -120,12 +120,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     this.#options = options;
     const { accounts, rateLimit, env, spoolDir, clock, store } = options;
     const { requests, onRequest, onWait } = options;
-    this.#limiter = new Limiter({
-      policy: rateLimit,
-      ...(clock === undefined ? {} : { clock }),
-      ...(store === undefined ? {} : { store }),
-      ...(onWait === undefined ? {} : { onWait }),
-    });
+    this.#limiter = new Limiter({ policy: rateLimit, clock, store, onWait });
     const { retries = {}, platformRetries = {} } = options;
     for (const settings of accounts) {
       const clients = openClients(settings, {
@@ -179,7 +174,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   /** Returns the origin for one of many sync runs. It reuses the last mailbox listing while that is recent. */
-  recent(account: AccountOrigin<A>, lane: () => Lane | undefined, now: () => number): Origin {
+  recent(account: AccountOrigin<A>, now: () => number, lane?: () => Lane | undefined): Origin {
     const origin = this.#surface(account, lane);
     return {
       ...origin,

@@ -86,7 +86,7 @@ export function watchedAccount(options: {
   const usage = new UsageWatch(shared);
   const stored = () => Promise.resolve(options.stored?.() ?? []);
   const webhooks = new WebhookWatch({ ...shared, stored, observe: () => {} });
-  const origin = origins.recent(account, () => undefined, now);
+  const origin = origins.recent(account, now);
   return {
     account,
     usage,
