@@ -2,6 +2,7 @@ import type { PlacedMessage } from '../catalog/origin-places.ts';
 import { placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
+import { bareId, carriesListedId } from './fetch-source.ts';
 import { FolderPass } from './folder-sync.ts';
 import {
   brake,
@@ -313,14 +314,10 @@ export async function judgeFolder(
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
   if (placed.fingerprint === fingerprint(listing)) return 'same';
-  if (bareId(listing.messageId) === '') return 'other';
+  if (bareId(listing.messageId) === null) return 'other';
   const moment = Date.parse(listing.date);
   const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
-  return sameDate && bareId(placed.messageId) === bareId(listing.messageId) ? 'same' : 'other';
-}
-
-function bareId(id: string | null): string {
-  return id?.trim().replace(/^<|>$/g, '') ?? '';
+  return sameDate && carriesListedId(listing, placed) ? 'same' : 'other';
 }
 
 async function askSample(

@@ -1,9 +1,6 @@
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../archive/format.ts';
 import type { MailkeepError } from '../core/errors.ts';
-import { placeKey } from '../core/state.ts';
 import {
   type FlagSet,
   type FolderKey,
@@ -13,8 +10,8 @@ import {
   type Place,
 } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { carriesListedId, type FetchedFacts, type Judgement, judgeSource } from './api-origin.ts';
 import { syncError } from './errors.ts';
+import { fetchJudged, type Judgement } from './fetch-source.ts';
 import {
   ALL_UIDS,
   accountedFor,
@@ -47,164 +44,6 @@ import {
   rememberSwept,
 } from './sync-memory.ts';
 import { askByName, canSearch, newestPage, walkRange } from './walk.ts';
-
-/** Bytes searched for the Message-ID; no real message has 256 KiB of headers. */
-const HEADER_WINDOW = 256 * 1024;
-const LF = 0x0a;
-const CR = 0x0d;
-
-/** Returns whether the first bytes may be mail rather than a web page. */
-function mayBeMail(start: Uint8Array): boolean {
-  const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
-  return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
-}
-
-/** Returns the facts by which a source is judged. Streams files. */
-export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
-  const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
-    source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
-  const digest = createHash('sha256');
-  const window: Buffer[] = [];
-  let windowBytes = 0;
-  let size = 0;
-  let crlf = 0;
-  let bareLf = 0;
-  let previous = 0;
-  for await (const chunk of chunks) {
-    digest.update(chunk);
-    size += chunk.length;
-    if (windowBytes < HEADER_WINDOW) {
-      window.push(chunk.subarray(0, HEADER_WINDOW - windowBytes));
-      windowBytes += chunk.length;
-    }
-    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, at + 1)) {
-      const before = at === 0 ? previous : chunk[at - 1];
-      if (before === CR) crlf += 1;
-      else bareLf += 1;
-    }
-    previous = chunk[chunk.length - 1] ?? previous;
-  }
-  const head = Buffer.concat(window);
-  return {
-    size,
-    sha256: digest.digest('hex'),
-    messageId: messageIdOf(head),
-    looksLikeMail: mayBeMail(head),
-    crlf,
-    bareLf,
-  };
-}
-
-/** Returns everything before the first empty line. Searches the bytes, because bodies are long. */
-function headersOf(head: Buffer): Buffer {
-  const crlf = head.indexOf('\r\n\r\n');
-  const before = crlf < 0 ? head : head.subarray(0, crlf);
-  const lf = before.indexOf('\n\n');
-  return lf < 0 ? before : before.subarray(0, lf);
-}
-
-/** Returns the first Message-ID, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
-function messageIdOf(source: Buffer): string | null {
-  const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
-  const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
-  const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
-  return id === '' ? null : id;
-}
-
-export interface FetchingFolder {
-  readonly at: FolderKey;
-  place(uid: number): Place;
-}
-
-const EARLIER_FETCHES = 'earlier-fetches';
-
-interface Judged {
-  readonly source: FetchedSource;
-  /** `other`: the uid shows another message than the listed one. */
-  readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
-  readonly detail: string;
-}
-
-/** Fetches one message's raw source until its completeness is decided. The caller deletes a source that is a file. */
-export async function fetchJudged(
-  ctx: PassContext,
-  folder: FetchingFolder,
-  listing: Listing,
-): Promise<Judged> {
-  const key = placeKey(folder.place(listing.uid));
-  const fetches: FetchedFacts[] = [];
-  for (;;) {
-    const source = await ctx.origin.source(folder.at, listing.uid, ctx.signal);
-    ctx.host.trouble.over();
-    if (fetches.length === 0 && isPlainlyComplete(source, listing)) {
-      ctx.host.rules.learn(listing, undefined);
-      return { source, judgement: { verdict: 'accept' }, detail: '' };
-    }
-    const latest = await factsOf(source);
-    if (latest.looksLikeMail && !(await isListedStill(ctx, folder.at, listing, latest))) {
-      return { source, judgement: { verdict: 'other' }, detail: '' };
-    }
-    fetches.push(latest);
-    const [first = latest, ...rest] = fetches;
-    const judgement = judgeSource({
-      listing,
-      fetches: [first, ...rest],
-      earlier: ctx.memory.get(EARLIER_FETCHES, key) ?? [],
-      rule: ctx.host.rules.rule,
-      now: ctx.now(),
-    });
-    if (judgement.verdict !== 'again') {
-      ctx.host.rules.learn(listing, latest);
-      rememberFetch(ctx, key, judgement, latest);
-      const detail = `listed ${listing.size} bytes, came ${latest.size}`;
-      return { source, judgement, detail };
-    }
-    if (source.kind === 'file') await rm(source.path, { force: true });
-  }
-}
-
-/** The common case: the source has exactly the listed length and Message-ID, and is not a web page. */
-function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
-  if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
-  return (
-    mayBeMail(source.bytes) && carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
-  );
-}
-
-/**
- * Returns whether the uid is still listed as before, although its source has another Message-ID. If the service has
- * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
- * learned, and then not checked.
- */
-async function isListedStill(
-  ctx: PassContext,
-  at: FolderKey,
-  listing: Listing,
-  latest: FetchedFacts,
-): Promise<boolean> {
-  const { rules } = ctx.host;
-  if (carriesListedId(listing, latest) || rules.altersMessageIds) return true;
-  const { answered } = await askByName(ctx, at, [listing.uid]);
-  const now = answered.get(listing.uid);
-  const same = now !== undefined && fingerprint(now) === fingerprint(listing);
-  if (latest.size === listing.size) rules.learnIds(same);
-  return same;
-}
-
-/** Stores the first fetch of each distinct content, because the time since then counts. */
-function rememberFetch(
-  ctx: PassContext,
-  key: string,
-  judgement: Judgement,
-  latest: FetchedFacts,
-): void {
-  const earlier = ctx.memory.get(EARLIER_FETCHES, key) ?? [];
-  if (judgement.verdict === 'accept') {
-    if (earlier.length > 0) ctx.memory.set(EARLIER_FETCHES, key, null);
-  } else if (!earlier.some(({ sha256 }) => sha256 === latest.sha256)) {
-    ctx.memory.set(EARLIER_FETCHES, key, [...earlier, { at: ctx.now(), sha256: latest.sha256 }]);
-  }
-}
 
 /** Larger rejected sources are not stored; their hash still is. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;

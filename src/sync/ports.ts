@@ -1,8 +1,8 @@
 import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
-import type { HostRules, Trouble } from './api-origin.ts';
 import type { Committer, Ledger } from './committer.ts';
+import type { HostRules, Trouble } from './fetch-source.ts';
 import type { FetchQueue } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
 import type { BrakePolicy } from './plan/folder-evidence.ts';

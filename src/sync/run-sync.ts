@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import { following } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
-import { HostRules, Trouble } from './api-origin.ts';
 import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
+import { HostRules, Trouble } from './fetch-source.ts';
 import { FetchQueue, type FolderPass } from './folder-sync.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-sync.ts';
 import type { Mirror } from './mirror.ts';

@@ -4,7 +4,7 @@ import { accountKey, placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
-import { type FetchingFolder, fetchJudged } from './folder-sync.ts';
+import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
 import { concernsOnly, isRecent, type Memory, type Origin, type PassContext } from './ports.ts';
 import { askByName, walkRange } from './walk.ts';
 

@@ -22,7 +22,7 @@ import {
   receivedFromName,
   uniquePart,
 } from '../mail/mail-files.ts';
-import { factsOf } from '../sync/folder-sync.ts';
+import { factsOf } from '../sync/fetch-source.ts';
 import type { FetchedSource } from '../sync/ports.ts';
 import type { InMbox, ManifestEntry } from './export-manifest.ts';
 import type { MailFile } from './find-mail.ts';

@@ -13,7 +13,7 @@ import {
   ruleOf,
   type SizeLessons,
   type SizeRule,
-} from '../../src/sync/api-origin.ts';
+} from '../../src/sync/fetch-source.ts';
 
 const NOW = 1_700_000_000_000;
 const listing = { size: 1000, messageId: '<a@example.org>' };

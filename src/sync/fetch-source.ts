@@ -1,0 +1,374 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { MailkeepError } from '../core/errors.ts';
+import { placeKey } from '../core/state.ts';
+import type { FolderKey, Listing, Place } from '../core/types.ts';
+import { fingerprint } from '../mail/identity.ts';
+import type { FetchedSource, Memory, PassContext } from './ports.ts';
+import { askByName } from './walk.ts';
+
+/** Bytes searched for the Message-ID; no real message has 256 KiB of headers. */
+const HEADER_WINDOW = 256 * 1024;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** Returns whether the first bytes may be mail rather than a web page. */
+function mayBeMail(start: Uint8Array): boolean {
+  const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
+  return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
+}
+
+/** Returns the facts by which a source is judged. Streams files. */
+export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
+  const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
+    source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
+  const digest = createHash('sha256');
+  const window: Buffer[] = [];
+  let windowBytes = 0;
+  let size = 0;
+  let crlf = 0;
+  let bareLf = 0;
+  let previous = 0;
+  for await (const chunk of chunks) {
+    digest.update(chunk);
+    size += chunk.length;
+    if (windowBytes < HEADER_WINDOW) {
+      window.push(chunk.subarray(0, HEADER_WINDOW - windowBytes));
+      windowBytes += chunk.length;
+    }
+    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, at + 1)) {
+      const before = at === 0 ? previous : chunk[at - 1];
+      if (before === CR) crlf += 1;
+      else bareLf += 1;
+    }
+    previous = chunk[chunk.length - 1] ?? previous;
+  }
+  const head = Buffer.concat(window);
+  return {
+    size,
+    sha256: digest.digest('hex'),
+    messageId: messageIdOf(head),
+    looksLikeMail: mayBeMail(head),
+    crlf,
+    bareLf,
+  };
+}
+
+/** Returns everything before the first empty line. Searches the bytes, because bodies are long. */
+function headersOf(head: Buffer): Buffer {
+  const crlf = head.indexOf('\r\n\r\n');
+  const before = crlf < 0 ? head : head.subarray(0, crlf);
+  const lf = before.indexOf('\n\n');
+  return lf < 0 ? before : before.subarray(0, lf);
+}
+
+/** Returns the first Message-ID, unfolded and without angle brackets (RFC 5322, 3.6.4), or null. */
+function messageIdOf(source: Buffer): string | null {
+  const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
+  const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
+  const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
+  return id === '' ? null : id;
+}
+
+export interface FetchingFolder {
+  readonly at: FolderKey;
+  place(uid: number): Place;
+}
+
+const EARLIER_FETCHES = 'earlier-fetches';
+
+interface Judged {
+  readonly source: FetchedSource;
+  /** `other`: the uid shows another message than the listed one. */
+  readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
+  readonly detail: string;
+}
+
+/** Fetches one message's raw source until its completeness is decided. The caller deletes a source that is a file. */
+export async function fetchJudged(
+  ctx: PassContext,
+  folder: FetchingFolder,
+  listing: Listing,
+): Promise<Judged> {
+  const key = placeKey(folder.place(listing.uid));
+  const fetches: FetchedFacts[] = [];
+  for (;;) {
+    const source = await ctx.origin.source(folder.at, listing.uid, ctx.signal);
+    ctx.host.trouble.over();
+    if (fetches.length === 0 && isPlainlyComplete(source, listing)) {
+      ctx.host.rules.learn(listing, undefined);
+      return { source, judgement: { verdict: 'accept' }, detail: '' };
+    }
+    const latest = await factsOf(source);
+    if (latest.looksLikeMail && !(await isListedStill(ctx, folder.at, listing, latest))) {
+      return { source, judgement: { verdict: 'other' }, detail: '' };
+    }
+    fetches.push(latest);
+    const [first = latest, ...rest] = fetches;
+    const judgement = judgeSource({
+      listing,
+      fetches: [first, ...rest],
+      earlier: ctx.memory.get(EARLIER_FETCHES, key) ?? [],
+      rule: ctx.host.rules.rule,
+      now: ctx.now(),
+    });
+    if (judgement.verdict !== 'again') {
+      ctx.host.rules.learn(listing, latest);
+      rememberFetch(ctx, key, judgement, latest);
+      const detail = `listed ${listing.size} bytes, came ${latest.size}`;
+      return { source, judgement, detail };
+    }
+    if (source.kind === 'file') await rm(source.path, { force: true });
+  }
+}
+
+/** The common case: the source has exactly the listed length and Message-ID, and is not a web page. */
+function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
+  if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
+  return (
+    mayBeMail(source.bytes) && carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
+  );
+}
+
+/**
+ * Returns whether the uid is still listed as before, although its source has another Message-ID. If the service has
+ * reassigned its uids, these bytes must not be stored for the listed message. Hosts that always alter Message-IDs are
+ * learned, and then not checked.
+ */
+async function isListedStill(
+  ctx: PassContext,
+  at: FolderKey,
+  listing: Listing,
+  latest: FetchedFacts,
+): Promise<boolean> {
+  const { rules } = ctx.host;
+  if (carriesListedId(listing, latest) || rules.altersMessageIds) return true;
+  const { answered } = await askByName(ctx, at, [listing.uid]);
+  const now = answered.get(listing.uid);
+  const same = now !== undefined && fingerprint(now) === fingerprint(listing);
+  if (latest.size === listing.size) rules.learnIds(same);
+  return same;
+}
+
+/** Stores the first fetch of each distinct content, because the time since then counts. */
+function rememberFetch(
+  ctx: PassContext,
+  key: string,
+  judgement: Judgement,
+  latest: FetchedFacts,
+): void {
+  const earlier = ctx.memory.get(EARLIER_FETCHES, key) ?? [];
+  if (judgement.verdict === 'accept') {
+    if (earlier.length > 0) ctx.memory.set(EARLIER_FETCHES, key, null);
+  } else if (!earlier.some(({ sha256 }) => sha256 === latest.sha256)) {
+    ctx.memory.set(EARLIER_FETCHES, key, [...earlier, { at: ctx.now(), sha256: latest.sha256 }]);
+  }
+}
+
+/** Fetches per sync run of a source that is shorter than listed, before the message counts as incomplete. */
+export const FETCHES_IN_A_RUN = 3;
+/** Only a sync run at least 10 minutes later can confirm a short source. */
+export const CONFIRM_AFTER_MS = 600_000;
+/** Consecutive messages that a size rule must explain before it is trusted. */
+export const MESSAGES_TO_LEARN = 20;
+
+export interface FetchedFacts {
+  readonly size: number;
+  readonly sha256: string;
+  /** The Message-ID header without angle brackets, or null. */
+  readonly messageId: string | null;
+  /** False for a web page, such as a portal or a maintenance notice. */
+  readonly looksLikeMail: boolean;
+  /** Numbers of CRLF line ends and of lone LFs. */
+  readonly crlf: number;
+  readonly bareLf: number;
+}
+
+export interface EarlierFetch {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly sha256: string;
+}
+
+/** A host's systematic size error: `lf` counts a CRLF as one byte, `crlf` counts an LF as two, `offset` adds bytes. */
+export type SizeRule =
+  | { readonly kind: 'lf' }
+  | { readonly kind: 'crlf' }
+  | { readonly kind: 'offset'; readonly bytes: number };
+
+export type Judgement =
+  | { readonly verdict: 'accept'; readonly mark?: 'shorter-twice' | 'longer-twice' | 'host-rule' }
+  | { readonly verdict: 'again' }
+  | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
+
+/**
+ * Decides about a source by its fetches in this sync run (at least one, latest last) and earlier ones.
+ *
+ * A source of the listed size is complete. Any other size requires the listed Message-ID. Then the host's learned rule
+ * accepts it at once. Otherwise, a longer source needs two equal fetches. A shorter one needs the same bytes from
+ * another sync run, at least ten minutes later.
+ */
+export function judgeSource(input: {
+  readonly listing: Pick<Listing, 'size' | 'messageId'>;
+  readonly fetches: readonly [FetchedFacts, ...FetchedFacts[]];
+  readonly earlier: readonly EarlierFetch[];
+  readonly rule: SizeRule | null;
+  readonly now: number;
+}): Judgement {
+  const { listing, fetches, earlier, rule, now } = input;
+  const latest = fetches[fetches.length - 1] ?? fetches[0];
+  const mayRetry = fetches.length < FETCHES_IN_A_RUN;
+  const carries = carriesListedId(listing, latest);
+  if (!latest.looksLikeMail && !isMailWithoutHeaders(listing, latest)) {
+    return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
+  }
+  if (latest.size === listing.size) return { verdict: 'accept' };
+  if (carries && rule !== null && sizeByRule(rule, latest) === listing.size) {
+    return { verdict: 'accept', mark: 'host-rule' };
+  }
+  const shorter = latest.size < listing.size;
+  if (carries && !shorter) {
+    const agrees = fetches.slice(0, -1).some(({ sha256 }) => sha256 === latest.sha256);
+    if (agrees) return { verdict: 'accept', mark: 'longer-twice' };
+  }
+  if (mayRetry) return { verdict: 'again' };
+  if (carries && shorter) {
+    const confirmed = earlier.some(
+      ({ at, sha256 }) => sha256 === latest.sha256 && now - at >= CONFIRM_AFTER_MS,
+    );
+    if (confirmed) return { verdict: 'accept', mark: 'shorter-twice' };
+  }
+  return { verdict: 'quarantine', reason: shorter ? 'short' : 'size-disagrees' };
+}
+
+/**
+ * Returns whether an apparent web page is mail without headers: a portal's page has neither the listed Message-ID nor,
+ * if none is listed, exactly the listed size.
+ */
+function isMailWithoutHeaders(
+  listing: Pick<Listing, 'size' | 'messageId'>,
+  fetched: FetchedFacts,
+): boolean {
+  if (!carriesListedId(listing, fetched)) return false;
+  return bareId(listing.messageId) !== null || fetched.size === listing.size;
+}
+
+export function carriesListedId(
+  listing: Pick<Listing, 'messageId'>,
+  fetched: Pick<FetchedFacts, 'messageId'>,
+): boolean {
+  return bareId(listing.messageId) === bareId(fetched.messageId);
+}
+
+/** Strips the angle brackets that some listings keep. Null without an id. */
+export function bareId(id: string | null): string | null {
+  const bare = id?.trim().replace(/^<|>$/g, '').trim() ?? '';
+  return bare === '' ? null : bare;
+}
+
+function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
+  switch (rule.kind) {
+    case 'lf':
+      return fetched.size - fetched.crlf;
+    case 'crlf':
+      return fetched.size + fetched.bareLf;
+    case 'offset':
+      return fetched.size + rule.bytes;
+  }
+}
+
+/** How many messages in a row each rule explained on one host. Stored between runs. */
+export interface SizeLessons {
+  readonly lf: number;
+  readonly crlf: number;
+  readonly offset: { readonly bytes: number; readonly count: number };
+}
+
+export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
+
+/** Returns the lessons after one more message. If the size matched (`fetched` is undefined), every rule is refuted. */
+export function learnSizes(
+  lessons: SizeLessons,
+  listing: Pick<Listing, 'size' | 'messageId'>,
+  fetched: FetchedFacts | undefined,
+): SizeLessons {
+  if (fetched === undefined || fetched.size === listing.size) {
+    const isBlank = lessons.lf === 0 && lessons.crlf === 0 && lessons.offset.count === 0;
+    return isBlank ? lessons : NO_LESSONS;
+  }
+  if (!carriesListedId(listing, fetched)) return lessons;
+  const fits = (rule: SizeRule): boolean => sizeByRule(rule, fetched) === listing.size;
+  const bytes = listing.size - fetched.size;
+  return {
+    lf: fits({ kind: 'lf' }) ? lessons.lf + 1 : 0,
+    crlf: fits({ kind: 'crlf' }) ? lessons.crlf + 1 : 0,
+    offset: { bytes, count: lessons.offset.bytes === bytes ? lessons.offset.count + 1 : 1 },
+  };
+}
+
+export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
+  if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
+  if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };
+  if (offset.count >= MESSAGES_TO_LEARN) return { kind: 'offset', bytes: offset.bytes };
+  return null;
+}
+
+const SIZE_LESSONS = 'size-lessons';
+
+/** Scope of memory: how many sources in a row had another Message-ID than their unchanged listing. */
+const ODD_IDS = 'odd-ids';
+
+/** Learns how each host's listed sizes differ from those of the sources. */
+export class HostRules {
+  #lessons: SizeLessons;
+  #oddIds: number;
+
+  constructor(
+    private readonly memory: Memory,
+    private readonly host: string,
+  ) {
+    this.#lessons = memory.get(SIZE_LESSONS, host) ?? NO_LESSONS;
+    this.#oddIds = memory.get(ODD_IDS, host) ?? 0;
+  }
+
+  get rule(): SizeRule | null {
+    return ruleOf(this.#lessons);
+  }
+
+  /** True for a host whose listed Message-IDs keep differing from those in its sources. */
+  get altersMessageIds(): boolean {
+    return this.#oddIds >= MESSAGES_TO_LEARN;
+  }
+
+  /** Records a source with another Message-ID than listed. @param listedStill true if the listing is unchanged */
+  learnIds(listedStill: boolean): void {
+    this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
+    this.memory.set(ODD_IDS, this.host, this.#oddIds);
+  }
+
+  learn(listing: Listing, fetched: FetchedFacts | undefined): void {
+    const lessons = learnSizes(this.#lessons, listing, fetched);
+    if (lessons === this.#lessons) return;
+    this.#lessons = lessons;
+    this.memory.set(SIZE_LESSONS, this.host, lessons);
+  }
+}
+
+/** After this many failures in a row, the host is failing rather than single messages. */
+const FAILURES_OF_A_HOST = 20;
+
+/** Counts failed requests in a row, whatever the error. */
+export class Trouble {
+  #inARow = 0;
+
+  /** @throws the error itself, after too many failures in a row */
+  failed(error: MailkeepError): void {
+    this.#inARow += 1;
+    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+  }
+
+  over(): void {
+    this.#inARow = 0;
+  }
+}
