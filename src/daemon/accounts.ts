@@ -28,10 +28,8 @@ export function accountFailure(result: SyncResult): AccountFailure | undefined {
 }
 
 /**
- * Returns how long to wait after an account's failure. The delay doubles, and up to half of it is random, so that many
- * daemons do not return at once.
- *
- * @param random from 0 to 1
+ * Returns how long to wait after a failure. The delay doubles, and up to half of it is random (`random` is from 0 to
+ * 1), so that many daemons do not return at once.
  */
 function waitAfter(
   failure: Pick<AccountFailure, 'code' | 'family'>,

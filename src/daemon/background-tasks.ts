@@ -50,11 +50,7 @@ interface ChildEnded {
   readonly error: { readonly code: string; readonly message: string } | undefined;
 }
 
-/**
- * Runs a command of this program in a separate process with low priority. The signal ends the process.
- *
- * @param args without `--json`, which is added
- */
+/** Runs a command of this program, plus `--json`, as a process with low priority. The signal ends the process. */
 async function runChild(
   { program, env, variables = [] }: ChildOptions,
   args: readonly string[],

@@ -178,11 +178,7 @@ function errorFacts(error: unknown): object {
   return { code: 'bug', name: error.name, at };
 }
 
-/**
- * Logs the events of a webhook receiver, and counts its requests.
- *
- * @param count called with `delivery` or the reason for refusal, and the number of requests
- */
+/** Logs a webhook receiver's events. `count` gets `delivery` or the reason for refusal, and the number of requests. */
 export function noteReceiverEvent(
   event: ReceiverEvent,
   log: Pick<DaemonLog, 'say' | 'fail'>,

@@ -51,9 +51,8 @@ export class AwaitedMessages {
   }
 
   /**
-   * Called after a sync of the mailbox. Removes messages that arrived, and those that were awaited for too long.
-   *
-   * @returns milliseconds until the next search (null if nothing is awaited), and the number of messages given up
+   * Called after a sync. Drops messages that arrived or were awaited for too long, and returns how many were given up,
+   * and the milliseconds until the next search (null if nothing is awaited).
    */
   settle(
     mailbox: WatchedMailbox,

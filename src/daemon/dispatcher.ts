@@ -49,8 +49,6 @@ export function classOf({ task, startedAt }: Underway, monotonic: number): RunKi
 /**
  * Returns which syncs to start and which to interrupt. Each mailbox has one sync at a time. An interrupted sync resumes
  * later, after those that took precedence.
- *
- * @param isOpen returns whether an account's syncs may start
  */
 export function decide(
   waiting: readonly Task[],

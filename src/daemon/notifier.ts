@@ -531,11 +531,7 @@ export class Notifier {
     );
   }
 
-  /**
-   * Records the result of a run. A successful run that reached an account sends a heartbeat to the URL.
-   *
-   * @param observations what the run found
-   */
+  /** Records the result of a run. A successful run that reached an account sends a heartbeat to the URL. */
   onRun(report: RunReport, observations = observationsOf(report)): void {
     this.observe(observations);
     const well = report.outcome === 'done' && report.failures.length === 0;

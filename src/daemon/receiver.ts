@@ -97,11 +97,7 @@ export interface Secrets<Sender extends { readonly id: string }> {
   isPath(path: string): boolean;
   /** Returns the known sender with this secret, in constant time. */
   match(secret: string): Sender | undefined;
-  /**
-   * Loads the secrets, or only candidates for the given one.
-   *
-   * @throws MailkeepError if they cannot be read; known ones stay
-   */
+  /** Loads the secrets, or only candidates for the given one. @throws MailkeepError if they cannot be read */
   learn(secret: string | null): Promise<void>;
   /** True if unauthenticated clients may trigger `learn` without limit. */
   readonly learnsCheaply: boolean;

@@ -454,11 +454,7 @@ function misshapen({ name }: Operation, path: string, found: unknown, expected: 
 /** Unchanged bytes, with the announced length and type. The receiver deletes the file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
-/**
- * Returns the bytes of a success after checking their type and announced length.
- *
- * @throws origin.not-mail, origin.not-bytes, origin.cut-short
- */
+/** Checks the type and the announced length. @throws origin.not-mail, origin.not-bytes, origin.cut-short */
 export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes {
   const { body, contentLength } = reply;
   const contentType = contentTypeOf(reply.headers);

@@ -366,11 +366,7 @@ export function statusRefusal(
   );
 }
 
-/**
- * Parses a JSON object. A missing body is `{}`, because the interface declares bodies optional.
- *
- * @throws Refusal 422 for anything but a JSON object
- */
+/** Parses a JSON object. A missing body is `{}`, because bodies are optional. @throws Refusal 422 */
 export function parseJsonBody(bytes: Uint8Array, contentType: string | undefined): unknown {
   if (bytes.length === 0) return {};
   if (
@@ -409,11 +405,7 @@ export interface Sort {
   readonly descending: boolean;
 }
 
-/**
- * Reads `page` and `perPage` of a query.
- *
- * @throws Refusal 422
- */
+/** Reads `page` and `perPage` of a query. @throws Refusal 422 */
 export function pageOf(query: URLSearchParams, defaultPerPage: number, maxPerPage: number): Page {
   const wrong: Record<string, string[]> = {};
   const page = integer(query.get('page'), 1, Number.MAX_SAFE_INTEGER, 1);
@@ -431,11 +423,7 @@ function integer(raw: string | null, low: number, high: number, fallback: number
   return value >= low && value <= high ? value : null;
 }
 
-/**
- * Reads `sort` of a query: `uid`, `date` or `size`, with `-` for descending order. The default is `-uid`.
- *
- * @throws Refusal 422
- */
+/** Reads `sort`: `uid`, `date` or `size`, descending with `-`. The default is `-uid`. @throws Refusal 422 */
 export function sortOf(query: URLSearchParams): Sort {
   const raw = query.get('sort') ?? '-uid';
   const descending = raw.startsWith('-');
@@ -444,22 +432,14 @@ export function sortOf(query: URLSearchParams): Sort {
   throw invalid({ sort: ['must be one of uid, -uid, date, -date, size, -size'] });
 }
 
-/**
- * Reads the UID of a path: an integer of at least 1.
- *
- * @throws Refusal 422
- */
+/** Reads the UID of a path: an integer of at least 1. @throws Refusal 422 */
 export function uidFrom(raw = ''): number {
   const uid = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
   if (uid < 1) throw invalid({ uid: ['must be an integer of at least 1'] });
   return uid;
 }
 
-/**
- * Parses a body by its schema.
- *
- * @throws Refusal 422 with every problem by its path
- */
+/** Parses a body by its schema. @throws Refusal 422 with every problem by its path */
 export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.output<T> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;

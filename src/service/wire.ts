@@ -1,11 +1,7 @@
 import { z } from 'zod';
 import { originError } from './errors.ts';
 
-/**
- * Decodes a response by its schema.
- *
- * @throws origin.shape with the path of the first invalid field, but never with its value
- */
+/** Decodes a response. @throws origin.shape with the path of the first invalid field, but never with its value */
 export function decode<S extends z.ZodType>(
   schema: S,
   value: unknown,

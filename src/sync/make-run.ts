@@ -114,11 +114,7 @@ type PassOrder = Omit<
   };
 type Given = 'mirror' | 'concurrency' | 'policy';
 
-/**
- * Makes a sync run over accounts, for the command, the daemon and comparisons with the service.
- *
- * @throws the errors of `runSync`
- */
+/** Makes a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
 export async function makePass(
   writer: Writer,
   settings: Settings,
@@ -146,9 +142,7 @@ export async function makePass(
 const ATTACHMENTS_MS = 10_000;
 
 /**
- * Makes one manual sync run over all accounts. When it returns, everything stored is durable, searchable and, if large
- * enough, sealed.
- *
+ * Makes one manual sync run. When it returns, everything stored is durable, searchable and, if large enough, sealed.
  * @throws the errors of `runSync`
  */
 export async function syncAccounts(

@@ -449,9 +449,7 @@ class IndexAlongside {
 }
 
 /**
- * Plans a sync run: lists mailboxes and folders (one request each) and compares them with the archive.
- *
- * @throws MailkeepError if the service refuses a request
+ * Lists mailboxes and folders (one request each) and compares them with the archive. @throws refusals of the service
  */
 export async function planSync(options: {
   readonly accounts: readonly AccountToSync[];

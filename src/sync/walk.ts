@@ -428,11 +428,7 @@ interface Named {
   readonly silent: readonly number[];
 }
 
-/**
- * Requests single uids of a folder, 100 per request. If the host cannot search by uid, walks their range instead.
- *
- * @param uids ascending
- */
+/** Requests single uids (ascending), 100 per request. Walks their range if the host cannot search by uid. */
 export async function askByName(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
   at: FolderKey,

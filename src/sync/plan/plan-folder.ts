@@ -211,11 +211,7 @@ interface KnownOfFolder {
   readonly covered: UidIntervals;
 }
 
-/**
- * Plans one folder from its listing and the archive. Pure.
- *
- * @param full true to read every page, as `--full` does
- */
+/** Plans one folder from its listing and the archive. `full` reads every page, as `--full` does. Pure. */
 export function planFolder(
   listed: ListedFolder,
   { accounted, unread, covered }: KnownOfFolder,
