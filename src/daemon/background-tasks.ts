@@ -297,19 +297,20 @@ export class ScheduledCopies {
     for (const planned of this.#planned) {
       const { pausedUntil, checkPausedUntil } = planned;
       if (isPaused(pausedUntil, now)) continue;
+      const failed = (error: unknown): void => this.#failed(planned, error);
       try {
         const commit = reached();
         if (commit === 0) return undefined;
         if (this.#isCopyDue(planned, commit, now)) {
-          return (signal) => this.#guarded(planned, () => this.#copy(planned, signal));
+          return (signal) => this.#copy(planned, signal).catch(failed);
         }
         const known = recalledCopy(this.#options.state, planned.copy.to);
         const checkAt = checkDueAt(planned.full, known, now);
         if (checkAt !== null && checkAt <= now && !isPaused(checkPausedUntil, now)) {
-          return (signal) => this.#guarded(planned, () => this.#check(planned, null, signal));
+          return (signal) => this.#check(planned, null, signal).catch(failed);
         }
       } catch (error) {
-        this.#failed(planned, error);
+        failed(error);
       }
     }
     return undefined;
@@ -402,14 +403,6 @@ export class ScheduledCopies {
     if (!isFolder || existsSync(formatPath(to))) return undefined;
     const { code, message } = failureOf(copiesError('offsite-target-gone', { to }));
     return { code: EXIT.usage, result: undefined, error: { code, message } };
-  }
-
-  async #guarded(planned: Planned, act: () => Promise<void>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      this.#failed(planned, error);
-    }
   }
 
   /** Handles failures outside the copy, such as an unwritable state. Syncs detect those too. */

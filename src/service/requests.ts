@@ -276,13 +276,6 @@ export type Body =
 /** The sender must pause when this many bytes wait to be written to the file. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
-interface SpoolTakerOptions {
-  readonly dir: string;
-  readonly inMemoryLimit: number;
-  readonly resume: () => void;
-  readonly fail: (error: Error) => void;
-}
-
 /** Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. */
 export class SpoolTaker {
   #chunks: Buffer[] = [];
@@ -292,7 +285,14 @@ export class SpoolTaker {
   #failure: Error | undefined;
   #writing: Promise<void> | undefined;
 
-  constructor(private readonly options: SpoolTakerOptions) {}
+  constructor(
+    private readonly options: {
+      readonly dir: string;
+      readonly inMemoryLimit: number;
+      readonly resume: () => void;
+      readonly fail: (error: Error) => void;
+    },
+  ) {}
 
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);

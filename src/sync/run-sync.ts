@@ -324,7 +324,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     await Promise.all(options.accounts.map((account) => runAccount(options, account, run)));
     await committer.flush().catch(stopAll);
     await options.log.endThread();
-    await alongside.finish();
+    await alongside.running;
     if (failure !== undefined) throw failure.error;
     if (options.signal.aborted) throw syncError('sync.interrupted', {});
     const fetchedAt = options.now();
@@ -420,7 +420,7 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
 
 /** Indexes while fetching waits for the service. */
 class IndexAlongside {
-  #running: Promise<void> | undefined;
+  running: Promise<void> | undefined;
   #mark = performance.eventLoopUtilization();
 
   constructor(
@@ -432,19 +432,15 @@ class IndexAlongside {
   consider(): void {
     const since = performance.eventLoopUtilization(this.#mark);
     this.#mark = performance.eventLoopUtilization();
-    if (this.#running !== undefined || since.utilization > IDLE_ENOUGH) return;
-    this.#running = this.indexing
+    if (this.running !== undefined || since.utilization > IDLE_ENOUGH) return;
+    this.running = this.indexing
       .some(INDEX_ALONGSIDE, this.signal)
       .then(() => {})
       // The final round meets the same error, and throws it.
       .catch(() => {})
       .finally(() => {
-        this.#running = undefined;
+        this.running = undefined;
       });
-  }
-
-  async finish(): Promise<void> {
-    await this.#running;
   }
 }
 

@@ -129,8 +129,13 @@ async function askKeyset(
     const found = withinRange(answer, range);
     if (found === 'wrong' || !inOrder(answer.items, order)) return 'refused';
     const stated = Math.min(perPage, answer.perPage ?? perPage);
-    const page = weigh({ ...question, perPage: stated }, found);
-    if (page !== undefined && (!page.doubtful || doubts >= DOUBTS)) return page.page;
+    const { items, total } = found;
+    const uidsFound = items.map(({ uid }) => uid);
+    const weighed = weighPage({ ...question, perPage: stated }, { uids: uidsFound, total });
+    const { interval, whole: last, doubtful } = weighed;
+    if (interval !== null && (!doubtful || doubts >= DOUBTS)) {
+      return { interval, items, total, last };
+    }
     if (doubts >= DOUBTS) throw noProgress(at, 'searchMessages', 1, answer);
   }
 }
@@ -155,26 +160,6 @@ function inOrder(items: readonly Listing[], order: UidOrder): boolean {
     if (before === undefined) return true;
     return order === 'ascending' ? before.uid < item.uid : before.uid > item.uid;
   });
-}
-
-function weigh(
-  question: PageQuestion,
-  answer: OriginPage,
-): { readonly page: WalkedPage; readonly doubtful: boolean } | undefined {
-  const evidence = weighPage(question, {
-    uids: answer.items.map(({ uid }) => uid),
-    total: answer.total,
-  });
-  if (evidence.interval === null) return undefined;
-  return {
-    page: {
-      interval: evidence.interval,
-      items: answer.items,
-      total: answer.total,
-      last: evidence.whole,
-    },
-    doubtful: evidence.doubtful,
-  };
 }
 
 /**
