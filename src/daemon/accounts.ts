@@ -10,9 +10,7 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 
-/**
- * Delays before retrying a refused token, long enough not to get blocked. A changed token file is detected at once.
- */
+/** Delays before retrying a refused token: long enough not to get blocked. A changed file is noticed at once. */
 const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
 /** Delays before retrying after a lost network, which is usually back soon. */
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };

@@ -49,8 +49,7 @@ export interface Observation {
 }
 
 /**
- * Returns what a run shows about its subjects. An interrupted run shows nothing, and a run that could not reach an
- * account shows nothing about its mailboxes.
+ * Returns what a run shows about its subjects: nothing if interrupted, and nothing of unreached accounts' mailboxes.
  */
 export function observationsOf(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
@@ -98,8 +97,7 @@ function subjectOf({ account, mailbox }: RunFailure, report: RunReport): Subject
 /** A notification, as JSON on the command's standard input and in the body of the POST. */
 interface NotificationMessage {
   /**
-   * `warning`: a problem is near. `recovered`: everything that was reported works again. `alive`: a heartbeat. `test`:
-   * a user tests the channel.
+   * `warning`: a problem is near. `recovered`: all that was reported works. `alive`: a heartbeat. `test`: by a user.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive' | 'test';
   readonly ok: boolean;

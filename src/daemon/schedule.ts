@@ -110,10 +110,7 @@ interface Row {
 /** If the clock is this much behind the last check, it counts as set back. */
 const SET_BACK_MS = 60_000;
 
-/**
- * Determines which tasks are due. A task that was missed because of a suspend, a clock change or downtime is due once.
- * Pure: time is an argument.
- */
+/** Determines which tasks are due. Whatever was missed (suspend, clock change, downtime) is due once. Pure. */
 export class Timetable {
   readonly #rows = new Map<Scheduled, Row>();
   #seenAt: number;

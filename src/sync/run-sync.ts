@@ -117,9 +117,7 @@ async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
 /** Mailboxes per group. A group's newest mail is fetched before any of its backlog. */
 const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
-/**
- * How many of the largest mailboxes are asked for their quota, which gives a mean size and is requested daily anyway.
- */
+/** How many of the largest mailboxes are asked for their quota (requested daily anyway), for a mean size. */
 const ASKED_MAILBOXES = 5;
 /** How many of the largest folders in the other mailboxes are sampled: their newest page gives the mean size. */
 const SAMPLED_FOLDERS = 5;
@@ -445,7 +443,7 @@ class IndexAlongside {
 }
 
 /**
- * Lists mailboxes and folders (one request each) and compares them with the archive. @throws refusals of the service
+ * Lists mailboxes and folders (one request each) and compares them with the archive. @throws the service's refusals
  */
 export async function planSync(options: {
   readonly accounts: readonly AccountToSync[];
