@@ -1,5 +1,110 @@
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
-import type { ListPage, Place, RowSource } from './row-source.ts';
+import type { ListSort, ListSpine } from '../mail-list.ts';
+import type { ListProps } from '../pages/mail-page.tsx';
+import type { RowsAnswer } from './viewer.ts';
+
+const PAGE_ROWS = 100;
+/** Rows that are enough to fill the view. */
+const GLANCE_ROWS = 40;
+/** Maximum requests for a page that find no row before time runs out. */
+const TRIES = 20;
+
+export type Place =
+  | { readonly kind: 'first' | 'last' }
+  /** `from` is an id or a cursor from an answer. */
+  | { readonly kind: 'after' | 'before' | 'at'; readonly from: string }
+  /** Milliseconds since the epoch. */
+  | { readonly kind: 'time'; readonly time: number };
+
+export type ListPage = RowPage<SearchHit>;
+
+export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
+type Position = Readonly<Record<'before' | 'all', HitCount>>;
+type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
+
+/** Resolves to undefined if there is no answer, which the viewer reports. */
+type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
+
+export class RowSource {
+  constructor(
+    private readonly of: ListQuery,
+    private readonly ask: Ask,
+  ) {}
+
+  /** @param isGlance whether a few rows are enough @returns undefined without an answer */
+  async page(place: Place, signal: AbortSignal, isGlance = false): Promise<ListPage | undefined> {
+    const { sort } = this.of;
+    const limit = isGlance ? GLANCE_ROWS : PAGE_ROWS;
+    if (place.kind === 'last') {
+      // The last page is the first in reverse order.
+      const page = await this.#page(otherSort(sort), { kind: 'first' }, limit, signal);
+      return page && { rows: page.rows.toReversed(), previous: page.next, next: null };
+    }
+    return this.#page(sort, place, limit, signal);
+  }
+
+  async position(id: string, signal: AbortSignal) {
+    const { query: q, sort } = this.of;
+    const parameters = new URLSearchParams({ q, sort, at: id });
+    const found = await this.ask<Position | null>(`/api/position?${parameters}`, signal);
+    return found ?? undefined;
+  }
+
+  /** @returns null if the list is empty, undefined without an answer */
+  async newest(signal: AbortSignal): Promise<string | null | undefined> {
+    const answer = await this.#rows('newest', { kind: 'first' }, 1, signal);
+    return answer && (answer.hits[0]?.line.id ?? null);
+  }
+
+  /** Counts newer messages, up to one page. @param id null if the list was empty */
+  async newerThan(id: string | null, signal: AbortSignal) {
+    const place: Place = id === null ? { kind: 'first' } : { kind: 'before', from: id };
+    const answer = await this.#rows('newest', place, PAGE_ROWS, signal);
+    if (answer === undefined) return undefined;
+    const isMore = id === null ? answer.next !== null : answer.previous !== null;
+    return { count: answer.hits.length, isMore };
+  }
+
+  async spine(signal: AbortSignal): Promise<ListSpine | undefined> {
+    const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+    const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
+    const answer = await this.ask<SpineAnswer>(`/api/spine?${parameters}`, signal);
+    return answer === undefined || answer.problem !== null ? undefined : answer;
+  }
+
+  async #page(sort: ListSort, place: Place, limit: number, signal: AbortSignal) {
+    const isBackward = place.kind === 'before';
+    let asked = place;
+    let previous: string | null | undefined;
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const answer = await this.#rows(sort, asked, limit, signal);
+      if (answer === undefined) return undefined;
+      previous ??= answer.previous;
+      const from = isBackward ? answer.previous : answer.next;
+      if (answer.hits.length > 0 || from === null)
+        return {
+          rows: answer.hits,
+          previous: isBackward ? answer.previous : previous,
+          next: answer.next,
+        };
+      // Time ran out before a row was found.
+      asked = { kind: isBackward ? 'before' : 'after', from };
+    }
+    return undefined;
+  }
+
+  async #rows(sort: ListSort, place: Place, limit: number, signal: AbortSignal) {
+    const parameters = new URLSearchParams({ q: this.of.query, sort, limit: String(limit) });
+    if (place.kind === 'time') parameters.set('at', new Date(place.time).toISOString());
+    else if ('from' in place) parameters.set(place.kind, place.from);
+    const answer = await this.ask<RowsAnswer>(`/api/rows?${parameters}`, signal);
+    return answer === undefined || answer.problem !== null ? undefined : answer;
+  }
+}
+
+function otherSort(sort: ListSort): ListSort {
+  return sort === 'newest' ? 'oldest' : 'newest';
+}
 
 /** Maximum rows in memory. Rows farther from the view are fetched again. */
 export const MAX_KEPT = 1_200;

@@ -13,11 +13,14 @@ import {
   rowClasses,
 } from '../pages/mail-page.tsx';
 import { pageAddress } from '../query-text.ts';
+import { ONE_COLUMN } from './focus.ts';
 import {
   ListModel,
+  type ListQuery,
   MAX_ROWS,
   positionToShow,
   type RowRange,
+  RowSource,
   renderedRows,
   rowHeightFor,
   ShownStretch,
@@ -25,7 +28,6 @@ import {
 } from './list-model.ts';
 import { useKeys } from './page-keys.tsx';
 import { choose as prefer, chosen as preferred } from './preferences.ts';
-import { FollowingPane, type ListQuery, RowSource, useNewMail } from './row-source.ts';
 import { Spine, stepFrom, useSpine } from './timeline.tsx';
 import { useShown, useViewer, type Viewer } from './viewer.ts';
 
@@ -326,6 +328,92 @@ class RowsView extends Component<RowsViewProps> {
     event.preventDefault();
     onOpen(hit.line.id);
   };
+}
+
+/** Messages that have arrived since a list was loaded; with `isMore`, at least that many. */
+type NewMail = Awaited<ReturnType<RowSource['newerThan']>>;
+
+/** While a key is held down, a message opens only after this pause. Milliseconds. */
+const KEY_REST_MS = 120;
+
+/** Opens the messages of a list. The reading pane follows a selection by keys. */
+class FollowingPane {
+  #opened: string | undefined;
+  #moved = -Infinity;
+  #timer: number | undefined;
+
+  constructor(private readonly viewer: Viewer) {}
+
+  /** Whether a message was opened here, rather than by a link or the browser's history. */
+  hasOpened(id: string): boolean {
+    return this.#opened === id;
+  }
+
+  open(id: string, address: string, replaces: boolean): void {
+    clearTimeout(this.#timer);
+    this.#opened = id;
+    this.viewer.go(address, { replace: replaces });
+  }
+
+  /** @param isOpen whether another message is open, which this one replaces in the history */
+  follow(id: string, address: string, isOpen: boolean): void {
+    // In one column, only an explicit key opens a message.
+    if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
+    const now = performance.now();
+    const isFast = now - this.#moved < KEY_REST_MS;
+    this.#moved = now;
+    clearTimeout(this.#timer);
+    if (!isFast) {
+      this.open(id, address, isOpen);
+      return;
+    }
+    const here = this.#place();
+    this.#timer = window.setTimeout(() => {
+      // The user may have gone elsewhere since.
+      if (this.#place() === here) this.open(id, address, isOpen);
+    }, KEY_REST_MS);
+  }
+
+  /** The address without the top row of the list, which changes while scrolling. */
+  #place(): string {
+    const place = new URL(this.viewer.address);
+    place.searchParams.delete('at');
+    return place.href;
+  }
+}
+
+/**
+ * Returns the mail that arrived after a list was made; null if there is none.
+ *
+ * @param newest the list's newest message, null if it was empty; undefined if it must be looked up
+ * @param news number of updates reported by the server
+ */
+function useNewMail(source: RowSource, newest: string | null | undefined, news: number): NewMail {
+  const [fresh, setFresh] = useState<NewMail>();
+  const known = useRef<string | null | undefined>(newest);
+  const made = useRef(news);
+  useEffect(() => {
+    setFresh(undefined);
+    known.current = newest;
+    made.current = news;
+    if (newest !== undefined) return undefined;
+    const asking = new AbortController();
+    void source.newest(asking.signal).then((found) => {
+      if (!asking.signal.aborted) known.current = found;
+    });
+    return () => asking.abort();
+    // Not again for later updates.
+  }, [source]);
+  useEffect(() => {
+    const { current } = known;
+    if (news === made.current || current === undefined) return undefined;
+    const asking = new AbortController();
+    void source.newerThan(current, asking.signal).then((found) => {
+      if (found !== undefined && found.count > 0 && !asking.signal.aborted) setFresh(found);
+    });
+    return () => asking.abort();
+  }, [source, news]);
+  return fresh;
 }
 
 /** Digits of an id in addresses. */

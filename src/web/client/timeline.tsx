@@ -2,8 +2,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { SpineUnit } from '../../catalog/timeline.ts';
 import { count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
 import type { ListBar, ListSort, ListSpine } from '../mail-list.ts';
-import type { ShownStretch, Stretch } from './list-model.ts';
-import type { RowSource } from './row-source.ts';
+import type { RowSource, ShownStretch, Stretch } from './list-model.ts';
 
 /** A month, week or day with messages, or a gap of any length between two of them. */
 interface SpineSlot {

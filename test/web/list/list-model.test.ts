@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { SearchHit } from '../../../src/catalog/search.ts';
-import { ListModel, MAX_KEPT, REACH } from '../../../src/web/client/list-model.ts';
-import type { ListPage, Place } from '../../../src/web/client/row-source.ts';
+import {
+  ListModel,
+  type ListPage,
+  MAX_KEPT,
+  type Place,
+  REACH,
+} from '../../../src/web/client/list-model.ts';
 
 const PAGE = 100;
 const ROW_PX = 54;
