@@ -154,27 +154,29 @@ function fillProps(fill: string): { readonly class: string; readonly fill?: stri
     : { class: fill };
 }
 
+const TEXTURES = {
+  2: <rect class="t-line" width="1" height="5" />,
+  3: <circle class="t-line" cx="2.5" cy="2.5" r="1" />,
+  4: <rect class="t-line" width="5" height="1" />,
+  5: <rect class="t-line" width="1" height="5" />,
+};
+
 export function Textures() {
   const size = { width: 5, height: 5, patternUnits: 'userSpaceOnUse' } as const;
   return (
     <svg class="textures" width="0" height="0" aria-hidden="true" focusable="false">
       <defs>
-        <pattern id="t-2" {...size}>
-          <rect class="g-2" width="5" height="5" />
-          <rect class="t-line" width="1" height="5" />
-        </pattern>
-        <pattern id="t-3" {...size}>
-          <rect class="g-3" width="5" height="5" />
-          <circle class="t-line" cx="2.5" cy="2.5" r="1" />
-        </pattern>
-        <pattern id="t-4" {...size}>
-          <rect class="g-4" width="5" height="5" />
-          <rect class="t-line" width="5" height="1" />
-        </pattern>
-        <pattern id="t-5" {...size} patternTransform="rotate(-45)">
-          <rect class="g-5" width="5" height="5" />
-          <rect class="t-line" width="1" height="5" />
-        </pattern>
+        {Object.entries(TEXTURES).map(([n, mark]) => (
+          <pattern
+            key={n}
+            id={`t-${n}`}
+            {...size}
+            patternTransform={n === '5' ? 'rotate(-45)' : undefined}
+          >
+            <rect class={`g-${n}`} width="5" height="5" />
+            {mark}
+          </pattern>
+        ))}
         <pattern id="t-ended" {...size} width="4" height="4" patternTransform="rotate(45)">
           <rect class="g-ended" width="4" height="4" />
           <rect class="t-ended" width="1.4" height="4" />

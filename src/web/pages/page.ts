@@ -38,30 +38,6 @@ export interface MailContent {
   readonly pending: number;
 }
 
-interface ExportContent {
-  /** Null for an invalid query. */
-  readonly offer: ExportOffer | null;
-  readonly format: DownloadFormat;
-  /** Code of the reason for which the last attempt was refused. */
-  readonly refused: string | null;
-}
-
-interface FilesContent {
-  /** Null for an invalid query. */
-  readonly list: FilesList | null;
-  /** Null for all. */
-  readonly group: FileGroup | null;
-  readonly inlinePictures: boolean;
-  /** The query that finds the messages with these attachments; null without a list. */
-  readonly messages: FilesMessages | null;
-  readonly after: string | undefined;
-  /** SHA-256 of the chosen attachment, in hexadecimal. */
-  readonly chosen: string | null;
-  /** Null if no attachment is chosen, or no message has it. */
-  readonly detail: FileDetail | null;
-  readonly pending: number;
-}
-
 export interface DashboardContent {
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -83,13 +59,6 @@ export interface DashboardContent {
 /** Pages whose content only the server renders. The script takes over the frame around it. */
 export type StillKind = 'health' | 'dashboard' | 'export';
 
-interface StillContent {
-  readonly of: StillKind;
-  readonly title: string;
-  /** IANA name of the zone in which days start; null if the page counts no days. */
-  readonly zone: string | null;
-}
-
 /** A page of the archive as plain data, which both the server and the browser render. */
 export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'mail' } & MailContent)
@@ -97,9 +66,37 @@ export type Page = { readonly frame: Frame } & (
   | { readonly kind: 'no-message'; readonly found: NoMessage }
   | ({ readonly kind: 'health' } & HealthContent)
   | ({ readonly kind: 'dashboard' } & DashboardContent)
-  | ({ readonly kind: 'export' } & ExportContent)
-  | ({ readonly kind: 'files' } & FilesContent)
-  | ({ readonly kind: 'still' } & StillContent)
+  | {
+      readonly kind: 'export';
+      /** Null for an invalid query. */
+      readonly offer: ExportOffer | null;
+      readonly format: DownloadFormat;
+      /** Code of the reason for which the last attempt was refused. */
+      readonly refused: string | null;
+    }
+  | {
+      readonly kind: 'files';
+      /** Null for an invalid query. */
+      readonly list: FilesList | null;
+      /** Null for all. */
+      readonly group: FileGroup | null;
+      readonly inlinePictures: boolean;
+      /** The query that finds the messages with these attachments; null without a list. */
+      readonly messages: FilesMessages | null;
+      readonly after: string | undefined;
+      /** SHA-256 of the chosen attachment, in hexadecimal. */
+      readonly chosen: string | null;
+      /** Null if no attachment is chosen, or no message has it. */
+      readonly detail: FileDetail | null;
+      readonly pending: number;
+    }
+  | {
+      readonly kind: 'still';
+      readonly of: StillKind;
+      readonly title: string;
+      /** IANA name of the zone in which days start; null if the page counts no days. */
+      readonly zone: string | null;
+    }
 );
 
 /** The link of the sidebar that a page belongs to. */
