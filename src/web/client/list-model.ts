@@ -403,7 +403,6 @@ export class ListModel {
     if (shown.low - AHEAD < this.#cache.low) void this.#grow('before');
   }
 
-  /** Centres the scroller around the view, once scrolling rests. */
   centre(): void {
     if (!shouldCentre(this.#shown, this.#runway, this.edges)) return;
     this.#runway = this.#around(this.#shown.low);

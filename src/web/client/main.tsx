@@ -198,7 +198,6 @@ class ArchiveEvents {
   #source: EventSource | undefined;
   #retry: number | undefined;
   #pause: number | undefined;
-  /** Latest commit that arrived during a pause. */
   #latest: number | undefined;
 
   constructor(private readonly onCommit: (commit: number) => void) {}

@@ -144,7 +144,6 @@ class RowsView extends Component<RowsViewProps> {
     this.#scroller.current?.focus({ preventScroll: true });
   }
 
-  /** Scrolls as little as needed to bring a row into view. */
   show(row: number): void {
     const { runway } = this.props.model;
     const top = positionToShow(row, this.#top, this.#height, this.#rowHeight, runway);
@@ -220,7 +219,6 @@ class RowsView extends Component<RowsViewProps> {
     );
   }
 
-  /** Updates which rows are in view if the list or its numbers have changed. */
   #settle(model: ListModel): void {
     if (model !== this.#model) {
       this.#leave?.();
@@ -416,7 +414,6 @@ function useNewMail(source: RowSource, newest: string | null | undefined, news: 
   return fresh;
 }
 
-/** Digits of an id in addresses. */
 const ID_DIGITS = 16;
 /** Height of a row before it is measured, in pixels. */
 const ROW_PX = 54;

@@ -170,7 +170,6 @@ function tokenTint(token: Token): Tint {
 interface HighlightProps {
   readonly text: string;
   readonly wrong: Span | null;
-  /** The rest of the best completion. */
   readonly ghost: string;
   readonly field: RefObject<HTMLInputElement | null>;
 }

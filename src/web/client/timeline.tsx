@@ -145,9 +145,7 @@ interface SpineProps {
 
 /** Delay before the rows follow a drag. Milliseconds. */
 const FOLLOW_MS = 60;
-/** Height of one label, in pixels. */
 const WORD_PX = 15;
-/** Height of the smallest bracket, in pixels. */
 const BRACKET_PX = 8;
 /** Pixels of wheel movement per bar. */
 const WHEEL_PX = 60;

@@ -146,7 +146,6 @@ function BarLink({ href, title, children }: RenderableProps<Linked>) {
 /** Textures also distinguish the series: solid, vertical lines, dots, horizontal lines, diagonal lines. */
 export const FILLS = ['f-1', 'f-2', 'f-3', 'f-4', 'f-5'] as const;
 
-/** Returns the fill of a shape: a texture of the page, or the one of its class. */
 function fillProps(fill: string): { readonly class: string; readonly fill?: string } {
   const isTextured = /^f-(?:[2-5]|ended)$/.test(fill);
   return isTextured

@@ -270,15 +270,14 @@ export function Damaged({ hit: { line }, open, dataDir }: DamagedProps) {
   );
 }
 
-/** Longer quotes are folded. */
-const SHORT_QUOTE = 3;
+const MAX_QUOTE_LINES = 3;
 
 export function Text({ pieces, folded }: { pieces: OpenMessage['text']; folded: boolean }) {
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">
       {pieces.map(({ kind, lines, matches }, i) => {
         const text = <Marked text={lines.join('\n')} matches={matches} />;
-        if (kind === 'quote' && folded && lines.length > SHORT_QUOTE)
+        if (kind === 'quote' && folded && lines.length > MAX_QUOTE_LINES)
           return (
             <details key={i} class="quoted">
               <summary>

@@ -38,7 +38,6 @@ type Dashboard = PageOf<'dashboard'>;
 
 interface PanelProps<K extends keyof DashboardData> {
   readonly data: DashboardData[K];
-  /** IANA name of the zone in which days start. */
   readonly zone: string;
 }
 

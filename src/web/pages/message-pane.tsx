@@ -305,7 +305,6 @@ interface HistoryStep {
   readonly commit: number | null;
   /** When a deleted message was last seen, in milliseconds since the epoch; null if unknown. */
   readonly seen: number | null;
-  /** Whether it happened after the moment that the page shows. */
   readonly isLater: boolean;
 }
 

@@ -132,7 +132,6 @@ export interface PageParts {
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Whether the user has unfolded a mailbox of the sidebar; null if the user has never changed it. */
   readonly isUnfolded: (mailbox: string) => boolean | null;
-  /** A browser loads the code of these pages when they are opened. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   readonly Message: ComponentType<MessageContent>;
 }
