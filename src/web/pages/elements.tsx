@@ -1,7 +1,7 @@
 import type { ComponentChildren, RenderableProps, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { clockText, dayText } from '../../core/text.ts';
+import { type ClosingSums, clockText, closingText, dayText } from '../../core/text.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a stroke of 1.4 units in a square of 16. */
@@ -144,6 +144,72 @@ export function PageNav({
       <span class="spacer" />
       {links(forward)}
     </nav>
+  );
+}
+
+/** The sum of a folder or a run, worded as on the command line. */
+export function SumText({ originTotal, ...sums }: ClosingSums & { originTotal: number }) {
+  return <span>{closingText(sums, originTotal)}</span>;
+}
+
+/** `head` is the column with the names of the rows; other kinds are classes of the cells. */
+type Column<T> = readonly [
+  name: string,
+  cell: (row: T) => ComponentChildren,
+  kind?: 'head' | 'r' | 'wrap' | 'sentence' | ((row: T) => string | undefined),
+];
+
+interface TableProps<T> {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly T[];
+  /** On a narrow window, each cell shows the name of its column. */
+  readonly labelled?: boolean;
+}
+
+/** A table whose cells are stacked on a narrow window. */
+export function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
+  return (
+    <section class="panel">
+      <h2>
+        <span>{title}</span>
+        {note !== undefined && <small>{note}</small>}
+      </h2>
+      <div class="scroll">
+        <table class="stacks">
+          <thead>
+            <tr>
+              {columns.map(([name, , kind]) => (
+                <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, at) => (
+              <tr key={at}>
+                {columns.map(([name, cell, kind]) => {
+                  const label = { key: name, 'data-label': labelled ? name : undefined };
+                  if (kind === 'head')
+                    return (
+                      <th scope="row" {...label}>
+                        {cell(row)}
+                      </th>
+                    );
+                  return (
+                    <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
+                      {cell(row)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
   );
 }
 

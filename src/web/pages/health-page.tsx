@@ -1,40 +1,37 @@
-import type { ComponentChildren, RenderableProps } from 'preact';
-import type { KeptRun } from '../../core/state-runs.ts';
+import type { RenderableProps } from 'preact';
 import { plainLine } from '../../core/terminal-safe.ts';
-import {
-  bytes,
-  type ClosingSums,
-  closingText,
-  count,
-  counted,
-  KEPT_WHY,
-  PRUNED_WHY,
-  span,
-} from '../../core/text.ts';
+import { bytes, count, counted, KEPT_WHY, PRUNED_WHY, span } from '../../core/text.ts';
 import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
-  DAY_MS,
   type FolderPages,
   type FolderRow,
   type HealthTab,
   type HeldFolder,
   type HeldPages,
   isFailed,
-  type Lane,
   type Linked,
   type LookAnswer,
   type MailboxRow,
-  type Mark,
   type Overview,
   type Preview,
   type QuarantinePages,
   type Retention,
-  type RunPages,
   type Verifications,
 } from '../health.ts';
 import type { ShownIssue } from '../issues.ts';
 import { pageAddress } from '../query-text.ts';
-import { Clock, Command, Fact, Icon, Link, Moment, PageNav, Strip } from './elements.tsx';
+import {
+  Command,
+  Fact,
+  Icon,
+  Link,
+  Moment,
+  PageNav,
+  Strip,
+  SumText,
+  TablePanel,
+} from './elements.tsx';
+import { durationText, RunsTab } from './health-runs.tsx';
 import type { PageOf } from './page.ts';
 import { Shell } from './shell.tsx';
 
@@ -56,75 +53,9 @@ function Maybe({ at, never }: { at: string | number | null; never: string }) {
   return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
 }
 
-/** The sum of a folder or a run, worded as on the command line. */
-function SumText({ originTotal, ...sums }: ClosingSums & { originTotal: number }) {
-  return <span>{closingText(sums, originTotal)}</span>;
-}
-
 function Subject({ id = null, subject }: { id?: string | null; subject: string | null }) {
   const text = <bdi>{plainLine(subject ?? '(no subject)')}</bdi>;
   return id === null ? text : <Link to={`/m/${id}`}>{text}</Link>;
-}
-
-/** `head` is the column with the names of the rows; other kinds are classes of the cells. */
-type Column<T> = readonly [
-  name: string,
-  cell: (row: T) => ComponentChildren,
-  kind?: 'head' | 'r' | 'wrap' | 'sentence' | ((row: T) => string | undefined),
-];
-
-interface TableProps<T> {
-  readonly title: ComponentChildren;
-  readonly note?: ComponentChildren;
-  readonly columns: readonly Column<T>[];
-  readonly rows: readonly T[];
-  /** On a narrow window, each cell shows the name of its column. */
-  readonly labelled?: boolean;
-}
-
-/** A table whose cells are stacked on a narrow window. */
-function TablePanel<T>({ title, note, columns, rows, labelled = true }: TableProps<T>) {
-  return (
-    <section class="panel">
-      <h2>
-        <span>{title}</span>
-        {note !== undefined && <small>{note}</small>}
-      </h2>
-      <div class="scroll">
-        <table class="stacks">
-          <thead>
-            <tr>
-              {columns.map(([name, , kind]) => (
-                <th key={name} scope="col" class={kind === 'r' ? 'r' : undefined}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row, at) => (
-              <tr key={at}>
-                {columns.map(([name, cell, kind]) => {
-                  const label = { key: name, 'data-label': labelled ? name : undefined };
-                  if (kind === 'head')
-                    return (
-                      <th scope="row" {...label}>
-                        {cell(row)}
-                      </th>
-                    );
-                  return (
-                    <td class={typeof kind === 'function' ? kind(row) : kind} {...label}>
-                      {cell(row)}
-                    </td>
-                  );
-                })}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
-  );
 }
 
 interface PageLinksProps {
@@ -747,275 +678,6 @@ function WouldRemove({ preview }: { preview: Preview }) {
 
 function reasonText(why: Readonly<Record<string, string>>, reason: string): string {
   return why[reason] ?? reason;
-}
-
-const LANE_NAMES: Readonly<Record<Lane, string>> = {
-  new: 'New mail',
-  hint: 'Webhooks',
-  sweep: 'Sweep',
-  verify: 'Verification',
-  chores: 'Upkeep',
-};
-
-/** Size of a lane before it is stretched to the width of the page. */
-const [WIDTH, HEIGHT] = [1_440, 24];
-/** Even a run of one second is visible. */
-const NARROWEST = 2;
-const HOURS = [0, 3, 6, 9, 12, 15, 18, 21, 24];
-
-function RunLanes({ lanes, until, recent, isCut }: RunPages) {
-  const { runs, requests, failed } = recent;
-  return (
-    <section class="panel">
-      <h2>
-        The last 24 hours
-        <small>
-          {isCut && 'the newest '}
-          {counted(runs, 'run')}, {counted(requests, 'request')}
-          {failed > 0 && `, ${count(failed)} with failures`}
-        </small>
-      </h2>
-      <div class="lanes">
-        {lanes.map(({ lane, marks }) => (
-          <div key={lane} class="lane">
-            <a class="name" href={`/health/runs?lane=${lane}`}>
-              {LANE_NAMES[lane]}
-            </a>
-            <svg
-              class={`lane-${lane}`}
-              viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-              preserveAspectRatio="none"
-              role="img"
-              aria-label={summary(lane, marks)}
-            >
-              {HOURS.map((hour) => {
-                const x = ((hour / 24) * WIDTH).toFixed(1);
-                return <line key={hour} x1={x} x2={x} y1={0} y2={HEIGHT} />;
-              })}
-              {marks.map((mark) => (
-                <Bar key={mark.from} mark={mark} lane={lane} />
-              ))}
-            </svg>
-          </div>
-        ))}
-        <div class="lane hours" aria-hidden="true">
-          <span class="name" />
-          <ol>
-            {HOURS.map((hour) => (
-              <li key={hour}>
-                {hour === 24 ? 'now' : <Clock ms={until - DAY_MS + hour * 3_600_000} />}
-              </li>
-            ))}
-          </ol>
-        </div>
-      </div>
-      <p class="small">
-        Higher marks of mail changed something. A mark of the whole height with a gap: something
-        failed.
-      </p>
-    </section>
-  );
-}
-
-function Bar({ mark: { from, to, isChanged, isFailed }, lane }: { mark: Mark; lane: Lane }) {
-  // Only these lanes have a mark every few minutes, with or without a change.
-  const isOften = lane === 'new' || lane === 'hint';
-  const isHigh = isChanged || !isOften;
-  const narrowest = isOften ? NARROWEST : 2 * NARROWEST;
-  const width = Math.max(narrowest, ((to - from) / DAY_MS) * WIDTH);
-  const shape = { x: ((from / DAY_MS) * WIDTH).toFixed(1), width: width.toFixed(1) };
-  if (!isFailed)
-    return <rect {...shape} y={isHigh ? 5 : 9} height={isHigh ? 14 : 6} class="done" />;
-  return (
-    <>
-      <rect {...shape} y={1} height={13} class="failed" />
-      <rect {...shape} y={18} height={5} class="failed" />
-    </>
-  );
-}
-
-function summary(lane: Lane, marks: readonly Mark[]): string {
-  const runs = marks.reduce((sum, mark) => sum + mark.runs, 0);
-  const failed = marks.filter(({ isFailed }) => isFailed).length;
-  const text = `${LANE_NAMES[lane]}: ${counted(runs, 'run')}`;
-  return failed === 0 ? text : `${text}, failures at ${counted(failed, 'time')}`;
-}
-
-const KINDS: Readonly<Record<string, string>> = {
-  sync: 'new mail',
-  hint: 'webhook',
-  hand: 'by hand',
-  backlog: 'backlog',
-  sweep: 'sweep',
-  verify: 'verification',
-  copy: 'copy',
-  'copy-check': 'copy read back',
-  import: 'import',
-  prune: 'pruning',
-  seal: 'sealing',
-  index: 'text, sealing',
-};
-
-/** Results of the kinds of run that count no messages. */
-const CLOSINGS: Readonly<Record<string, string>> = {
-  index: 'attachments read, log sealed',
-  copy: 'brought up to date',
-  'copy-check': 'no damage found',
-  import: 'mail imported',
-};
-
-function durationText({ startedAt, endedAt }: KeptRun): string {
-  return span(Math.max(0, endedAt - startedAt));
-}
-
-/** A 0 is blank unless the run is a sync run. */
-function number({ messages, kind }: KeptRun, of: number) {
-  const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
-  return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
-}
-
-function RunsTab(pages: RunPages) {
-  const { lane, runs, next, isLater } = pages;
-  const address = (before: number | undefined) =>
-    pageAddress('/health/runs', {
-      lane: lane ?? undefined,
-      before: before === undefined ? undefined : String(before),
-    });
-  return (
-    <>
-      <RunLanes {...pages} />
-      {runs.length === 0 ? (
-        <p class="note">
-          No run is known. The daemon and "mailkeep sync" keep theirs in the archive's state.
-        </p>
-      ) : (
-        <TablePanel
-          title={lane === null ? 'Runs' : `Runs: ${LANE_NAMES[lane]}`}
-          note="newest first, kept for 400 days"
-          rows={runs}
-          columns={[
-            ['Began', ({ startedAt }) => <Moment ms={startedAt} />],
-            ['Kind', ({ kind }) => KINDS[kind] ?? kind],
-            [
-              'Mailboxes',
-              ({ mailbox, mailboxes }) => (
-                <bdi>{mailbox ?? (mailboxes === 0 ? '' : count(mailboxes))}</bdi>
-              ),
-            ],
-            ['New', (run) => number(run, run.added), 'r'],
-            ['Deleted', (run) => number(run, run.ended), 'r'],
-            ['Flags', (run) => number(run, run.flagsChanged), 'r'],
-            ['Requests', (run) => number(run, run.requests), 'r'],
-            ['Took', durationText, 'r'],
-            [
-              'Closing sentence',
-              (run) => (
-                <details>
-                  <summary class={isFine(run) ? 'fine' : 'odd'}>
-                    <Icon name={isFine(run) ? 'check' : 'alert'} />
-                    <span>{closing(run)}</span>
-                  </summary>
-                  <RunDetails run={run} />
-                </details>
-              ),
-              'sentence',
-            ],
-          ]}
-        />
-      )}
-      <PageNav
-        back={[
-          [lane === null ? null : '/health/runs', 'All kinds'],
-          [isLater ? address(undefined) : null, 'To the newest'],
-        ]}
-        forward={[[next === null ? null : address(next), 'Earlier runs', 'next']]}
-      />
-    </>
-  );
-}
-
-function isFine(run: KeptRun): boolean {
-  return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
-}
-
-function closing(run: KeptRun): ComponentChildren {
-  const { outcome, troubles, failures, sum, messages, kind } = run;
-  const [first] = troubles;
-  if (outcome === 'interrupted') return 'interrupted';
-  if (first !== undefined)
-    return (
-      <>
-        <bdi>{first.text ?? 'failed; the log has the reason'}</bdi>
-        {failures > 1 && `, and ${counted(failures - 1, 'more failure')}`}
-      </>
-    );
-  if (sum !== null)
-    return (
-      <>
-        <SumText {...sum} />
-        {!sum.complete && ', not complete'}
-      </>
-    );
-  if (messages === null) return CLOSINGS[kind] ?? 'nothing compared';
-  return `${counted(messages, 'message')} ${kind === 'prune' ? 'removed' : 'read back'}`;
-}
-
-function RunDetails({ run }: { run: KeptRun }) {
-  const { folders, sum, troubles, failures } = run;
-  const more = (sum?.folders ?? 0) - folders.length;
-  return (
-    <div class="inner">
-      {folders.length > 0 && (
-        <ul>
-          {folders.map((folder) => (
-            <li key={`${folder.mailbox} ${folder.folder}`}>
-              <bdi>{run.mailbox === null ? `${folder.mailbox} / ` : ''}</bdi>
-              <bdi>{folder.folder}</bdi>: <SumText {...folder} />
-              {!folder.complete && <span class="odd">, not complete</span>}
-            </li>
-          ))}
-        </ul>
-      )}
-      {more > 0 && (
-        <p>
-          {folders.length === 0
-            ? `${counted(more, 'folder')} compared, without a change.`
-            : `${counted(more, 'more folder')} compared.`}
-        </p>
-      )}
-      {troubles.length > 0 && (
-        <ul>
-          {troubles.map(({ mailbox, folder, text }, at) => (
-            <li key={at}>
-              <bdi>{[mailbox, folder].filter((name) => name !== null).join(' / ')}</bdi>{' '}
-              <bdi>{text ?? 'failed; the log has the reason'}</bdi>
-            </li>
-          ))}
-        </ul>
-      )}
-      {failures > troubles.length && (
-        <p>{counted(failures - troubles.length, 'more failure')}; the log has them.</p>
-      )}
-      <code class="line">{logLine(run)}</code>
-    </div>
-  );
-}
-
-function logLine({
-  folders,
-  troubles,
-  sum,
-  mailbox,
-  startedAt,
-  endedAt,
-  ...rest
-}: KeptRun): string {
-  return JSON.stringify({
-    time: new Date(endedAt).toISOString(),
-    ...rest,
-    folders: sum?.folders ?? 0,
-    durationMs: endedAt - startedAt,
-  });
 }
 
 const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])[] = [
