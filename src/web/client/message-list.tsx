@@ -89,6 +89,8 @@ class ListRow extends Component<ListRowProps> {
 }
 
 interface RowsViewProps {
+  /** Set while the view exists, since a component receives `ref` as a plain property. */
+  readonly handle: { current: RowsView | null };
   readonly model: ListModel;
   readonly density: Density;
   readonly selected: string | null;
@@ -155,6 +157,7 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   override componentDidMount(): void {
+    this.props.handle.current = this;
     this.#observer = new ResizeObserver((entries) => this.#resized(entries));
     for (const { current } of [this.#scroller, this.#probe])
       if (current !== null) this.#observer.observe(current);
@@ -166,6 +169,7 @@ class RowsView extends Component<RowsViewProps> {
   }
 
   override componentWillUnmount(): void {
+    this.props.handle.current = null;
     this.#observer?.disconnect();
     this.#leave?.();
     clearTimeout(this.#rest);
@@ -605,7 +609,7 @@ export function MessageList(props: ListProps) {
       ) : (
         <div class="listbody">
           <RowsView
-            ref={view}
+            handle={view}
             model={model}
             density={shownDensity}
             selected={selected}
