@@ -232,8 +232,6 @@ function unlimited(connection: Connection) {
     reached: () => reached(connection),
     /** Changes with each commit and index row. Reveals changes in all mailboxes, so do not return it to clients. */
     version: () => connection.version(),
-    /** Number of facts about unknown places. Only a damaged log has them. */
-    orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
     /** The service's last known state, by folder and UID. */

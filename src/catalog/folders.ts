@@ -218,9 +218,6 @@ const FIND = sqlQuery<FolderKey, KnownRow>(
      AND f.gone_commit IS NULL`,
 );
 const HIGHEST = selectBy('generations', 'highest_uid', 'folder_id, generation');
-const HIGHEST_GENERATION = sqlQuery<{ folder: number }, { generation: number | null }>(
-  'SELECT max(generation) AS generation FROM generations WHERE folder_id = :folder',
-);
 const OPEN = countBy('places', 'folder_id', 'AND to_commit IS NULL');
 const ENDED = countBy('places', 'folder_id', 'AND to_commit IS NOT NULL');
 const ASSUMED = countBy('places', 'folder_id', 'AND assumed = 1 AND to_commit IS NULL');
@@ -320,9 +317,6 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     /** Returns the number of open places without `\Seen`. */
     unread: (folder: number) => (isOwn(folder) ? connection.snapshot(() => unread(folder)) : 0),
     highestUid: (folder: number, generation: number) => highestUid(connection, folder, generation),
-    /** 0 if it has none. */
-    highestGeneration: (folder: number) =>
-      connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     /** `time` is that of its commit, in milliseconds since the epoch. */
     latestCertificate(folder: number) {
       const row = isOwn(folder) ? connection.get(CERTIFICATE, { folder }) : undefined;

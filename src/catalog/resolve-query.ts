@@ -329,7 +329,7 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
     ...noMembers.map((some) => `NOT ${isMember(some)}`),
     ...observed.map((change) => wasObserved(change, view)),
     ...noObserved.map((change) => `NOT ${wasObserved(change, view)}`),
-    ...apart(noPlaces).map((place) => `NOT ${atPlace(place, view)}`),
+    ...noPlaces.map((place) => `NOT ${atPlace(place, view)}`),
   ];
 }
 
@@ -348,27 +348,6 @@ export function together(places: readonly PlaceCondition[]): readonly PlaceCondi
   if (inFolders.length === 0)
     return flagSets === null ? [] : [{ folders: null, flagSets, indexed: null }];
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
-}
-
-/** Combines excluded folders into one condition, so that each message's places are checked once. */
-function apart(noPlaces: readonly PlaceCondition[]): readonly PlaceCondition[] {
-  const folders = noPlaces.flatMap((place) =>
-    place.flagSets === null ? (place.folders ?? []) : [],
-  );
-  const flagSets = noPlaces.flatMap((place) =>
-    place.folders === null ? (place.flagSets ?? []) : [],
-  );
-  return [
-    ...(folders.length === 0 ? [] : [{ folders: unique(folders), flagSets: null, indexed: null }]),
-    ...(flagSets.length === 0
-      ? []
-      : [{ folders: null, flagSets: unique(flagSets), indexed: null }]),
-    ...noPlaces.filter((place) => place.folders !== null && place.flagSets !== null),
-  ];
-}
-
-function unique(ids: readonly number[]): number[] {
-  return [...new Set(ids)];
 }
 
 function isMember({ column, values }: Members): string {

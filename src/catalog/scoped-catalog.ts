@@ -133,7 +133,7 @@ export function scopedCatalog(
     (request: R, ...more: More): T =>
       ask({ ...request, scope }, ...more);
   const { files, stats, changes } = whole;
-  const { highestUid, highestGeneration } = whole.folders;
+  const { highestUid } = whole.folders;
   return {
     ...{ version: whole.version, snapshot: whole.snapshot },
     // The number, time and hash of a commit reveal activity in other mailboxes.
@@ -144,7 +144,7 @@ export function scopedCatalog(
     commitAt: (time) => own.at(time),
     folders: {
       ...folderQueries(connection, scope),
-      ...withheld({ highestUid, highestGeneration }),
+      ...withheld({ highestUid }),
     },
     messages: messageQueries(connection, scope),
     index: { ...withheld(whole.index), pendingCount: () => count('m.extractor <= 0') },
@@ -227,7 +227,7 @@ export function scopedCatalog(
     ended: withheld(whole.ended),
     relinking: withheld(whole.relinking),
     locator: withheld(whole.locator),
-    ...withheld({ orphans: whole.orphans, close: whole.close }),
+    ...withheld({ close: whole.close }),
   };
 }
 
