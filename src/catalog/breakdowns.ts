@@ -6,6 +6,7 @@ import type { Connection } from './database.ts';
 import { archiveNames, type FolderName, namesWithin } from './folders.ts';
 import { readable, senderOf } from './messages.ts';
 import { ROLE } from './people.ts';
+import type { Row } from './query.ts';
 import { wallTime } from './query-dates.ts';
 import { type View, viewOf } from './resolve-query.ts';
 import { type CountRequest, type SearchQueries, shownPlaces } from './search.ts';
@@ -21,6 +22,7 @@ import {
   term,
 } from './sums.ts';
 
+type Message = Row<'messages'>;
 type PeopleDimension = 'from' | 'to' | 'domain';
 
 interface Contents {
@@ -424,11 +426,7 @@ const MAX_PEOPLE = 10_000;
 const MAX_CHARACTERS = 200;
 const MAX_WORDS = 12;
 
-interface Sender {
-  readonly docid: number;
-  readonly sender_name: string | null;
-  readonly sender_address: string | null;
-}
+type Sender = Pick<Message, 'docid' | 'sender_name' | 'sender_address'>;
 
 interface RecentSender {
   readonly name: string | null;
@@ -529,16 +527,8 @@ function recentSenders(connection: Connection, scope: Scope | null): RecentSende
   return recent;
 }
 
-interface Member {
-  readonly node: number;
-  readonly docid: number;
-}
-interface Row {
-  readonly docid: number;
-  readonly size: number;
-  readonly subject: string | null;
-  readonly message_id: string | null;
-}
+type Member = Pick<Row<'thread_members'>, 'node' | 'docid'>;
+type DuplicateMessage = Pick<Message, 'docid' | 'size' | 'subject' | 'message_id'>;
 
 export function duplicates(
   connection: Connection,
@@ -577,7 +567,7 @@ export function duplicates(
 
   function rowOf(node: number, docids: readonly number[]): DuplicateRow {
     const rows = [
-      ...connection.text<Row>(
+      ...connection.text<DuplicateMessage>(
         `SELECT docid, size, subject, message_id FROM messages
          WHERE docid IN (SELECT value FROM json_each(?)) ORDER BY docid`,
         [JSON.stringify(docids)],
@@ -598,14 +588,10 @@ export function duplicates(
   }
 }
 
-interface LargestRow {
-  readonly id: Buffer;
-  readonly size: number;
-  readonly date: number | null;
-  readonly subject: string | null;
-  readonly sender_name: string | null;
-  readonly sender_address: string | null;
-}
+type LargestRow = Pick<
+  Message,
+  'id' | 'size' | 'date' | 'subject' | 'sender_name' | 'sender_address'
+>;
 
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 

@@ -245,11 +245,6 @@ const GONE = sqlQuery<{ folder: number }, { time: number }>(
   `SELECT c.time FROM folders f JOIN commits c ON c.number = f.gone_commit WHERE f.id = :folder`,
 );
 
-export interface FoldersAsked {
-  readonly mailbox?: MailboxKey;
-  readonly gone?: boolean;
-}
-
 /** @param scope hides all other mailboxes */
 export function folderQueries(connection: Connection, scope: Scope | null = null) {
   const isOurs = (mailbox: number): boolean => scope?.mailboxes.includes(mailbox) ?? true;
@@ -257,7 +252,13 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
     const row = connection.get(MAILBOX, { host, mailbox });
     return row !== undefined && isOurs(row.id) ? row : undefined;
   };
-  const all = ({ mailbox, gone = false }: FoldersAsked = {}): KnownFolder[] =>
+  const all = ({
+    mailbox,
+    gone = false,
+  }: {
+    mailbox?: MailboxKey;
+    gone?: boolean;
+  } = {}): KnownFolder[] =>
     (mailbox === undefined
       ? connection.all(FOLDERS, {})
       : connection.all(FOLDERS_OF, { host: mailbox.host, mailbox: mailbox.mailbox })

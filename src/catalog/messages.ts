@@ -164,17 +164,11 @@ export interface Chosen extends MailboxKey {
   readonly commits?: RemovedPart['commits'] | undefined;
 }
 
-interface GoingMessage {
-  readonly docid: number;
-  readonly id: MessageId;
-  readonly size: number;
-}
-
 export interface Removable {
   readonly parts: readonly RemovedPart[];
   readonly places: number;
   /** Messages without any other place. */
-  readonly going: readonly GoingMessage[];
+  readonly going: readonly (FoundMessage & { readonly id: MessageId })[];
   readonly staying: number;
   /** Messages that were never fetched completely. */
   readonly incomplete: number;
