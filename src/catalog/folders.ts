@@ -199,13 +199,9 @@ const FOLDERS = sqlQuery<object, KnownRow>(`${SHOWN} ORDER BY f.mailbox_id, f.pa
 const FOLDERS_OF = sqlQuery<MailboxKey, KnownRow>(
   `${SHOWN} WHERE m.host = :host AND m.mailbox = :mailbox ORDER BY f.path, f.id`,
 );
-interface SpanRow extends Pick<FolderName, 'path' | 'specialUse'> {
-  readonly folder: number;
-  readonly from: number;
-  readonly fromTime: number;
-  readonly to: number | null;
-  readonly toTime: number | null;
-}
+type SpanRow = Pick<FolderName, 'path' | 'specialUse'> &
+  Record<'folder' | 'from' | 'fromTime', number> &
+  Record<'to' | 'toTime', number | null>;
 const SPANS = sqlQuery<object, SpanRow>(
   `SELECT s.folder_id AS folder, s.path, s.special_use AS specialUse, s.from_commit AS "from",
      f.time AS fromTime, s.to_commit AS "to", t.time AS toTime

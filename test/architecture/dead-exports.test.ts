@@ -13,7 +13,6 @@ const IN_DECLARATIONS: readonly string[] = [
   'Chosen',
   'FilesPage',
   'FolderBytes',
-  'FoldersAsked',
   'FoundMessage',
   'HostPause',
   'ListPositions',
