@@ -187,11 +187,7 @@ export class RecentBlobs {
     }
   }
 
-  /**
-   * Returns undefined if a blob is neither cached nor found.
-   *
-   * @param length total bytes of the blobs
-   */
+  /** Returns undefined if a blob is neither cached nor found. @param length total bytes of the blobs */
   all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
     const found = new Map<BlobHash, Buffer>();
     for (const hash of hashes) {
