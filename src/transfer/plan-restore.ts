@@ -19,15 +19,6 @@ export type RefusalReason =
 
 type RestoreOutcome = 'appended' | 'present' | 'refused';
 
-interface RestoreCounts {
-  readonly planned: number;
-  readonly due: number;
-  readonly appended: number;
-  readonly present: number;
-  readonly refused: number;
-  readonly bytes: number;
-}
-
 export interface PlannedMessage {
   readonly seq: number;
   readonly folder: number;
@@ -52,15 +43,6 @@ export interface NamedMessage {
   readonly mailbox: string;
   readonly folder: string;
   readonly uid: number;
-}
-
-interface RefusedMessage extends NamedMessage {
-  readonly reason: RefusalReason;
-  readonly text: string | null;
-}
-
-interface AlteredMessage extends NamedMessage {
-  readonly reasons: readonly Alteration[];
 }
 
 interface Row extends Omit<PlannedMessage, 'flags'> {
@@ -206,7 +188,8 @@ export class RestorePlan {
     return this.#added;
   }
 
-  counts(): ReadonlyMap<number, RestoreCounts> {
+  /** `planned` is the sum of the other counts, and `bytes` are those of due messages. */
+  counts() {
     const counts = new Map(
       [...this.#folders.keys()].map((folder) => [
         folder,
@@ -231,24 +214,20 @@ export class RestorePlan {
     for (const { size } of this.#db.iterate<Pick<Row, 'size'>>(sql)) yield size;
   }
 
-  refused(limit: number): RefusedMessage[] {
-    return this.#named<{ reason: RefusalReason; text: string | null }>(
-      'reason, text',
-      'reason IS NOT NULL',
-      limit,
-    );
+  refused(limit: number) {
+    type Refused = { reason: RefusalReason; text: string | null };
+    return this.#named<Refused>('reason, text', 'reason IS NOT NULL', limit);
   }
 
-  altered(limit: number): AlteredMessage[] {
-    return this.#named<{ altered: string }>('altered', 'altered IS NOT NULL', limit).map(
-      ({ altered, ...named }) => ({ ...named, reasons: JSON.parse(altered) }),
-    );
+  altered(limit: number) {
+    const rows = this.#named<{ altered: string }>('altered', 'altered IS NOT NULL', limit);
+    return rows.map(({ altered, ...named }) => {
+      const reasons: readonly Alteration[] = JSON.parse(altered);
+      return { ...named, reasons };
+    });
   }
 
-  alterations(): {
-    readonly messages: number;
-    readonly reasons: Readonly<Partial<Record<Alteration, number>>>;
-  } {
+  alterations() {
     const rows = this.#db.all<{ altered: string; n: number }>(
       'SELECT altered, count(*) AS n FROM items WHERE altered IS NOT NULL GROUP BY altered',
     );
