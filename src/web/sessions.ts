@@ -46,6 +46,8 @@ export class SessionStore {
   set(key: string, session: WebSession | undefined): void {
     this.#unwritten.set(key, session);
     if (this.#write(key)) for (const waiting of this.#unwritten.keys()) this.#write(waiting);
+    // Only its last use has changed: kept here, it would hide that another process ends it.
+    else if (session && this.state?.get(SCOPE, key)) this.#unwritten.delete(key);
   }
 
   #write(key: string): boolean {

@@ -43,6 +43,17 @@ test('what cannot be written is kept until it can be', () => {
   ).toEqual(['after', 'during']);
 });
 
+test('a use that cannot be recorded does not bring back a session that another process ends', () => {
+  const { disk, written, store } = onDisk();
+  store.set('known', session);
+  disk.isFull = true;
+  store.set('known', { ...session, usedAt: 9 });
+  written.delete('known');
+  disk.isFull = false;
+  store.set('after', session);
+  expect([store.get('known'), [...written.keys()]]).toEqual([undefined, ['after']]);
+});
+
 test('on a full disk a browser signs in, stays signed in, and is ended', async () => {
   const { disk, store } = onDisk();
   const served = new Served();
