@@ -124,7 +124,7 @@ export function printError(
 }
 
 /** A warning for programs. Codes are stable; sentences are not. */
-export interface Warning {
+interface Warning {
   readonly code: string;
   readonly message: string;
   readonly hint: string;
