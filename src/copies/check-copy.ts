@@ -12,13 +12,13 @@ import { proverOnThreads } from '../verify/check-segment.ts';
 import { recalledCopy } from '../verify/copy-facts.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
 import { copiesError, copyError, objectError } from './errors.ts';
-import { type ClearManifest, openManifest } from './format/manifest.ts';
+import type { ClearManifest } from './format/manifest.ts';
 import { checkKept, keptManifest } from './kept-objects.ts';
 import type { LocalKey } from './local-key.ts';
 import { type FoundManifests, findManifests, listedBytes } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { ownKeyOf } from './own-copy.ts';
-import { copiedSegments, fetchSegment, type SegmentSource } from './restore-copy.ts';
+import { copiedSegments, fetchSegment, openCopy, type SegmentSource } from './restore-copy.ts';
 import { isOlder, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 export interface CopyFinding {
@@ -209,15 +209,13 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     const findings = [...kept, ...checked.findings];
     return { ...checked, findings, of: clear.objects.length, ...about, opened: false };
   }
-  const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
-  const manifest = await openManifest(clear, opening);
+  const opened = await openCopy(store, clear, key.opening);
   const scratch = mkdtempSync(path.join(order.temporary, 'mailkeep-copy-'));
   const prover = proverOnThreads();
   try {
-    const all = copiedSegments(manifest).map(({ segment }) => segment);
+    const all = copiedSegments(opened.manifest).map(({ segment }) => segment);
     const checked = await checkSegments({
-      ...{ store, key: opening, manifest, prover, scratch, signal },
-      objects: new Map(clear.objects.map((entry) => [entry.name, entry])),
+      ...{ ...opened, prover, scratch, signal },
       chosen: order.sample === undefined ? undefined : new Set(drawn(all, order)),
       progress: onProgress,
     });

@@ -220,33 +220,31 @@ function refuseStrangers(
     const facts = { to, number: there.end.number, here: last?.end.number ?? 0 };
     if (here === undefined || there.end.number > here.end.number)
       throw copyError('copy-ahead', facts);
-    if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
+    const { number, hash } = there.end;
+    const own = here.end.number === number ? here.end : commitIn(files, from, segment, number);
+    if (own?.hash !== hash) throw copyError('copy-diverged', facts);
   }
-  // If one segment belongs to this archive, unreadable ones are its damaged segments. If none does, that is unknown.
+  // If one segment belongs to this archive, unreadable ones are its damaged segments.
   if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
 }
 
-/** Returns whether the segment here has this commit. */
-function holds(
+/** Returns the commit with a number in a segment or right before it. Undefined if there is none. */
+export function commitIn(
   files: FileLayer,
   dir: string,
   segment: number,
-  here: SegmentState,
-  commit: ChainState,
-): boolean {
-  if (here.end.number === commit.number) return here.end.hash === commit.hash;
+  number: number,
+): ChainState | undefined {
   const generations = listSegments(files, dir).get(segment) ?? [];
   return withSegment(files, dir, segment, generations, (opened) => {
     const { previousNumber, previousHash } = opened.header;
-    if (previousNumber === commit.number) return previousHash === commit.hash;
+    if (previousNumber === number) return { number, hash: previousHash };
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
-      if (item.what === 'batch' && item.commit.number === commit.number) {
-        return item.commit.hash === commit.hash;
-      }
+      if (item.what === 'batch' && item.commit.number === number) return item.commit;
     }
-    return false;
+    return undefined;
   });
 }
 
@@ -260,7 +258,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Copies a segment up to the checked commit; returns the bytes of its file. */
+/** Copies a segment up to the checked commit, and returns the number of bytes. */
 async function transfer(
   files: FileLayer,
   from: string,
@@ -271,14 +269,13 @@ async function transfer(
 ): Promise<number> {
   const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
   try {
-    // Checked for each segment after opening it, since a writer may switch to zstd meanwhile. A backup made file by
-    // file may have an older FORMAT than its segments.
+    // A writer may switch to zstd at any time, and a backup made file by file may have an older FORMAT than its segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
       await writing(formatPath(to), 0, () => allowZstd(files, to));
     }
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
-    // A file mended there has its own generation number, which our bytes cannot take.
+    // A file that was mended there has the generation number that our bytes would have.
     const taken = newest > generation || (newest === generation && generation > 1);
     if (taken) {
       const mended = await mendSegment({

@@ -28,6 +28,7 @@ import {
   MAX_MANIFEST_BYTES,
   MAX_SETTINGS_BYTES,
   settingsMark,
+  type Trusted,
 } from './format/manifest.ts';
 import { decodeCopyFile, encodeCopyFile, publicKeyOf } from './format/sealed-object.ts';
 import {
@@ -244,16 +245,15 @@ async function descriptionAt(comparing: Comparing): Promise<Buffer | MailkeepErr
 
 /** Returns the newest settings with a trusted signature. Undefined if there are none. */
 export async function newestSettings(
-  comparing: Omit<Comparing, 'key'> & { readonly key: Pick<LocalKey, 'copyId' | 'signers'> },
+  comparing: Omit<Comparing, 'key'> & { readonly key: Trusted },
 ): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
   const { store, key, signal } = comparing;
-  const trusted = { copyId: Buffer.from(key.copyId, 'hex'), signers: key.signers };
   let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
   for await (const { name } of namesIn(store, 'settings', signal)) {
     const bytes = await bytesAt(comparing, name);
     if (!Buffer.isBuffer(bytes)) continue;
     try {
-      const clear = decodeSettings({ name, bytes }, trusted);
+      const clear = decodeSettings({ name, bytes }, key);
       if (clear.sequence > (newest?.clear.sequence ?? -1)) newest = { name, bytes, clear };
     } catch (error) {
       // Anyone with write access can put an invalid object there.
@@ -273,19 +273,13 @@ export async function keepSettings(mending: Mending, text: Buffer): Promise<Loca
   const mark = settingsMark(key.nameKey, text);
   const isSettings = ({ name }: KeptObject) => name.startsWith(FOLDERS.settings);
   const earlier = (key.kept ?? []).filter(isSettings);
-  const copyId = Buffer.from(key.copyId, 'hex');
   const [own] = earlier;
-  const isStored =
-    own !== undefined && decodeSettings(own, { copyId, signers: key.signers }).mark === mark;
-  if (isStored) return key;
+  if (own !== undefined && decodeSettings(own, key).mark === mark) return key;
   const before = await newestSettings(mending);
   const object = await encodeSettings(
     text,
     { sequence: (before?.clear.sequence ?? -1) + 1, mark },
-    {
-      sealing: { copyId, publicKey: key.publicKey },
-      sign: (bytes) => sign(null, bytes, signingKey),
-    },
+    { sealing: key.sealing, sign: (bytes) => sign(null, bytes, signingKey) },
   );
   await putLocked(mending, object.name, object.bytes.length, oneObject(object.bytes));
   const others = (key.kept ?? []).filter((one) => !isSettings(one));
@@ -328,8 +322,7 @@ export function newDescription(key: LocalKey, signingKey: SigningKey): KeyObject
   const oldest = key.privateKeys.at(-1);
   const publicKey = oldest === undefined ? key.publicKey : publicKeyOf(oldest);
   const signer = rawPublicKey(signingKey);
-  const copyId = Buffer.from(key.copyId, 'hex');
-  const bytes = encodeCopyFile({ copyId, publicKey, signer }, (text) =>
+  const bytes = encodeCopyFile({ copyId: key.sealing.copyId, publicKey, signer }, (text) =>
     sign(null, text, signingKey),
   );
   return { name: COPY_NAME, bytes };
@@ -394,7 +387,7 @@ export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | und
   const fields = parseJson(bytes.toString('utf8'));
   if (!isObject(fields) || typeof fields.name !== 'string') return undefined;
   try {
-    return { clear: trusted(key, fields.name, bytes), bytes };
+    return { clear: decodeManifest(bytes, fields.name, key), bytes };
   } catch (error) {
     if (error instanceof MailkeepError) return undefined;
     throw error;
@@ -409,17 +402,13 @@ export async function keepManifest(
 ): Promise<void> {
   if (keptManifest(dataDir, key)?.clear.name === name) return;
   const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal);
-  trusted(key, name, bytes);
+  decodeManifest(bytes, name, key);
   const file = manifestFile(dataDir, key);
   try {
     await replaceFile(realFiles, file, bytes);
   } catch (error) {
     throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
   }
-}
-
-function trusted({ copyId, signers }: LocalKey, name: string, bytes: Buffer) {
-  return decodeManifest(bytes, name, { copyId: Buffer.from(copyId, 'hex'), signers });
 }
 
 export type RestoredSettings = NonNullable<Awaited<ReturnType<typeof restoreSettings>>>;

@@ -21,7 +21,9 @@ import {
   hexText,
   KEY_BYTES,
   newKeyPair,
+  type OpeningKey,
   publicKeyOf,
+  type SealingKey,
 } from './format/sealed-object.ts';
 import type { CopyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -140,6 +142,16 @@ export class LocalKey implements LocalKeyParts {
 
   get kept() {
     return this.#parts.kept;
+  }
+
+  /** Seals objects of the copy. */
+  get sealing(): SealingKey {
+    return { copyId: Buffer.from(this.copyId, 'hex'), publicKey: this.publicKey };
+  }
+
+  /** Opens objects of the copy, unless this machine is write-only. */
+  get opening(): OpeningKey {
+    return { copyId: Buffer.from(this.copyId, 'hex'), privateKeys: this.privateKeys };
   }
 
   /** With the option `getters`, `inspect` would call the class's getters. */

@@ -9,6 +9,7 @@ import {
   decodeManifest,
   FOLDERS,
   MAX_MANIFEST_BYTES,
+  type Trusted,
 } from './format/manifest.ts';
 import type { ObjectFact, ObjectStore } from './object-store.ts';
 import type { ObjectEntry } from './upload-copy.ts';
@@ -40,7 +41,7 @@ const MAX_LISTED = 25_000;
  */
 export async function findManifests(
   store: ObjectStore,
-  trust: Trust,
+  trust: Trusted,
   signal: AbortSignal,
   at?: number,
 ) {
@@ -70,7 +71,7 @@ export async function findManifests(
 export async function readManifest(
   store: ObjectStore,
   fact: ListedManifest,
-  trust: Trust,
+  trust: Trusted,
   signal: AbortSignal,
 ): Promise<FoundManifest | MailkeepError> {
   const newest = await readVersion(store, fact, trust, signal);
@@ -82,23 +83,16 @@ export async function readManifest(
   return newest;
 }
 
-interface Trust {
-  readonly copyId: string;
-  readonly signers: readonly Buffer[];
-}
-
 async function readVersion(
   store: ObjectStore,
   { name, modified }: ListedManifest,
-  trust: Trust,
+  trust: Trusted,
   signal: AbortSignal,
   version?: string,
 ): Promise<FoundManifest | MailkeepError> {
   try {
     const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal, version);
-    const copyId = Buffer.from(trust.copyId, 'hex');
-    const clear = decodeManifest(bytes, name, { copyId, signers: trust.signers });
-    return { name, clear, modified };
+    return { name, clear: decodeManifest(bytes, name, trust), modified };
   } catch (error) {
     if (error instanceof MailkeepError && error.family === 'damage') return error;
     throw error;

@@ -227,11 +227,9 @@ export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Pr
 
 /** Undefined on a write-only machine. */
 export function ownSecrets(key: LocalKey): CopySecrets | undefined {
-  const { copyId, nameKey, privateKeys, signers } = key;
+  const { nameKey, privateKeys, signers } = key;
   const [signer = Buffer.alloc(0)] = signers;
-  return privateKeys.length === 0
-    ? undefined
-    : { copyId: Buffer.from(copyId, 'hex'), nameKey, privateKeys, signer };
+  return privateKeys.length === 0 ? undefined : { ...key.opening, nameKey, signer };
 }
 
 /**

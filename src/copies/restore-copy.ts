@@ -26,7 +26,13 @@ import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { NEVER_TORN, segmentState } from './copy-log.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
-import { openManifest, openSettings, type SecretManifest } from './format/manifest.ts';
+import {
+  type ClearManifest,
+  openManifest,
+  openSettings,
+  type SecretManifest,
+  type Trusted,
+} from './format/manifest.ts';
 import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
 import { mendKept, newestSettings, restoreSettings } from './kept-objects.ts';
 import { keyFile, LocalKey, type LocalKeyParts, rawPublicKey, readLocalKey } from './local-key.ts';
@@ -93,6 +99,12 @@ export interface SegmentSource {
   readonly signal: AbortSignal;
   /** If an object is damaged or missing, tries the versions that the store keeps. */
   readonly takesVersions?: boolean;
+}
+
+/** Opens a manifest, for a `SegmentSource`. @throws errors of `openManifest` */
+export async function openCopy(store: ObjectStore, clear: ClearManifest, key: OpeningKey) {
+  const objects = new Map(clear.objects.map((entry) => [entry.name, entry]));
+  return { store, key, manifest: await openManifest(clear, key), objects };
 }
 
 /** A segment of a copy, and the objects that make up its file. */
@@ -385,18 +397,16 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeysOrder) {
   if (newest === undefined) {
     throw copiesError('offsite-no-manifest', { to, invalid: invalid.length });
   }
-  const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
-  const manifest = await openManifest(newest.clear, opening);
+  const opened = await openCopy(store, newest.clear, key.opening);
   const parent = path.join(dataDir, 'tmp');
   makeFolders(parent, FOLDER_MODE);
   const folder = mkdtempSync(path.join(parent, 'copy-'));
   const prover = proverOnThreads();
   try {
-    const objects = new Map(newest.clear.objects.map((entry) => [entry.name, entry]));
-    const source = { store, key: opening, manifest, objects, prover, signal, takesVersions: true };
+    const source = { ...opened, prover, signal, takesVersions: true };
     const fetched = await fetchForRepair(source, dataDir, folder);
     const isOwn = signersOf(dataDir, key).some((one) => one.equals(newest.clear.signer));
-    return { folder, commit: isOwn ? manifest.commit : undefined, ...fetched };
+    return { folder, commit: isOwn ? opened.manifest.commit : undefined, ...fetched };
   } catch (error) {
     rmSync(folder, { recursive: true, force: true });
     throw error;
@@ -445,7 +455,8 @@ export async function bringArchiveBack(order: BringBackOrder) {
   const carried = await newestSettings({ store, key: { ...copyKey, signers }, signal });
   const { copyId, privateKeys } = secrets;
   const key = { copyId, privateKeys };
-  const manifest = await openManifest(found.clear, key);
+  const opened = await openCopy(store, found.clear, key);
+  const { commit } = opened.manifest;
   try {
     makeFoldersDurably(to, FOLDER_MODE);
   } catch (error) {
@@ -454,9 +465,8 @@ export async function bringArchiveBack(order: BringBackOrder) {
   return withLock(to, async () => {
     const prover = proverOnThreads(1);
     const started = performance.now();
-    const objects = new Map(found.clear.objects.map((entry) => [entry.name, entry]));
     const brought = await bringBack({
-      ...{ store, key, manifest, objects, to, prover, signal, takesVersions: true },
+      ...{ ...opened, to, prover, signal, takesVersions: true },
       progress: order.onSegments,
     }).finally(() => prover.close());
     const fetchMs = Math.round(performance.now() - started);
@@ -475,8 +485,8 @@ export async function bringArchiveBack(order: BringBackOrder) {
       copyId: copyId.toString('hex'),
       /** The Ed25519 key that created the copy. */
       signer: secrets.signer,
-      number: manifest.commit.number,
-      hash: manifest.commit.hash,
+      number: commit.number,
+      hash: commit.hash,
       /** Milliseconds since the epoch. */
       copiedAt: found.clear.time,
       messages,
@@ -490,7 +500,7 @@ export async function bringArchiveBack(order: BringBackOrder) {
 
 async function chosenManifest(
   { store, atCommit, atLeast, signal }: BringBackOrder,
-  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+  trust: Trusted,
 ): Promise<{ readonly found: FoundManifest; readonly invalid: readonly MailkeepError[] }> {
   const to = store.label;
   const { newest, listed, invalid } = await findManifests(store, trust, signal, atCommit);

@@ -6,7 +6,7 @@ import { formatPath, segmentPath } from '../archive/format.ts';
 import { batchesToTheEnd, checkFormat } from '../archive/recovery.ts';
 import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { commitIn, NEVER_TORN, segmentState } from './copy-log.ts';
 
 /** A segment that is no longer written. */
 export interface ClosedSegment {
@@ -99,31 +99,19 @@ function commitsOf(
   });
 }
 
-/** Returns `same` for a commit of this archive, `other` if a different commit has its number, `beyond` if none has. */
-export function standingOf(
+/** Returns the archive's commit with a number. Undefined if there is none. */
+export function commitAt(
   files: FileLayer,
   dir: string,
-  survey: Survey,
+  { commit, open, closed }: Survey,
   number: number,
-  isIt: (commit: ChainState) => boolean,
-): 'same' | 'other' | 'beyond' {
-  if (number > survey.commit.number) return 'beyond';
-  if (number === survey.commit.number) return isIt(survey.commit) ? 'same' : 'other';
-  const { open, closed } = survey;
-  const inOpen = open?.boundaries.find((boundary) => boundary.number === number);
-  if (inOpen !== undefined) return isIt(inOpen) ? 'same' : 'other';
-  const within = closed.find(({ end }) => end.number >= number);
-  if (within === undefined) return 'other';
-  if (within.end.number === number) return isIt(within.end) ? 'same' : 'other';
-  const generations = listSegments(files, dir).get(within.segment) ?? [];
-  return withSegment(files, dir, within.segment, generations, (opened) => {
-    for (const item of batchesToTheEnd(opened, NEVER_TORN, { digest: false }, () => undefined)) {
-      if (item.what === 'batch' && item.commit.number === number) {
-        return isIt(item.commit) ? 'same' : 'other';
-      }
-    }
-    return 'other';
-  });
+): ChainState | undefined {
+  const known = [commit, ...(open?.boundaries ?? []), ...closed.map(({ end }) => end)];
+  const within = closed.find(({ end }) => end.number > number);
+  return (
+    known.find((one) => one.number === number) ??
+    (within && commitIn(files, dir, within.segment, number))
+  );
 }
 
 function digestOf(ordinals: ReadonlySet<number>): string {

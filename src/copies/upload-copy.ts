@@ -37,8 +37,8 @@ import type { ObjectStore } from './object-store.ts';
 import {
   type Boundary,
   type ClosedSegment,
+  commitAt,
   type Survey,
-  standingOf,
   surveyArchive,
 } from './scan-copy.ts';
 
@@ -473,14 +473,13 @@ function refuseStrangers(
   { nameKey }: LocalKey,
 ): void {
   const number = clear.commit;
-  const isIt = (commit: { number: number; hash: string }) =>
-    commitMark(nameKey, commit) === clear.chain;
-  const standing = standingOf(realFiles, dir, survey, number, isIt);
+  const here = survey.commit.number;
   const to = store.label;
-  if (standing === 'beyond') {
-    throw copiesError('offsite-ahead', { to, number, here: survey.commit.number });
+  if (number > here) throw copiesError('offsite-ahead', { to, number, here });
+  const own = commitAt(realFiles, dir, survey, number);
+  if (own === undefined || commitMark(nameKey, own) !== clear.chain) {
+    throw copiesError('offsite-diverged', { to, number });
   }
-  if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
 }
 
 /** Returns whether objects there may hold mail that was purged here, because they were segments in another state. */
@@ -612,18 +611,9 @@ async function put(
   to: number,
 ): Promise<ObjectEntry> {
   const name = objectName(mark);
-  const sealed = seal(
-    sealingKey(options.key),
-    { kind, name },
-    to - from,
-    fileBytes(path, from, to),
-  );
+  const sealed = seal(options.key.sealing, { kind, name }, to - from, fileBytes(path, from, to));
   await putLocked(options, name, sealed.length, sealed.bytes);
   return { name, length: sealed.length, sha256: sealed.sha256() };
-}
-
-function sealingKey({ copyId, publicKey }: LocalKey) {
-  return { copyId: Buffer.from(copyId, 'hex'), publicKey };
 }
 
 /** Returns whether a manifest already has everything that a new one would. */
@@ -668,7 +658,7 @@ async function writeManifest(
       secret: { archiveId, format, commit, segments, tail },
     },
     name,
-    { sealing: sealingKey(key), sign: (text: Buffer) => sign(null, text, signingKey) },
+    { sealing: key.sealing, sign: (text: Buffer) => sign(null, text, signingKey) },
   );
   await putLocked(options, name, bytes.length, oneObject(bytes));
   return { name, commit: commit.number, sequence };

@@ -31,8 +31,6 @@ export const FOLDERS = {
   signers: 'signers/',
 } as const;
 
-type Random = (bytes: number) => Buffer;
-
 /**
  * Returns the mark (32 hexadecimal digits) by which a writer recognises the object of a closed segment. It reveals
  * nothing without the name key.
@@ -73,8 +71,8 @@ export function commitMark(
 }
 
 /** Returns a new name with a mark. Each attempt to write an object uses another name. */
-export function objectName(ofMark: string, random: Random = randomBytes): string {
-  return `${FOLDERS.data}${ofMark}${random(8).toString('hex')}`;
+export function objectName(ofMark: string): string {
+  return `${FOLDERS.data}${ofMark}${randomBytes(8).toString('hex')}`;
 }
 
 /** Undefined for names outside `data/`. */
@@ -83,9 +81,9 @@ export function markOfName(name: string): string | undefined {
 }
 
 /** Returns a new name. Names of manifests sort by commit. */
-export function manifestName(commit: number, random: Random = randomBytes): string {
+export function manifestName(commit: number): string {
   const digits = String(commit).padStart(16, '0');
-  return `${FOLDERS.manifests}${digits}-${random(16).toString('hex')}`;
+  return `${FOLDERS.manifests}${digits}-${randomBytes(16).toString('hex')}`;
 }
 
 /** Undefined for names outside `manifests/`. */
@@ -98,11 +96,8 @@ export function commitOfName(name: string): number | undefined {
 /** Directories of small objects with random names. */
 export type SmallFolder = 'keys' | 'signers' | 'settings';
 
-export function recipientName(
-  folder: SmallFolder,
-  random: Random = randomBytes,
-): { readonly name: string; readonly id: string } {
-  const id = random(16).toString('hex');
+export function recipientName(folder: SmallFolder) {
+  const id = randomBytes(16).toString('hex');
   return { name: `${FOLDERS[folder]}${id}`, id };
 }
 
@@ -219,8 +214,9 @@ const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const MAX_END = 160;
 
 /** The keys that a reader trusts. */
-interface Trusted {
-  readonly copyId: Buffer;
+export interface Trusted {
+  /** 32 hexadecimal digits. */
+  readonly copyId: string;
   readonly signers: readonly Buffer[];
 }
 
@@ -274,7 +270,7 @@ export function decodeManifest(bytes: Buffer, name: string, trusted: Trusted): C
   if (signer === undefined) throw damaged('signature');
   const fields = clearFields.safeParse(parseJson(bytes.toString('utf8'))).data;
   if (fields === undefined) throw damaged('shape');
-  if (fields.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
+  if (fields.copy !== trusted.copyId) throw damaged('other-copy');
   if (fields.name !== name || commitOfName(name) !== fields.commit) throw damaged('name');
   const sealed = fromBase64(fields.sealed);
   if (sealed === undefined) throw damaged('shape');
@@ -365,7 +361,7 @@ export function decodeSettings({ name, bytes }: KeyObject, trusted: Trusted): Cl
   const { signature, ...signed } = fields;
   const text = signedSettingsBytes(signed);
   if (!trusted.signers.some((key) => isSignedBy(key, text, signature))) throw damaged('signature');
-  if (signed.copy !== trusted.copyId.toString('hex')) throw damaged('other-copy');
+  if (signed.copy !== trusted.copyId) throw damaged('other-copy');
   if (signed.id !== idOfName('settings', name)) throw damaged('name');
   const { sequence, mark, sealed } = signed;
   return { name, sequence, mark, sealed };
