@@ -49,7 +49,8 @@ export function canonicalJson(value: unknown): string {
 }
 
 type Check<T> = (value: unknown) => value is T;
-type Checked<C> = C extends Check<infer T> ? T : never;
+/** The type that a check proves. */
+export type Checked<C> = C extends Check<infer T> ? T : never;
 type Checks = Readonly<Record<string, Check<unknown>>>;
 type OptionalNames<C> = {
   [Name in keyof C]: undefined extends Checked<C[Name]> ? Name : never;
@@ -61,26 +62,27 @@ type Shape<C> = {
   readonly [Name in OptionalNames<C>]?: Exclude<Checked<C[Name]>, undefined>;
 };
 
-const text: Check<string> = (value) => typeof value === 'string';
-const textOrNull: Check<string | null> = (value) => value === null || typeof value === 'string';
-const truth: Check<boolean> = (value) => typeof value === 'boolean';
-const number: Check<number> = (value): value is number =>
+export const isText: Check<string> = (value) => typeof value === 'string';
+export const isTextOrNull: Check<string | null> = (value) =>
+  value === null || typeof value === 'string';
+const isBoolean: Check<boolean> = (value) => typeof value === 'boolean';
+const isNumber: Check<number> = (value): value is number =>
   typeof value === 'number' && Number.isFinite(value);
-const wholeNumber: Check<number> = (value): value is number =>
+const isInteger: Check<number> = (value): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value);
-const optional =
+const isOptional =
   <T>(check: Check<T>): Check<T | undefined> =>
   (value): value is T | undefined =>
     value === undefined || check(value);
-const oneOf =
+export const isOneOf =
   <T extends string>(...values: readonly T[]): Check<T> =>
   (value): value is T =>
     values.some((one) => one === value);
-const listOf =
+export const isListOf =
   <T>(check: Check<T>): Check<readonly T[]> =>
   (value): value is readonly T[] =>
     Array.isArray(value) && value.every(check);
-const fields = <C extends Checks>(checks: C): Check<Shape<C>> => {
+export const hasFields = <C extends Checks>(checks: C): Check<Shape<C>> => {
   const names = Object.keys(checks);
   const own = Object.values(checks);
   return (value): value is Shape<C> => {
@@ -93,39 +95,39 @@ const fields = <C extends Checks>(checks: C): Check<Shape<C>> => {
   };
 };
 
-const texts = listOf(text);
-const mailbox = { host: text, mailbox: text };
-const folder = { ...mailbox, folder: text };
-const placeFields = { ...folder, generation: wholeNumber, uid: isCount };
-const place: Check<Place> = fields(placeFields);
-const address: Check<Address> = fields({ name: text, address: text });
-const listing: Check<Listing> = fields({
-  uid: number,
-  date: text,
-  flags: texts,
-  size: number,
-  subject: textOrNull,
+const isTexts = isListOf(isText);
+const mailbox = { host: isText, mailbox: isText };
+const folder = { ...mailbox, folder: isText };
+const placeFields = { ...folder, generation: isInteger, uid: isCount };
+const place: Check<Place> = hasFields(placeFields);
+const address: Check<Address> = hasFields({ name: isText, address: isText });
+const listing: Check<Listing> = hasFields({
+  uid: isNumber,
+  date: isText,
+  flags: isTexts,
+  size: isNumber,
+  subject: isTextOrNull,
   from: (value): value is Address | null => value === null || address(value),
-  to: listOf(address),
-  cc: listOf(address),
-  bcc: listOf(address),
-  messageId: textOrNull,
-  inReplyTo: textOrNull,
-  attachments: listOf(
-    fields({
-      id: text,
-      contentType: text,
-      sizeBytes: number,
-      inline: truth,
-      filename: textOrNull,
-      contentId: textOrNull,
+  to: isListOf(address),
+  cc: isListOf(address),
+  bcc: isListOf(address),
+  messageId: isTextOrNull,
+  inReplyTo: isTextOrNull,
+  attachments: isListOf(
+    hasFields({
+      id: isText,
+      contentType: isText,
+      sizeBytes: isNumber,
+      inline: isBoolean,
+      filename: isTextOrNull,
+      contentId: isTextOrNull,
     }),
   ),
   extra: isObject,
 });
 
 /** A newer version may have other reasons. */
-const quarantineReason = (value: unknown): value is QuarantineReason => text(value);
+const quarantineReason = (value: unknown): value is QuarantineReason => isText(value);
 export type QuarantineReason =
   | 'short'
   | 'size-disagrees'
@@ -136,12 +138,12 @@ export type QuarantineReason =
 
 const commitRange = (value: unknown): value is readonly [first: number, last: number] =>
   Array.isArray(value) && value.length === 2 && value.every(isCount);
-const removedPart = fields({
+const removedPart = hasFields({
   ...mailbox,
   /** The places that appeared from the first of these commits to the last. All places if no commits are given. */
-  commits: optional(commitRange),
+  commits: isOptional(commitRange),
   /** Paths of folders that are removed because they are now empty. */
-  folders: optional(texts),
+  folders: isOptional(isTexts),
 });
 /** A part of a mailbox that was removed. */
 export type RemovedPart = Checked<typeof removedPart>;
@@ -153,80 +155,80 @@ export type RemovedPart = Checked<typeof removedPart>;
  */
 const FACTS = {
   /** A mailbox was first seen, or its address changed. */
-  mailbox: { ...mailbox, address: text },
+  mailbox: { ...mailbox, address: isText },
   /** A folder was created or restored, or its special use changed. `generation` is its current UID epoch. */
   folder: {
     ...folder,
-    name: text,
-    delimiter: text,
-    specialUse: textOrNull,
-    generation: wholeNumber,
+    name: isText,
+    delimiter: isText,
+    specialUse: isTextOrNull,
+    generation: isInteger,
   },
   /** A folder was renamed. Its places and UID epochs continue under the new path. */
-  'folder-renamed': { ...folder, to: text },
+  'folder-renamed': { ...folder, to: isText },
   /** A folder was removed. Separate facts end its open places. */
   'folder-gone': folder,
   /** The service reassigned the folder's UIDs, which now belong to `generation`. */
-  generation: { ...folder, generation: wholeNumber, reason: text },
+  generation: { ...folder, generation: isInteger, reason: isText },
   /** A message appeared at a place. `size` is that of the raw source as stored, in bytes. */
   appeared: {
     ...placeFields,
     listing,
-    docid: wholeNumber,
+    docid: isInteger,
     message: isHash,
     size: isCount,
     /** Why a source was accepted whose size differs from the listing. Absent if the sizes agree. */
-    accepted: optional(oneOf('shorter-twice', 'longer-twice', 'host-rule')),
+    accepted: isOptional(isOneOf('shorter-twice', 'longer-twice', 'host-rule')),
     /** Present if the bytes were matched from another place without download. */
-    assumedFrom: optional(place),
+    assumedFrom: isOptional(place),
   },
   /** The flags of an open place changed to this set. */
-  flags: { ...placeFields, flags: texts },
+  flags: { ...placeFields, flags: isTexts },
   /** The message was deleted at the service. */
-  ended: { ...placeFields, reason: text },
+  ended: { ...placeFields, reason: isText },
   /** A place was reopened because it was ended wrongly, or because its UID returned with the same fingerprint. */
-  reopened: { ...placeFields, flags: texts, reason: text },
+  reopened: { ...placeFields, flags: isTexts, reason: isText },
   /** The deletion guard holds a missing place open, or releases it. */
-  held: { ...placeFields, held: truth },
+  held: { ...placeFields, held: isBoolean },
   /** A place that was matched without download has been verified. `message` is its real content. */
   verified: {
     ...placeFields,
     message: isHash,
-    docid: wholeNumber,
+    docid: isInteger,
     size: isCount,
-    corrected: truth,
+    corrected: isBoolean,
   },
   /** A message could not be fetched whole. Received bytes, if any, are in the blob `kept`. */
   quarantined: {
     ...placeFields,
     listing,
     reason: quarantineReason,
-    detail: text,
-    kept: optional(isHash),
+    detail: isText,
+    kept: isOptional(isHash),
   },
   /** An incomplete message was stored (an `appeared` follows), deleted at the service or forgotten by the user. */
-  released: { ...placeFields, reason: oneOf('stored', 'ended', 'forgotten') },
+  released: { ...placeFields, reason: isOneOf('stored', 'ended', 'forgotten') },
   /** The user acknowledged an incomplete message. */
   acknowledged: placeFields,
   /** The reconciliation of a folder, at most one per folder and day. */
   certificate: {
     ...folder,
-    generation: wholeNumber,
-    originTotal: number,
-    stored: number,
-    assumed: number,
-    quarantined: number,
-    held: number,
-    forgotten: number,
-    complete: truth,
+    generation: isInteger,
+    originTotal: isNumber,
+    stored: isNumber,
+    assumed: isNumber,
+    quarantined: isNumber,
+    held: isNumber,
+    forgotten: isNumber,
+    complete: isBoolean,
     /** Since when every UID has been accounted for, ISO 8601. */
-    since: text,
+    since: isText,
   },
   /**
    * Bytes that a repair found nowhere, with their hash and their size (0 if unknown). If they reappear, they are stored
    * again in a record after this fact.
    */
-  missing: { kind: oneOf('message', 'blob'), hash: isHash, size: isCount },
+  missing: { kind: isOneOf('message', 'blob'), hash: isHash, size: isCount },
   /**
    * The bytes of a message were removed on purpose, together with its facts. So this fact lists the places where the
    * service still has the message. They count as forgotten, not as missing, and are not fetched again. An incomplete
@@ -234,16 +236,16 @@ const FACTS = {
    */
   purged: {
     message: isHash,
-    reason: oneOf('forgotten', 'pruned'),
-    places: optional(listOf(place)),
+    reason: isOneOf('forgotten', 'pruned'),
+    places: isOptional(isListOf(place)),
     /** Earlier places of the message, which had ended before. */
-    ended: optional(listOf(place)),
+    ended: isOptional(isListOf(place)),
     /** Blobs that were removed with it because no other message uses them. */
-    blobs: optional(listOf(isHash)),
+    blobs: isOptional(isListOf(isHash)),
     /** `message` is then a number that identifies no message. */
-    removed: optional(listOf(removedPart)),
+    removed: isOptional(isListOf(removedPart)),
     /** Nothing was removed. Forgotten bytes came again from `places` and were not stored. */
-    again: optional((value): value is true => truth(value)),
+    again: isOptional((value): value is true => isBoolean(value)),
   },
 };
 
@@ -253,7 +255,7 @@ export type Fact = {
 }[FactName];
 
 const CHECKS: ReadonlyMap<string, Check<unknown>> = new Map(
-  Object.entries<Checks>(FACTS).map(([name, checks]) => [name, fields(checks)]),
+  Object.entries<Checks>(FACTS).map(([name, checks]) => [name, hasFields(checks)]),
 );
 
 /** Checks the fields of a fact. Accepts unknown names and fields of newer versions, which switches must handle. */
@@ -372,18 +374,15 @@ export function encodeCommit(commit: CommitRecord): Buffer {
 /** Undefined if the payload is not a commit. */
 export function decodeCommit(payload: Buffer): CommitRecord | undefined {
   const value = parseJson(payload.toString('utf8'));
-  if (!isObject(value)) return undefined;
+  if (!isCommit(value)) return undefined;
   const { number, time, hash, previous, records, ordinal, offset } = value;
-  return isCount(number) &&
-    isCount(time) &&
-    isCount(records) &&
-    isCount(ordinal) &&
-    isCount(offset) &&
-    isHash(hash) &&
-    isHash(previous)
-    ? { number, time, hash, previous, records, ordinal, offset }
-    : undefined;
+  return { number, time, hash, previous, records, ordinal, offset };
 }
+
+const isCommit = hasFields({
+  ...{ number: isCount, time: isCount, hash: isHash, previous: isHash },
+  ...{ records: isCount, ordinal: isCount, offset: isCount },
+});
 
 /** Version of this header, independent of FORMAT. */
 const HEADER_VERSION = 1;

@@ -13,23 +13,33 @@ import Database from 'better-sqlite3';
 import { errnoName, errnoOf } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
 import { archiveError } from './errors.ts';
-import { FILE_MODE, FOLDER_MODE, isCount, isObject, parseJson } from './format.ts';
+import {
+  type Checked,
+  FILE_MODE,
+  FOLDER_MODE,
+  hasFields,
+  isCount,
+  isText,
+  isTextOrNull,
+  parseJson,
+} from './format.ts';
+
+const isNote = hasFields({
+  pid: (value): value is number => isCount(value) && value > 0,
+  /** The mailkeep command, such as `daemon`. Empty for a program that uses the library. */
+  command: isText,
+  /** ISO 8601 in UTC. */
+  since: (value): value is string => isText(value) && !Number.isNaN(Date.parse(value)),
+  host: isText,
+  /** When the process started, as the system reports it, because process IDs are reused. Null if unknown. */
+  started: isTextOrNull,
+});
+type Note = Checked<typeof isNote>;
 
 /** The process that holds an archive's lock. */
-interface LockHolder {
-  readonly pid: number;
-  /** The mailkeep command, such as `daemon`. Empty for a program that uses the library. */
-  readonly command: string;
-  /** ISO 8601 in UTC. */
-  readonly since: string;
+interface LockHolder extends Pick<Note, 'pid' | 'command' | 'since'> {
   /** Another machine or container, whose processes cannot be checked. Null for this one. */
   readonly host: string | null;
-}
-
-interface Note extends LockHolder {
-  readonly host: string;
-  /** When the process started, as the system reports it, because process IDs are reused. Null if unknown. */
-  readonly started: string | null;
 }
 
 /** The holder of the lock writes this file and removes it on release. A killed process leaves it. */
@@ -92,20 +102,6 @@ function readNote(file: string): Note | null {
   }
   const note = text.length > MAX_NOTE ? undefined : parseJson(text);
   return isNote(note) ? note : null;
-}
-
-function isNote(value: unknown): value is Note {
-  if (!isObject(value)) return false;
-  const { pid, command, since, host, started } = value;
-  return (
-    isCount(pid) &&
-    pid > 0 &&
-    typeof command === 'string' &&
-    typeof since === 'string' &&
-    !Number.isNaN(Date.parse(since)) &&
-    typeof host === 'string' &&
-    (started === null || typeof started === 'string')
-  );
 }
 
 function isRunning(pid: number): boolean {

@@ -1,7 +1,16 @@
 import { join } from 'node:path';
 import type { MessageId } from '../core/types.ts';
 import { type FileLayer, readWhole, replaceFile } from './file-system.ts';
-import { canonicalJson, isCount, isHash, isObject, parseJson, temporaryPath } from './format.ts';
+import {
+  canonicalJson,
+  hasFields,
+  isCount,
+  isHash,
+  isListOf,
+  isOneOf,
+  parseJson,
+  temporaryPath,
+} from './format.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
@@ -82,22 +91,20 @@ export function purgeWorkText(work: PurgeWork): string {
 
 /** Undefined unless the value is a parsed `purgeWorkText`. */
 export function purgeWorkOf(value: unknown): PurgeWork | undefined {
-  if (!isObject(value) || value.version !== VERSION || !isObject(value.after)) return undefined;
+  if (!isWork(value) || value.version !== VERSION) return undefined;
   const { reason, messages, after, records } = value;
-  if (reason !== 'forgotten' && reason !== 'pruned') return undefined;
-  if (!isCount(after.number) || !isHash(after.hash)) return undefined;
-  if (!Array.isArray(messages) || !messages.every(isHash)) return undefined;
-  if (!Array.isArray(records) || !records.every(isEntry)) return undefined;
-  return {
-    reason,
-    messages,
-    after: { number: after.number, hash: after.hash },
-    records: new Map(records),
-  };
+  const { number, hash } = after;
+  return { reason, messages, after: { number, hash }, records: new Map(records) };
 }
 
-function isEntry(value: unknown): value is [number, number[]] {
-  return (
-    Array.isArray(value) && isCount(value[0]) && Array.isArray(value[1]) && value[1].every(isCount)
-  );
-}
+const isNumbers = isListOf(isCount);
+const isWork = hasFields({
+  version: isCount,
+  reason: isOneOf('forgotten', 'pruned'),
+  messages: isListOf(isHash),
+  after: hasFields({ number: isCount, hash: isHash }),
+  records: isListOf(
+    (value): value is [number, readonly number[]] =>
+      Array.isArray(value) && isCount(value[0]) && isNumbers(value[1]),
+  ),
+});

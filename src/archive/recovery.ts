@@ -15,14 +15,13 @@ import {
   formatPath,
   logFolder,
   parseTailName,
-  RECORD_HEADER_BYTES,
   type RecordSpace,
-  readRecordHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentFile,
   segmentPath,
   tailPath,
 } from './format.ts';
+import { headerAt } from './sealed-footer.ts';
 import {
   damageIn,
   type OpenSegment,
@@ -306,11 +305,9 @@ export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
 }
 
 /** Looks at the footer, which is always compressed. */
-export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
-  if (sealed === undefined) return false;
-  const head = Buffer.alloc(RECORD_HEADER_BYTES);
-  const got = readFully(file, head, sealed.offset);
-  return readRecordHeader(head.subarray(0, got), 0, header, sealed.offset)?.codec === CODEC.zstd;
+export function isSealedWithZstd(segment: OpenSegment): boolean {
+  const { sealed } = segment;
+  return sealed !== undefined && headerAt(segment, sealed.offset)?.codec === CODEC.zstd;
 }
 
 /**

@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import { builtWorker, type HeapLimits, JobPool } from '../core/worker-thread.ts';
 import { archiveError } from './errors.ts';
-import { type FileLayer, type LogFile, readFully, realFiles, writeAll } from './file-system.ts';
+import { type FileLayer, type LogFile, realFiles, writeAll } from './file-system.ts';
 import {
   CODEC,
   encodeSegmentHeader,
@@ -12,7 +12,6 @@ import {
   logFolder,
   RECORD_HEADER_BYTES,
   type RecordSpace,
-  readRecordHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentFile,
   STORED_KIND,
@@ -27,6 +26,7 @@ import {
   encodeFooter,
   encodeInner,
   encodeTrailer,
+  headerAt,
   innerLength,
   PURGED_BIT,
 } from './sealed-footer.ts';
@@ -169,13 +169,12 @@ export async function removeGenerations(
 }
 
 /** False for unsealed segments, which are never compressed. */
-function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec): boolean {
+function holdsOther(segment: OpenSegment, codec: ArchiveCodec): boolean {
+  const { sealed } = segment;
   if (sealed === undefined) return false;
-  const head = Buffer.alloc(RECORD_HEADER_BYTES);
   const places = [...sealed.index.containers.map(({ offset }) => offset), sealed.offset];
   return places.some((offset) => {
-    const got = readFully(file, head, offset);
-    const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
+    const found = headerAt(segment, offset)?.codec;
     // A damaged header hides its codec. Sealing will report the damage.
     return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
   });

@@ -4,6 +4,7 @@ import { type LogFile, readFully } from './file-system.ts';
 import {
   FLAG_PURGED,
   RECORD_HEADER_BYTES,
+  type RecordHeader,
   type RecordSpace,
   readRecordHeader,
   STORED_KIND,
@@ -209,6 +210,15 @@ export function readFooter(
   return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
 }
 
+/** Returns the header of the stored record at an offset. Undefined unless it is intact. */
+export function headerAt(
+  { file, header: space }: Pick<OpenSegment, 'file' | 'header'>,
+  offset: number,
+): RecordHeader | undefined {
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  return readRecordHeader(head.subarray(0, readFully(file, head, offset)), 0, space, offset);
+}
+
 /** Yields the ordinals that a file's footer marks as purged. Yields none if the footer is damaged. */
 export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
   yield* readFooter(file, space)?.index.purged() ?? [];
@@ -218,14 +228,13 @@ export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<nu
  * Checks that containers are at the offsets in the footer of a sealed file. The footer's own checks prove only that it
  * is unchanged. Reading the records reveals a damaged footer, so this does not report it.
  */
-export function checkFooter({ file, header, sealed }: OpenSegment): Problem[] {
+export function checkFooter(segment: OpenSegment): Problem[] {
+  const { sealed } = segment;
   if (sealed === undefined) return [];
   const { index, offset } = sealed;
-  const head = Buffer.alloc(RECORD_HEADER_BYTES);
   const wrong = index.containers.some((container) => {
-    if (readFully(file, head, container.offset) < RECORD_HEADER_BYTES) return true;
-    const found = readRecordHeader(head, 0, header, container.offset);
+    const found = headerAt(segment, container.offset);
     return found === undefined || (found.kind === STORED_KIND.block) !== container.block;
   });
-  return wrong ? [{ reason: 'footer', offset, end: file.size() }] : [];
+  return wrong ? [{ reason: 'footer', offset, end: segment.file.size() }] : [];
 }
