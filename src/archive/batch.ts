@@ -165,7 +165,6 @@ export class LocalBatch extends Batch {
     this.addCheckedFact(fact);
   }
 
-  /** Adds a fact whose shape another batch has checked. */
   addCheckedFact(fact: Fact): void {
     this.requireOpen();
     const payload = Buffer.from(canonicalJson(fact), 'utf8');
@@ -218,7 +217,6 @@ export class LocalBatch extends Batch {
   }
 }
 
-/** Where a batch will be in the log. */
 export interface BatchPlace {
   readonly space: RecordSpace;
   readonly chain: ChainState;
@@ -268,7 +266,6 @@ export function serializeBatch(batch: LocalBatch, place: BatchPlace, memory: Buf
   const closing = { payload: commitPayload, hash: digest('sha256', commitPayload, 'buffer') };
   at = put(target, at, RECORD_KIND.commit, closing, place.space, place.offset + at);
   return {
-    /** A view of `memory`. */
     bytes: target.subarray(0, at),
     memory: target,
     committed: { commit, previousHash: place.chain.hash, records },

@@ -10,7 +10,6 @@ export interface AppendedCommit extends Commit {
   readonly previousHash: string;
 }
 
-/** A batch's position in the log. */
 export interface AppendPlace {
   readonly segment: number;
   /** Offset of its first record in generation 1 of the segment. */

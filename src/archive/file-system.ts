@@ -35,7 +35,6 @@ export async function freeBytes(dir: string): Promise<number> {
 export interface FileLayer {
   /** `read` and `write` need an existing file. `create` creates one with mode 0600 and throws `EEXIST` if it exists. */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
-  /** Returns the names in a directory, unsorted. */
   list(folder: string): string[];
   /** Creates a directory (0700) and its parents unless they exist. */
   makeFolder(folder: string): void;
@@ -108,7 +107,6 @@ export function readFully(file: ReadFile, target: Uint8Array, position: number):
   return done;
 }
 
-/** Reads a small file. */
 export function readWhole(files: FileLayer, path: string): Buffer {
   const file = files.open(path, 'read');
   try {

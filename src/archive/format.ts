@@ -18,7 +18,6 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns true for a non-negative safe integer. */
 export function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
@@ -277,7 +276,6 @@ export interface Position {
   readonly offset: number;
 }
 
-/** The end of a batch. Everything before it is durable. */
 export interface Commit {
   readonly number: number;
   /** Milliseconds since the epoch, never earlier than the previous commit. */
@@ -294,14 +292,12 @@ export type RecordMeaning =
 
 export type FoldedRecord = RecordMeaning & { readonly position: Position };
 
-/** A committed batch, from the writer or from a scan of the log. */
 export interface CommittedBatch {
   readonly commit: Commit;
   readonly previousHash: string;
   readonly records: readonly FoldedRecord[];
 }
 
-/** Finds the positions of bytes. The catalog implements it. */
 export interface Locator {
   blob(hash: BlobHash): Position | undefined;
   message(id: MessageId): Position | undefined;
@@ -392,7 +388,6 @@ export const ARCHIVE_ID_BYTES = 8;
 
 const SEGMENT_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x53]); // \x89MKS
 
-/** The first 64 bytes of every segment file. */
 export interface SegmentHeader {
   readonly archiveId: Buffer;
   readonly segment: number;

@@ -11,7 +11,6 @@ import {
 } from './format.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** The segment being written. */
 export interface HotSegment {
   readonly file: LogFile;
   readonly path: string;
@@ -149,7 +148,6 @@ export class HotFile {
     return this.#path;
   }
 
-  /** Writes bytes without syncing them. */
   async write(bytes: Buffer, offset: number): Promise<void> {
     await writing(this.#path, bytes.length, () => writeAll(this.#file, bytes, offset));
   }
@@ -162,7 +160,6 @@ export class HotFile {
     await writing(this.#path, 0, () => this.#file.truncate(offset));
   }
 
-  /** Creates the next segment's file durably, and closes this one. */
   async begin(segment: number, previous: ChainState): Promise<void> {
     const { files, dir, archiveId } = this.log;
     const fresh = await createSegment(files, dir, archiveId, segment, previous);

@@ -36,7 +36,6 @@ const isNote = hasFields({
 });
 type Note = Checked<typeof isNote>;
 
-/** The process that holds an archive's lock. */
 interface LockHolder extends Pick<Note, 'pid' | 'command' | 'since'> {
   /** Another machine or container, whose processes cannot be checked. Null for this one. */
   readonly host: string | null;

@@ -160,7 +160,6 @@ function sealedCommits(segment: number, index: SealedIndex): CommitsOf {
 /** Indexes the commits of an unsealed segment, and walks new records when a later commit is requested. */
 function walkedCommits({ file, header: space }: OpenSegment): CommitsOf {
   const commits: (readonly Position[])[] = [];
-  /** End of the last commit found. */
   let end = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   const walk = (): void => {
     let { ordinal } = end;
@@ -193,7 +192,6 @@ export interface LogReaderOptions {
 
 interface ReadSource {
   readonly bytes: Buffer;
-  /** True if the source continues after these bytes. */
   readonly cut: boolean;
 }
 
@@ -287,7 +285,6 @@ class CachedReader {
     });
   }
 
-  /** Returns the size of the raw source in bytes. */
   sizeOf(id: MessageId): number {
     return this.#twice(() => this.#message(id)).recipe.size;
   }

@@ -41,7 +41,6 @@ class Tray {
     return this.#memory;
   }
 
-  /** Copies bytes into the tray, and returns their offset. */
   put(bytes: Buffer): number {
     const at = this.#used;
     const end = at + bytes.length;
@@ -73,13 +72,11 @@ class Tray {
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
   readonly hash: string;
-  /** Size of the message's source or of the blob. */
   readonly size: number;
   readonly at: number;
   readonly length: number;
 }
 
-/** A batch for the log thread. */
 interface AppendJob {
   readonly path: string;
   readonly place: BatchPlace;
@@ -91,7 +88,6 @@ interface AppendJob {
 
 interface Appended {
   readonly commit: CommittedBatch['commit'];
-  /** The blobs that were written. */
   readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
   /** Of each record. */
   readonly offsets: Float64Array;
@@ -164,7 +160,6 @@ export class TrayBatch extends Batch {
     return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
   }
 
-  /** Returns the blobs that are now stored. */
   stored(blobs: readonly (readonly [hash: BlobHash, message: MessageId])[]): BlobHash[] {
     return blobs.flatMap(([hash, message]) => (this.#isStored(hash, message) ? [hash] : []));
   }
@@ -295,7 +290,6 @@ export class LogThread {
     });
   }
 
-  /** Reuses the memory of a committed batch. */
   takeBack({ tray }: TrayBatch): void {
     if (tray.clear()) this.#trays.push(tray);
   }
@@ -381,7 +375,6 @@ export function logServer(
   };
 }
 
-/** The file of the segment being written. */
 class OpenSegment {
   #open: { readonly path: string; readonly file: LogFile } | undefined;
 

@@ -54,7 +54,6 @@ interface WriterStart {
   readonly archiveId: Buffer;
   readonly hot: HotSegment;
   readonly chain: ChainState;
-  /** Time of the last commit. The next one is not earlier. */
   readonly time: number;
 }
 
@@ -164,7 +163,6 @@ export class LogWriter {
     await turn;
   }
 
-  /** Waits for pending work and closes the file. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -464,7 +462,6 @@ async function continueLog(
   }
 }
 
-/** Returns the time of the last commit before a segment without commits. */
 function lastTimeBefore(
   files: FileLayer,
   dir: string,

@@ -50,7 +50,6 @@ type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 /** Returns whether a record of a commit was forgotten on purpose, so that its payload must not be written again. */
 export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
 
-/** How far a file from another directory is trusted. */
 export interface Believed {
   /** Returns whether a commit leads to one that is known here. */
   readonly isProven: (commit: ChainState) => boolean;

@@ -16,7 +16,6 @@ import {
 } from './format.ts';
 import type { LogicalRecord, Visited } from './segment-reader.ts';
 
-/** The layout of base64 text. */
 export interface LineShape {
   /** Characters per line. */
   readonly lineLength: number;
@@ -61,7 +60,6 @@ export class LineEncoder {
     return to;
   }
 
-  /** Yields the chunk's lines in pieces of about 64 KiB. */
   *pieces(chunk: Buffer): Generator<Buffer, void, undefined> {
     for (let from = 0; from < chunk.length; from += STEP) {
       const bytes = chunk.subarray(from, from + STEP);
@@ -136,7 +134,6 @@ interface Recipe {
   readonly size: number;
 }
 
-/** Returns the line with its LF. */
 export function recipeLine({ parts, sha256, size }: Recipe): string {
   // The field names are already in canonical order.
   return `${JSON.stringify({ parts, sha256, size })}\n`;
@@ -191,10 +188,8 @@ function isChunks(value: unknown): boolean {
 /** Returns the bytes of a blob, verified by hash, or throws. */
 type BlobSource = (hash: BlobHash) => Buffer;
 
-/** The recipe does not fit its record and blobs. */
 export class RecipeMismatch extends Error {}
 
-/** A part of a source. */
 interface Stretch {
   readonly bytes: Buffer;
   /** Undefined for literal bytes. */

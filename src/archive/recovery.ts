@@ -125,7 +125,6 @@ export interface SegmentEnd {
   readonly chain: ChainState;
   /** Time of the last commit in the segment, or 0. */
   readonly time: number;
-  /** Ordinal and offset of the next record. */
   readonly ordinal: number;
   readonly offset: number;
 }
@@ -372,11 +371,8 @@ function hasLog(files: FileLayer, dir: string): boolean {
 
 export interface UnsealedSegment {
   readonly segment: number;
-  /** The last commit before the segment. */
   readonly previous: ChainState;
-  /** End of its last batch. */
   readonly offset: number;
-  /** Ordinal of the next record. */
   readonly ordinal: number;
 }
 
@@ -385,7 +381,6 @@ export interface LogEnd {
   readonly archiveId: Buffer;
   /** The last commit, or number 0, the genesis hash and time 0. */
   readonly commit: Commit;
-  /** The segment being written. */
   readonly hot: UnsealedSegment;
   /** Earlier segments that are not sealed anywhere yet, in order. To be sealed, they must be complete here. */
   readonly closed?: readonly UnsealedSegment[];
@@ -513,13 +508,10 @@ function openedIfIntact(
   }
 }
 
-/** Bytes of generation 1 of a segment. */
 interface LooseBatches {
   readonly bytes: Buffer;
   readonly space: RecordSpace;
-  /** Position of the first record. */
   readonly at: Standing;
-  /** The commit before the first batch. */
   readonly after: ChainState;
 }
 

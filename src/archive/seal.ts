@@ -388,7 +388,6 @@ export interface SealedSegment {
   readonly segment: number;
   readonly generation: number;
   readonly records: number;
-  /** Sizes of the old and the new file. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
 }
@@ -493,7 +492,6 @@ function sound(segment: OpenSegment, record: LogicalRecord | LostBytes): Logical
   throw damageIn(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
 }
 
-/** A segment for `sealSegment`. */
 export interface SealJob {
   readonly dir: string;
   readonly segment: number;
@@ -509,7 +507,6 @@ export interface Sealer {
   close(): Promise<void>;
 }
 
-/** Returns a sealer on this thread. */
 export function sealerInProcess(files: FileLayer): Sealer {
   return {
     seal: ({ purged, ...job }) =>
@@ -546,9 +543,7 @@ export async function sealClosedSegments(options: {
   readonly before: number;
   readonly files?: FileLayer;
   readonly codec?: ArchiveCodec;
-  /** Runs on this thread by default. */
   readonly sealer?: Sealer;
-  /** Checked between segments. */
   readonly signal?: AbortSignal;
 }): Promise<SealingOutcome> {
   const { dir, before, files = realFiles, codec = DEFAULT_CODEC, signal } = options;

@@ -17,7 +17,6 @@ import type { Problem } from './segment-reader.ts';
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 
-/** Returns the length of a record within a block. */
 export function innerLength(rawLength: number, purged: boolean): number {
   return INNER_HEADER_BYTES + (purged ? HASH_BYTES : rawLength);
 }
@@ -125,7 +124,6 @@ export function encodeTrailer(space: RecordSpace, offset: number, length: number
   return bytes;
 }
 
-/** Finds records of a sealed file by ordinal. */
 export class SealedIndex {
   readonly records: number;
   readonly containers: readonly Container[];
@@ -154,7 +152,6 @@ export class SealedIndex {
     return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
   }
 
-  /** Yields the ordinals of purged records. */
   *purged(): Generator<number, void> {
     for (let at = 0; at < this.records; at += 1) if (this.isPurged(at)) yield at;
   }

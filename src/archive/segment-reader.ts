@@ -36,7 +36,6 @@ import {
 
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
-/** Reads a file sequentially through one window of memory. */
 export class FileWindow {
   readonly length: number;
   #memory: Buffer;
@@ -131,7 +130,6 @@ function findRecord(window: FileWindow, space: RecordSpace, offset: number): num
   return window.length;
 }
 
-/** One record of a segment, in whichever generation. */
 export interface LogicalRecord {
   readonly what: 'record';
   readonly kind: number;
@@ -140,7 +138,6 @@ export interface LogicalRecord {
   /** A view that is valid until the next record is requested. Undefined if purged or damaged. */
   readonly payload: Buffer | undefined;
   readonly state: 'present' | 'purged' | 'damaged';
-  /** Range of its stored record or its block in the file. */
   readonly offset: number;
   readonly end: number;
 }
@@ -287,14 +284,12 @@ export interface ReadBatch<T> {
   readonly records: readonly PlacedValue<T>[];
   /** Empty if the batch is verified. */
   readonly problems: readonly Problem[];
-  /** End of the commit's record. */
   readonly end: number;
 }
 
 /** Bytes after the last commit of a segment, which are unfinished work in the last segment and damage in others. */
 export interface Remainder {
   readonly what: 'remainder';
-  /** End of the last commit's record. */
   readonly offset: number;
   readonly end: number;
   readonly problems: readonly Problem[];
@@ -386,7 +381,6 @@ export interface Standing {
   readonly offset: number;
 }
 
-/** Collects the records since the last commit. */
 class Gathering<T> {
   readonly problems: Problem[] = [];
   readonly #identities = new Identities();

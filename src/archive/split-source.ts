@@ -41,7 +41,6 @@ const UNPROBED_BYTES = 2048;
  */
 class RunFinder {
   #probe = 0;
-  /** Empty lines before this offset are known. */
   #searched = 0;
   /** End of the last known empty line, or -1 if there is none or it was returned. */
   #start: number;
@@ -101,7 +100,6 @@ function behindEmptyLines(window: Buffer): number {
 }
 
 interface FirstLine extends LineShape {
-  /** End of the line's content. */
   readonly end: number;
 }
 
@@ -336,7 +334,6 @@ class RecipeBuilder {
   }
 }
 
-/** Cuts a stream of bytes into blobs of one size. */
 class Chunker {
   readonly #names: BlobHash[] = [];
   #pieces: Buffer[] = [];
@@ -427,7 +424,6 @@ function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: B
 }
 
 export interface WindowSize {
-  /** Bytes of the source in memory at a time. */
   readonly bytes: number;
   /** Bytes of a run that the window must have before the run is judged. Longer lines stay literal. */
   readonly judged: number;
@@ -497,7 +493,6 @@ async function split(
 class WindowSplitter {
   /** The shape of a run that continues into the next window, which then starts with the line end. */
   #open: LineShape | undefined;
-  /** True if a run may start at the first byte of the window. */
   #startsHere = true;
 
   /** @param judged undefined to decode nothing */

@@ -90,14 +90,12 @@ export async function checkSegments(
   return { ...read, of: all.length };
 }
 
-/** The commits before and at the end of a segment. */
 interface Ends {
   readonly segment: number;
   readonly begin: ChainState;
   readonly end: ChainState;
 }
 
-/** Reads segments in order, and compares each with the one before it. */
 async function checkChain<T extends { readonly segment: number }>(
   { signal, progress }: Checking,
   to: string,
@@ -169,7 +167,6 @@ interface CheckOrder {
   readonly sample: { readonly parts: number } | { readonly share: number } | undefined;
   /** From 0 to below 1. */
   readonly random: () => number;
-  /** An existing directory, into which one segment at a time is unpacked. */
   readonly temporary: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
@@ -181,7 +178,6 @@ export interface CheckedTarget extends CheckedCopy {
   readonly copiedAt: number;
   /** False if there was no key, so that objects were only compared with the manifest. */
   readonly opened: boolean;
-  /** Names of invalid manifests. */
   readonly invalid: readonly string[];
 }
 
@@ -303,7 +299,6 @@ export async function checkFolder(
   };
 }
 
-/** Returns the last commit that is known to have been copied, or 0. */
 function copiedBefore(dataDir: string, to: string): number {
   const state = readState(dataDir);
   try {

@@ -44,7 +44,6 @@ import { isWithin, makeFoldersDurably } from '../core/files.ts';
 import { dropAsides } from '../verify/prune.ts';
 import { copyError } from './errors.ts';
 
-/** A segment's last commit in one archive, and its purged records. */
 interface SegmentState {
   readonly generation: number;
   readonly archiveId: string;
@@ -53,7 +52,6 @@ interface SegmentState {
   readonly endedAt: number | null;
   /** Ordinals. Only sealed files have purged records. */
   readonly purged: ReadonlySet<number>;
-  /** True if data before that commit is damaged. */
   readonly damaged: boolean;
 }
 
@@ -185,7 +183,6 @@ export async function copyLog(options: CopyOptions) {
     number: last?.end.number ?? 0,
     hash: last?.end.hash ?? null,
     segments: states.size,
-    /** Number of segments that were written, and their bytes. */
     written,
     bytes,
     /** Number of records whose payload was removed there because it had been purged here. */
@@ -356,7 +353,6 @@ function damagedHere(
   });
 }
 
-/** The state of the catalog next to a copied log. */
 export type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
 interface CopyOrder {

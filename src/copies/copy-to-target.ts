@@ -27,7 +27,6 @@ import { type CopiedOut, type CopyOutOptions, type CopyProgress, copyOut } from 
 interface TargetOrder
   extends Pick<CopyOutOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   readonly dataDir: string;
-  /** Stored with the copy, if a configuration was found. */
   readonly config?: PortableConfig | undefined;
   readonly onProgress: (progress: CopyProgress) => void;
 }
@@ -113,11 +112,9 @@ interface NewCopy {
   readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
-  /** The target, for people. */
   readonly to: string;
   readonly prepared: PreparedCopy;
   readonly passphrase: string | undefined;
-  /** Age recipients (`age1…`). */
   readonly age: readonly string[];
   /** This machine gets no private key. */
   readonly writeOnly: boolean;

@@ -69,12 +69,10 @@ export const copiesError = defineErrors({
         : `The ids of ${counted(found, 'recipient')} of the copy at ${to} begin with "${id}".`,
       '"mailkeep copy key list" lists the ids.',
     ],
-    /** More recipients than a reader tries. */
     'offsite-too-many-recipients': (f: { to: string; type: RecipientType; most: number }) => [
       `The copy at ${f.to} would have more than ${count(f.most)} recipients of type ${f.type}. Nothing was changed there.`,
       'Remove some first, with "mailkeep copy key remove".',
     ],
-    /** More private keys than a reader accepts. */
     'offsite-too-many-rotations': ({ to, most }: { to: string; most: number }) => [
       `The copy at ${to} has ${count(most)} keys already, and takes no more. Nothing was changed there.`,
       'Begin a new copy with another prefix.',
@@ -272,10 +270,8 @@ function times(tries: number): string {
 export const objectError = defineErrors({
   damage: {
     'object-missing': ({ store, name }: OfObject) => `${store} has no object ${name}.`,
-    /** The object's bytes changed during the read. */
     'object-changed': ({ store, name }: OfObject) =>
       `The object ${name} in ${store} changed while it was being read.`,
-    /** The stored bytes differ from those written. */
     'object-damaged': ({ store, name }: OfObject) => [
       `${store} returned other bytes for ${name} than those that were stored there.`,
       'Check the store. Another copy of the object is needed to repair it.',

@@ -45,7 +45,6 @@ import type { ObjectStore } from './object-store.ts';
 import { namesIn, opensOf, ownSecrets } from './own-copy.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
-/** A damaged object of a copy, and whether this run stored it again. */
 export interface MendedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
@@ -71,7 +70,6 @@ export async function checkKept(comparing: Comparing): Promise<readonly CopyFind
 }
 
 interface Mending extends MaybeLocking, Comparing {
-  /** The local key file. */
   readonly file: string;
   /** Signs new settings, and a new description if none was kept. */
   readonly signingKey: SigningKey;
@@ -422,10 +420,8 @@ const portable = z.object({
 const carriedSettings = z.object({
   mailkeep: z.literal(MARK),
   config: portable.nullable().catch(null),
-  /** Queries by name. */
   savedSearches: z.record(z.string(), z.unknown()),
 });
-/** Name of the file in the directory of a readable copy. */
 const FILE = 'settings.json';
 
 /**

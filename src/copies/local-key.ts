@@ -44,7 +44,6 @@ export type KeptObject = Readonly<z.output<typeof kept>>;
 const known = z.object({
   id,
   recipient: z.string(),
-  /** The owner, for people. */
   label: z.string().optional().catch(undefined),
 });
 export type KnownRecipient = Readonly<z.output<typeof known>>;

@@ -42,7 +42,6 @@ interface Additions {
   readonly passphrase?: string | undefined;
   /** `age1…` */
   readonly age?: readonly string[];
-  /** The owner, for people. */
   readonly label?: string | undefined;
 }
 

@@ -424,7 +424,6 @@ function signersOf(dataDir: string, { signers: [first] }: LocalKey): readonly Bu
 
 interface BringBackOrder extends OpenedWith {
   readonly store: ObjectStore;
-  /** Absolute. */
   readonly to: string;
   /** The commit to restore. Defaults to the newest. */
   readonly atCommit: number | undefined;
@@ -490,9 +489,7 @@ export async function bringArchiveBack(order: BringBackOrder) {
       /** Milliseconds since the epoch. */
       copiedAt: found.clear.time,
       messages,
-      /** Without the catalog. */
       fetchMs,
-      /** Errors of manifests and keys at the target. */
       invalid: [...damaged, ...invalid],
     };
   });

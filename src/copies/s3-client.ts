@@ -56,7 +56,6 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
   return isSound && open.length === 0 ? root : undefined;
 }
 
-/** Returns the text of the first child with this name, or an empty text. */
 export function textOf(element: XmlElement, name: string): string {
   return element.children.find((child) => child.name === name)?.text ?? '';
 }
@@ -65,7 +64,6 @@ export function childrenOf(element: XmlElement, name: string): XmlElement[] {
   return element.children.filter((child) => child.name === name);
 }
 
-/** Escapes a text for the content of an element. */
 export function xmlText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -122,7 +120,6 @@ function regionOf({ headers, xml }: Response): string | null {
   return REGION.test(named) ? named : null;
 }
 
-/** Limits on retries. Times are in milliseconds. */
 interface RetryPolicy {
   /** Maximum tries in a row without progress. */
   readonly attempts: number;
@@ -152,7 +149,6 @@ class Patience {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Resets the failure count. */
   progressed(): void {
     this.#failures = 0;
     this.#failedSince = undefined;
@@ -226,7 +222,6 @@ export interface S3Options {
 }
 
 interface S3Request {
-  /** Name of the operation in the protocol, such as `PutObject`, for errors. */
   readonly operation: string;
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
   /** Name of the object. Undefined for a request about the bucket. */
@@ -246,7 +241,6 @@ export interface Answer {
   discard(): void;
 }
 
-/** A response that was read completely. */
 interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -375,7 +369,6 @@ export class S3Client {
     }
   }
 
-  /** Reads the rest of a response as XML. */
   async read(operation: string, answer: Answer): Promise<Response> {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -391,7 +384,6 @@ export class S3Client {
     return { status, headers, xml, code: ERROR_CODE.test(found) ? found : '' };
   }
 
-  /** Returns the error for an unexpected response. */
   refused(operation: string, response: Response): Error {
     if (response.code === 'NoSuchBucket') {
       return objectError('store-no-bucket', { store: this.label, bucket: this.target.bucket });

@@ -124,7 +124,6 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
   return new S3Store(target, options);
 }
 
-/** A store in a bucket of S3 or of a compatible server. */
 export class S3Store extends S3Client implements UploadingStore {
   #abilities: Promise<Abilities> | undefined;
   #keepsVersions: boolean | undefined;

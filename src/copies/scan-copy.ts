@@ -8,7 +8,6 @@ import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts
 import type { ChainState } from '../archive/segment-reader.ts';
 import { commitIn, NEVER_TORN, segmentState } from './copy-log.ts';
 
-/** A segment that is no longer written. */
 export interface ClosedSegment {
   readonly segment: number;
   readonly end: ChainState;
@@ -16,7 +15,6 @@ export interface ClosedSegment {
   readonly purged: string;
 }
 
-/** A commit of the current segment. */
 export interface Boundary extends ChainState {
   /** Its end in the file of generation 1. */
   readonly offset: number;
@@ -24,7 +22,6 @@ export interface Boundary extends ChainState {
   readonly time: number;
 }
 
-/** What a copy of an archive has to contain. */
 export interface Survey {
   readonly archiveId: string;
   /** The text of FORMAT without its line end. */

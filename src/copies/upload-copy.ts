@@ -53,11 +53,9 @@ async function* fileBytes(path: string, from: number, to: number): AsyncIterable
 /** An object of the target, with the length and the hash of its stored bytes. */
 export type ObjectEntry = Readonly<ClearManifest['objects'][number]>;
 
-/** One object for the next manifest. */
 export interface Piece<T> {
   readonly what: T;
   readonly mark: string;
-  /** Undefined if it must be uploaded. */
   readonly there: ObjectEntry | undefined;
 }
 
@@ -66,7 +64,6 @@ export interface TailRange {
   readonly segment: number;
   readonly from: number;
   readonly to: number;
-  /** The last commit in the range. */
   readonly end: Boundary;
 }
 
@@ -150,9 +147,7 @@ async function stillThere(
 }
 
 interface Tidied {
-  /** Number of removed manifests. */
   readonly manifests: number;
-  /** Number of other removed objects. */
   readonly objects: number;
   /** Objects that could not be removed, with the ends of their locks, ISO 8601; null if the store reports none. */
   readonly locked: readonly { readonly name: string; readonly until: string | null }[];
@@ -164,7 +159,6 @@ interface TidyOptions
   extends Pick<CopyOutOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   /** Of the last written manifest, which some stores list only after a while. */
   readonly sequence: number;
-  /** Uploaded objects that are not listed yet. */
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
@@ -268,7 +262,6 @@ function isOwnLock(
 }
 
 export interface CopyOutOptions {
-  /** The archive's directory. */
   readonly dir: string;
   readonly store: ObjectStore;
   readonly key: LocalKey;
@@ -396,7 +389,6 @@ export async function copyOut(options: CopyOutOptions) {
       replaced: wanted.filter((one) => damaged.has(one.name)).map((one) => one.name),
       /** Name of the newest manifest. */
       manifest: name,
-      /** Names of invalid manifests. */
       invalid: manifests.invalid
         .map((one) => one.name)
         .filter((one) => !mended.some((finding) => finding.name === one)),

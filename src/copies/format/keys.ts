@@ -208,7 +208,6 @@ const clearFields = {
   id: z.string(),
   /** Key ID of the newest public key whose private half it contains. Early versions omitted it. */
   key: hexText(8).optional(),
-  /** The owner, for people. */
   label: z.string().max(MAX_LABEL).optional(),
   /** Milliseconds since 1970. */
   created: z.custom<number>(isCount),

@@ -75,7 +75,6 @@ export const KEY_BYTES = 32;
 const PUBLIC_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
-/** Returns an X25519 key pair. */
 export function newKeyPair() {
   const { publicKey, privateKey } = generateKeyPairSync('x25519');
   return {
@@ -392,7 +391,6 @@ export async function* open(
   yield chunks.opened(true);
 }
 
-/** Collects the chunks of an object, one at a time. */
 class Chunks {
   readonly #about: About;
   readonly #key: Buffer;
@@ -423,7 +421,6 @@ class Chunks {
     return part.length;
   }
 
-  /** Decrypts the chunk and empties the buffer. */
   opened(last: boolean): Buffer {
     const text = this.#decrypted(last);
     let from = 0;
@@ -469,7 +466,6 @@ export function fromBase64(text: string, length?: number): Buffer | undefined {
   return isRight ? bytes : undefined;
 }
 
-/** Bytes as canonical base64. */
 export function base64(length?: number) {
   return z.codec(z.string(), z.instanceof(Buffer), {
     decode(text, { issues }) {
@@ -489,7 +485,6 @@ export function hexText(bytes: number) {
     .regex(/^[0-9a-f]*$/);
 }
 
-/** Bytes as lower-case hexadecimal. */
 export function hex(length: number) {
   return z.codec(hexText(length), z.instanceof(Buffer), {
     decode: (text) => Buffer.from(text, 'hex'),
@@ -547,7 +542,6 @@ interface CopyFile {
   readonly signer: Buffer;
 }
 
-/** Encodes the object that describes a copy to people. */
 export function encodeCopyFile({ copyId, publicKey, signer }: CopyFile, sign: Sign): Buffer {
   const fields = { mailkeep: MARK, copy: copyId, publicKey, signer } as const;
   const signature = sign(signedBytes(encodeCanonical(signedFile, fields)));
