@@ -192,7 +192,7 @@ export async function copyLog(options: CopyOptions) {
   };
 }
 
-/** Checks everything there before any change. */
+/** Checks everything there before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -325,7 +325,7 @@ export function soundLength(source: OpenSegment, seen: number): number {
   return length;
 }
 
-/** Removes replaced generations there, which still hold payloads that were purged here. */
+/** Removes replaced generations, which still have payloads that were purged here. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
   const generations = listSegments(files, to).get(segment) ?? [];
   if (generations.length < 2) return [];
@@ -356,10 +356,10 @@ function damagedHere(
 export type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
 interface CopyOrder {
-  /** Directories of the archive and the copy; absolute. */
+  /** Absolute. */
   readonly from: string;
   readonly to: string;
-  /** Rebuilds the copy's catalog; otherwise, an existing one is updated. */
+  /** Rebuilds the copy's catalog. Otherwise, an existing one is updated. */
   readonly rebuild: boolean;
   readonly signal: AbortSignal;
   readonly onCopy: (progress: { readonly segments: number; readonly of: number }) => void;
@@ -407,7 +407,7 @@ export async function copyArchive(
   });
 }
 
-/** Left by a copy that was killed early, or present on every disk. */
+/** A copy that was killed early left these, or every disk has them. */
 const NO_STRANGERS = new Set([
   'lock',
   // SQLite creates it while the lock is held.
@@ -418,7 +418,7 @@ const NO_STRANGERS = new Set([
   'lost+found',
 ]);
 
-/** Refuses a directory with other files: the archive could be mistaken for part of them and removed. */
+/** Refuses a directory with other files, because somebody could take the archive for one of them and remove it. */
 function refuseElsewhere(to: string): void {
   if (!isUnused(realFiles, to)) return;
   const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));

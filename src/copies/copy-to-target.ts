@@ -37,7 +37,7 @@ interface CopiedToTarget extends CopiedOut {
 }
 
 /**
- * Updates the off-site copy of an archive. A sync may run meanwhile.
+ * Updates the off-site copy of an archive, even while a sync runs.
  *
  * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `copyOut`
  */
@@ -58,7 +58,7 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
       const settings = settingsText(state, config);
       const key =
         settings === undefined ? mended : await keepSettings({ ...mending, key: mended }, settings);
-      // Locks keys first: without them, the rest is useless.
+      // Keys come first, because the rest is useless without them.
       const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
       const copied = await copyOut({
         ...rest,
@@ -92,13 +92,10 @@ function both(one: Locks | null, other: Locks | null): Locks | null {
   return { extended: one.extended + other.extended, until: Math.min(one.until, other.until) };
 }
 
-/** The keys of a copy that does not exist yet. The recovery key is stored nowhere: its owner must receive it first. */
-type PreparedCopy = Awaited<ReturnType<typeof prepareCopy>>;
-
 /**
- * Creates the keys of a new copy.
+ * Creates the keys of a new copy, including the Ed25519 key that signs its manifests. The recovery key is stored nowhere,
+ * so its owner must receive it.
  *
- * @returns with `signer`, the signer of its manifests (Ed25519, 32 bytes)
  * @throws usage-save-failed, checkpoint-key
  */
 export async function prepareCopy(dataDir: string) {
@@ -108,12 +105,12 @@ export async function prepareCopy(dataDir: string) {
 }
 
 interface NewCopy {
-  /** Gives the recovery key to its owner, after the target has its object and before the copy becomes visible. */
+  /** Gives the recovery key to its owner, once the target has its object and before the copy becomes visible. */
   readonly handOver?: () => Promise<void>;
   readonly dataDir: string;
   readonly store: ObjectStore;
   readonly to: string;
-  readonly prepared: PreparedCopy;
+  readonly prepared: Awaited<ReturnType<typeof prepareCopy>>;
   readonly passphrase: string | undefined;
   readonly age: readonly string[];
   /** This machine gets no private key. */
@@ -130,10 +127,9 @@ export async function refuseExisting(store: ObjectStore, signal: AbortSignal): P
 }
 
 /**
- * Creates a copy: first its recipients, then the local keys, last the object that makes it visible. A failed run
- * removes its objects. A killed run leaves unused objects, and can be repeated.
+ * Creates a copy, and returns its ID. Stores its recipients first and the object that makes it visible last. A failed
+ * run removes its objects. A killed run leaves unused objects and can be repeated.
  *
- * @returns its ID
  * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; errors of the store
  */
 export async function beginCopy(copy: NewCopy): Promise<string> {

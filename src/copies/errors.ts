@@ -20,12 +20,7 @@ export const copiesError = defineErrors({
       `There is no copy at ${to}.`,
       'Begin one with "mailkeep copy init", or check the address.',
     ],
-    'offsite-other-copy': (f: {
-      to: string;
-      found: string;
-      /** Directory where its keys would be. */
-      folder: string;
-    }) => [
+    'offsite-other-copy': (f: { to: string; found: string; folder: string }) => [
       `This archive has no keys for the copy at ${f.to} (${f.found}); they would be in ${f.folder}.`,
       'If this archive came from that copy, run "mailkeep copy adopt" with the recovery key.',
     ],
@@ -37,7 +32,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} reaches commit ${count(number)}, but this archive only reaches commit ${count(here)}. Nothing was changed there.`,
       'If this archive lost its last commits, "mailkeep copy --from" brings them back into an empty folder.',
     ],
-    /** No manifest of the requested commit; `nearest` are commit numbers. */
+    /** `nearest` are numbers of commits. */
     'offsite-no-commit': (f: { to: string; number: number; nearest: readonly string[] }) => [
       `The copy at ${f.to} has no manifest of commit ${count(f.number)}.`,
       f.nearest.length === 0 ? null : `It has manifests of commits ${some(f.nearest, 5)}.`,
@@ -50,7 +45,6 @@ export const copiesError = defineErrors({
       `This machine can write to the copy at ${to}, but has no key that reads it.`,
       '"mailkeep copy --from" with the recovery key makes a readable archive of it, in an empty folder.',
     ],
-    /** No key was given, and there is no terminal to ask for one. `variable` is an environment variable. */
     'offsite-no-way': ({ variable }: { variable: string }) => [
       'Nothing was given that opens the copy.',
       `Use --recovery-key-file, --passphrase-file, --identity-file or the variable ${variable}.`,
@@ -77,7 +71,7 @@ export const copiesError = defineErrors({
       `The copy at ${to} has ${count(most)} keys already, and takes no more. Nothing was changed there.`,
       'Begin a new copy with another prefix.',
     ],
-    /** The given key opens the copy, but not the newest keys; `ids` are recipients with newer ones. */
+    /** `ids` are recipients with newer keys. */
     'offsite-key-older': ({ to, ids }: { to: string; ids: readonly string[] }) => [
       ids.length === 0
         ? `The keys of the copy at ${to} were rotated. What was given opens only what was copied before.`
@@ -86,7 +80,7 @@ export const copiesError = defineErrors({
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
     ],
-    /** An age identity opened the copy, and the user gave no signer to compare; `found` is the signer in its keys. */
+    /** An age identity opened the copy. `found` is the signer in its keys. */
     'offsite-signer-unnamed': ({ to, found }: { to: string; found: string }) => [
       `Whoever knows an age recipient can wrap keys for it, so nothing shows that those of the copy at ${to} are yours. They name the signing key ${found}. Nothing was changed.`,
       'Compare it with the one that "copy init" printed, and which the file of the recovery key has too. If it is the same, name it with --signer.',
@@ -141,12 +135,10 @@ export const copiesError = defineErrors({
       `Commit ${count(number)} in the copy at ${to} differs from the one in this archive. Nothing was changed there.`,
       'It is the copy of an archive that has continued elsewhere. Use another prefix for a copy of this one.',
     ],
-    /** The manifest's signer is not the key of this archive's checkpoints. */
     'offsite-other-signer': ({ to, signer }: { to: string; signer: string }) => [
       `The key in checkpoint.key (${signer}) may not sign for the copy at ${to}.`,
       'Put the earlier checkpoint.key back, or run "mailkeep copy adopt" with the recovery key.',
     ],
-    /** The manifest lacks an object, or part of it. */
     'offsite-gap': ({ to, name, from }: { to: string; name: string; from: number }) =>
       `The manifest at ${to} does not list the bytes from ${count(from)} on of ${name}.`,
     'offsite-broken-chain': ({ to, segment }: { to: string; segment: number }) =>
@@ -165,7 +157,7 @@ export const copiesError = defineErrors({
       `No recipient at ${to} opens what is copied there now: without this machine, the copy is lost.`,
       'Add one with "mailkeep copy key add".',
     ],
-    /** The object is missing that authorises another machine's key to sign for the copy. */
+    /** No object authorises the key of another machine to sign for the copy any more. */
     'offsite-signer-lost': ({ to }: { to: string }) =>
       `A later signer of the copy at ${to} was damaged or removed there.`,
     'offsite-mend-first': ({ to, names }: { to: string; names: readonly string[] }) => [
@@ -188,21 +180,13 @@ export const copiesError = defineErrors({
   origin: {
     'offsite-not-made': ({ to, reason }: { to: string; reason: string }) =>
       `The archive could not be copied to ${to}: the process ended with ${reason}.`,
-    'offsite-kept-locked': (f: {
-      to: string;
-      locked: number;
-      /** End of the last lock, ISO 8601; null if the store does not report it. */
-      until: string | null;
-    }) => [
+    /** `until` is the end of the last lock, ISO 8601. Null if the store does not report it. */
+    'offsite-kept-locked': (f: { to: string; locked: number; until: string | null }) => [
       `${counted(f.locked, 'object')} at ${f.to} could not be removed, because the bucket keeps ${f.locked === 1 ? 'it' : 'them'} locked${f.until === null ? '' : ` until ${f.until}`}. The copy was made all the same.`,
       'The next copy after the lock has ended removes what is left.',
     ],
-    'offsite-stale': (f: {
-      to: string;
-      behind: number | null;
-      /** ISO 8601; null if never copied. */
-      copiedAt: string | null;
-    }) => [
+    /** `copiedAt` is ISO 8601. Null before the first copy. */
+    'offsite-stale': (f: { to: string; behind: number | null; copiedAt: string | null }) => [
       f.copiedAt === null
         ? `The copy at ${f.to} was never made.`
         : `The copy at ${f.to} was last brought up to date at ${f.copiedAt}, and lacks ${counted(f.behind ?? 0, 'commit')}.`,
@@ -211,7 +195,7 @@ export const copiesError = defineErrors({
   },
 });
 
-/** Nothing was changed when one of these is thrown. */
+/** Nothing was changed if one of these is thrown. */
 export const copyError = defineErrors({
   usage: {
     'copy-other-archive': (f: { to: string; found: string; wanted: string }) => [
@@ -245,7 +229,7 @@ export const copyError = defineErrors({
   },
 });
 
-/** The store as shown to people, such as `s3://bucket/prefix`, never with a secret. */
+/** The label of a store, such as `s3://bucket/prefix`, without secrets. */
 type OfStore = { store: string };
 
 type OfObject = OfStore & { name: string };
@@ -266,7 +250,6 @@ function times(tries: number): string {
   return tries > 1 ? `, ${counted(tries, 'time')} in a row` : '';
 }
 
-/** An error of an object store. Objects stored before stay. */
 export const objectError = defineErrors({
   damage: {
     'object-missing': ({ store, name }: OfObject) => `${store} has no object ${name}.`,
@@ -284,10 +267,10 @@ export const objectError = defineErrors({
       `${counted(f.announced, 'byte')} were announced for ${f.name}, but there are ${f.found < f.announced ? 'fewer' : 'more'}. Nothing was stored in ${f.store}.`,
   },
   origin: {
-    /** The store keeps a version until `until` (ISO 8601; null if unreported), so it was not deleted. */
+    /** `until` is ISO 8601. Null if the store does not report it. */
     'object-locked': ({ store, name, until }: OfObject & { until: string | null }) =>
       `${store} keeps a version of ${name} locked${until === null ? '' : ` until ${until}`}. It was not deleted.`,
-    /** The store accepted the object and its lock but did not keep the lock: `found` is the kept lock, or null. */
+    /** The store accepted an object with its lock, but did not keep the lock. */
     'object-lock-dropped': (f: OfObject & { wanted: string; found: string | null }) => [
       `${f.store} does not lock ${f.name} as asked: ${f.wanted} was wanted, ${f.found ?? 'no lock'} was found.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it. Copy without a lock, or use another bucket.',
@@ -296,12 +279,12 @@ export const objectError = defineErrors({
       `${store} cannot lock objects.`,
       'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
     ],
-    /** The server returned an error; `answer` is its error code, such as `MalformedXML`, or empty. */
+    /** `answer` is the server's error code, such as `MalformedXML`, or an empty text. */
     'store-refused': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} refused ${operation}: ${refusal(status, answer)}.`,
       NOTHING_LOST,
     ],
-    /** The server reported a temporary failure, such as `SlowDown`, on each of `tries` tries. */
+    /** The server reported a temporary failure, such as `SlowDown`, on every try. */
     'store-busy': ({ store, operation, status, answer, tries }: OfRefusal & { tries: number }) => [
       `${store} could not carry out ${operation}: ${refusal(status, answer)}${times(tries)}.`,
       NOTHING_LOST,
@@ -314,19 +297,18 @@ export const objectError = defineErrors({
       `The certificate of the server of ${store} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
       'For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
     ],
-    /** The response is not from an S3 server, or exceeds its limits. */
+    /** The server does not seem to be an S3 server, or its response exceeds the limits. */
     'store-answer-invalid': (f: OfStore & { operation: string; problem: string }) => [
       `${f.store} answered ${f.operation} with something other than S3: ${f.problem}.`,
       'Check the address of the server.',
     ],
   },
   disk: {
-    /** The server is out of space: a quota or its disks are full. */
+    /** A quota or the disks of the server are full. */
     'store-full': ({ store, operation, status, answer }: OfRefusal) => [
       `${store} has no room: the server answered ${operation} with ${refusal(status, answer)}.`,
       'What was stored stays, and the copy is what it was before. Raise the quota of the bucket or make room, and run the same command again: it continues.',
     ],
-    /** A directory entry is a link, directory or device: it is neither followed nor changed. */
     'store-entry-foreign': ({ file }: { file: string }) => [
       `${file} is no file of the copy: a link, a folder or a device. It was not followed or changed.`,
       'Move it away, or name another folder.',
@@ -349,7 +331,7 @@ export const objectError = defineErrors({
     ],
   },
   config: {
-    /** The bucket is elsewhere; redirects are not followed. `region` is the bucket's if the server reports it. */
+    /** Redirects are not followed. `region` is that of the bucket. Null if the server does not report it. */
     'store-redirects': (
       f: OfStore & { operation: string; status: number; region: string | null },
     ) => [
@@ -366,12 +348,11 @@ export const objectError = defineErrors({
       `The bucket ${bucket} belongs to somebody else.`,
       'Choose another name.',
     ],
-    /** `searched` lists environment variables and files. */
+    /** `searched` are environment variables and files. */
     'store-no-credentials': ({ searched }: { searched: readonly string[] }) => [
       `There are no credentials for S3. Looked for ${searched.join(', ')}.`,
       'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile in AWS_PROFILE.',
     ],
-    /** An invalid S3 setting: an environment variable, or a file and its content. */
     'store-setting-invalid': ({ source, problem }: { source: string; problem: string }) =>
       `${source} cannot be used: ${problem}.`,
   },

@@ -4,12 +4,10 @@ import { readRegularFile } from '../core/files.ts';
 import type { ParsedTarget, S3Credentials, S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 
-/** Settings by section of a file of Amazon's tools; nested settings have names like `above.name`. */
+/** The settings in a file of Amazon's tools, by section. Nested settings have names like `above.name`. */
 type Profiles = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/**
- * Parses a credentials or configuration file: `[section]`, `name = value`, comments with # or ;. Ignores other lines.
- */
+/** Parses lines like `[section]` and `name = value`, and comments with # or ;. Ignores other lines. */
 function parseProfiles(text: string): Profiles {
   const profiles = new Map<string, Map<string, string>>();
   let settings: Map<string, string> | undefined;
@@ -36,27 +34,25 @@ function parseProfiles(text: string): Profiles {
 
 export interface S3Settings {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's home directory, which contains `.aws`. */
+  /** The directory that contains `.aws`. */
   readonly home: string;
-  /** These override the environment and files. */
+  /** The rest overrides the environment and the files. */
   readonly endpoint?: string | undefined;
   readonly region?: string | undefined;
   readonly profile?: string | undefined;
   readonly bytesPerSecond?: number | undefined;
 }
 
-type Settings = ReadonlyMap<string, string>;
-
 const MAX_FILE_BYTES = 1024 * 1024;
 const REGION = /^[A-Za-z0-9-]{1,64}$/;
-/** Valid in a header. */
+/** What a header may contain. */
 const PRINTABLE = /^[\x21-\x7e]{1,4096}$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-/** Other sources of keys, which need programs or services. */
+/** These sources of keys need programs or services. */
 const OTHER_WAYS = ['credential_process', 'sso_session', 'sso_start_url', 'role_arn'];
 
 /**
- * Returns the settings of a bucket, from the environment and files of Amazon's tools. The files are read again for each
+ * Finds the settings of a bucket in the environment and the files of Amazon's tools. The files are read again for each
  * request, so that keys can be replaced.
  *
  * @throws store-no-credentials, store-setting-invalid
@@ -67,16 +63,17 @@ export async function resolveS3(
 ): Promise<S3Target> {
   const { env, bytesPerSecond } = settings;
   const profile = profileSettings(settings);
-  const first = (...values: readonly (string | undefined)[]) =>
-    values.find((value) => value !== undefined && value !== '');
-  const endpoint = first(
-    settings.endpoint,
-    env.AWS_ENDPOINT_URL_S3,
-    env.AWS_ENDPOINT_URL,
-    profile.get('endpoint_url'),
-  );
+  const endpoint =
+    settings.endpoint ||
+    env.AWS_ENDPOINT_URL_S3 ||
+    env.AWS_ENDPOINT_URL ||
+    profile.get('endpoint_url') ||
+    undefined;
   const region =
-    first(settings.region, env.AWS_REGION, env.AWS_DEFAULT_REGION, profile.get('region')) ??
+    settings.region ||
+    env.AWS_REGION ||
+    env.AWS_DEFAULT_REGION ||
+    profile.get('region') ||
     'us-east-1';
   if (!REGION.test(region)) {
     throw settingInvalid('the region', `"${region}" is no name of a region`);
@@ -89,7 +86,7 @@ export async function resolveS3(
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     credentials: async () => credentialsOf(settings),
-    // Names with dots, or of old buckets, do not match a certificate.
+    // No certificate matches a host with dots or capitals in the bucket's name.
     pathStyle: style === 'virtual' ? false : endpoint !== undefined || !/^[a-z0-9-]+$/.test(bucket),
     ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
   };
@@ -138,7 +135,7 @@ function credentialsOf(settings: S3Settings): S3Credentials {
   throw objectError('store-no-credentials', { searched: ['AWS_ACCESS_KEY_ID', ...files] });
 }
 
-/** Errors describe the problem without the value. */
+/** Errors must not contain a value. */
 function checked(
   source: string,
   found: { readonly [Name in keyof S3Credentials]-?: string | undefined },
@@ -160,8 +157,8 @@ function profileName({ env, profile }: S3Settings): string {
   return profile ?? (env.AWS_PROFILE || env.AWS_DEFAULT_PROFILE || 'default');
 }
 
-/** Credentials override; sections of the configuration have names like `profile NAME`. */
-function profileSettings(settings: S3Settings): Settings {
+/** The credentials file comes first. Sections of the configuration file have names like `profile NAME`. */
+function profileSettings(settings: S3Settings): ReadonlyMap<string, string> {
   const name = profileName(settings);
   const [credentials = '', configuration = ''] = filesOf(settings);
   const configured = readProfiles(configuration);
