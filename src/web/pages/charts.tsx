@@ -196,7 +196,7 @@ interface FigureProps {
   }[];
   readonly note?: ComponentChildren;
   readonly remark?: ComponentChildren;
-  readonly table?: TableProps | null;
+  readonly table?: TableProps | false;
   readonly id?: string;
   readonly children: ComponentChildren;
 }
@@ -226,7 +226,7 @@ export function Figure({ name, wide, keys = [], note, remark, table, id, childre
       )}
       {children}
       {remark != null && <p class="remark">{remark}</p>}
-      {table != null && (
+      {table && (
         <details class="as-table">
           <summary>
             as table<span class="vh">: {name}</span>

@@ -264,16 +264,14 @@ function StoragePanel({ name, rows, note, remark = null }: StorageProps) {
       note={note}
       remark={rows.length === 0 ? (remark ?? 'Nothing yet.') : remark}
       table={
-        rows.length === 0
-          ? null
-          : {
-              head: ['name', 'messages', 'bytes'],
-              rows: rows.map((row) => [
-                [row.name, optionalResults(row.query)],
-                row.messages === null ? '' : [count(row.messages), optionalResults(row.query)],
-                bytes(row.bytes),
-              ]),
-            }
+        rows.length > 0 && {
+          head: ['name', 'messages', 'bytes'],
+          rows: rows.map((row) => [
+            [row.name, optionalResults(row.query)],
+            row.messages === null ? '' : [count(row.messages), optionalResults(row.query)],
+            bytes(row.bytes),
+          ]),
+        }
       }
     >
       <Bars
@@ -310,16 +308,14 @@ function CorrespondentsPanel({
       note={term === '' ? years : `${years}, by calendar year`}
       remark={people.length === 0 ? 'Nobody yet.' : null}
       table={
-        people.length === 0
-          ? null
-          : {
-              head: ['address', 'from', 'to'],
-              rows: rows.map(({ address, from, to, fromHref, toHref }) => [
-                address,
-                [count(from), fromHref],
-                [count(to), toHref],
-              ]),
-            }
+        people.length > 0 && {
+          head: ['address', 'from', 'to'],
+          rows: rows.map(({ address, from, to, fromHref, toHref }) => [
+            address,
+            [count(from), fromHref],
+            [count(to), toHref],
+          ]),
+        }
       }
     >
       <Bars
@@ -463,16 +459,14 @@ function ProofsPanel({ data, now, zone }: PanelProps<'proofs'> & { now: number }
           : worst && `Longest: ${worst.name}, ${worst.text}.`
       }
       table={
-        isNone
-          ? null
-          : {
-              head: ['folder', 'compared', 'complete'],
-              rows: proofs.map(({ name, href, at, complete }) => [
-                [name, href],
-                at === null ? 'never' : timeText(at, zone),
-                complete ? 'yes' : 'no',
-              ]),
-            }
+        !isNone && {
+          head: ['folder', 'compared', 'complete'],
+          rows: proofs.map(({ name, href, at, complete }) => [
+            [name, href],
+            at === null ? 'never' : timeText(at, zone),
+            complete ? 'yes' : 'no',
+          ]),
+        }
       }
     >
       {!isNone && (
@@ -523,22 +517,20 @@ function RequestsPanel({ data, zone }: PanelProps<'requests'>) {
           : remarks.join(' ') || null
       }
       table={
-        since === null
-          ? null
-          : {
-              head: [unit, 'requests', 'refused (429)', 'failed'],
-              rows: [
-                ...gates.map((one) => [one.gate, count(one.requests), count(one.refused), '']),
-                ...known
-                  .map((period) => [
-                    period.label,
-                    count(period.requests ?? 0),
-                    count(period.refused),
-                    count(period.failed),
-                  ])
-                  .toReversed(),
-              ],
-            }
+        since !== null && {
+          head: [unit, 'requests', 'refused (429)', 'failed'],
+          rows: [
+            ...gates.map((one) => [one.gate, count(one.requests), count(one.refused), '']),
+            ...known
+              .map((period) => [
+                period.label,
+                count(period.requests ?? 0),
+                count(period.refused),
+                count(period.failed),
+              ])
+              .toReversed(),
+          ],
+        }
       }
     >
       {since !== null && (
