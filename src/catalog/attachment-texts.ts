@@ -17,7 +17,6 @@ export interface PendingAttachment {
   readonly hash: BlobHash;
   readonly form: string;
   readonly message: MessageId;
-  /** Its number in that message. */
   readonly number: number;
   /** Decoded bytes. */
   readonly size: number;
@@ -61,7 +60,6 @@ const STRIKES = sqlQuery<{ docid: number }, { strikes: number }>(
    FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
    WHERE a.docid = :docid AND t.failure IS NOT NULL AND t.version < 0`,
 );
-/** Lists pending attachments that no other message has. */
 const OWN_PENDING = sqlQuery<{ docid: number }, { id: number }>(
   `SELECT DISTINCT t.id FROM attachments a JOIN attachment_texts t ON t.id = a.text_id
    WHERE a.docid = :docid AND t.version <= 0 AND NOT EXISTS (
@@ -86,7 +84,6 @@ const READ_AGAIN = updateBy(
   'AND (version > 0 OR failure IS NOT NULL)',
 );
 
-/** Yields the texts of a message's attachments, in order. */
 export function* attachmentTexts(
   connection: Connection,
   docid: number,
@@ -98,7 +95,6 @@ export function* attachmentTexts(
 
 export interface KnownText
   extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated' | 'attempts'> {
-  /** Empty if there is none. */
   readonly text: string;
 }
 
@@ -224,7 +220,6 @@ function settleTimeout(connection: Connection, textId: number): number {
   return settled;
 }
 
-/** Marks all attachments for reading if the reader has changed. */
 export function noticeAttachmentVersion(connection: Connection): void {
   if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {

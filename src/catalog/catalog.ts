@@ -250,7 +250,6 @@ function unlimited(connection: Connection) {
       listPlaces(connection, places, filter),
     /** Runs reads on one state of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
-    /** Converts docids for URLs. */
     positions: ALL_POSITIONS,
     /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
     commitAt(time: number) {
@@ -276,18 +275,15 @@ function unlimited(connection: Connection) {
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
-    /** See `conversationSizes`. */
     conversationSizes: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
     /** See `afterwards`: what happened to messages since the request's time. */
     afterwards: (docids: readonly number[], request: ViewRequest) =>
       connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
-    /** Returns the history of a message, oldest first. */
     history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);
     },
-    /** See `lastSeen`. */
     lastSeen(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : lastSeen(connection, places, docid, scope);

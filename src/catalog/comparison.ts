@@ -47,7 +47,6 @@ interface Compared {
    * Selects each row as one JSON text. Equal rows are equal texts, which are read in half the time of separate columns.
    */
   readonly sql: string;
-  /** Selects the rows of one key in the same form. */
   readonly ofKey: string;
 }
 
@@ -411,7 +410,6 @@ export function concerns(connection: Connection) {
       const docid = docidOf(id);
       return docid === undefined ? undefined : byDocid(docid);
     },
-    /** Returns a place for a message that is unknown. */
     atPlace(folder: number, uid: number): ConcernedMessage | undefined {
       const place = connection.get(PLACE, { folder });
       return place && { id: null, subject: null, places: [{ ...place, uid }] };

@@ -170,7 +170,6 @@ class FoundFiles {
   readonly #seen = new Set<string>();
   readonly #request: FilesRequest;
   readonly #rowFilter: string;
-  /** SQL condition on attachments that the reader may see. */
   readonly #meant: string;
   readonly #isAll: boolean;
   #searches = 0;

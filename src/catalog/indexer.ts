@@ -22,7 +22,6 @@ export type SourceStore = Pick<LogReader, 'readSource'>;
 export interface RoundOptions {
   readonly store: Pick<IndexWriter, 'index'>;
   readonly sources: SourceStore;
-  /** Where remote segments come from. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
   /** On abort, extracted messages are indexed and the rest stays pending. */
@@ -32,7 +31,6 @@ export interface RoundOptions {
 }
 
 interface RoundCounts {
-  /** Includes unparsed messages. */
   readonly indexed: number;
   readonly unparsed: number;
   /** Messages with damaged bytes, of which only the listing is indexed. */
@@ -256,7 +254,6 @@ export interface Indexer {
   some(limit: number, signal: AbortSignal): Promise<number>;
   /** Indexes everything that is pending or becomes so before it ends. */
   all(signal: AbortSignal): Promise<void>;
-  /** Totals since the indexer was created. */
   totals(): Omit<IndexingResult, 'remaining'>;
 }
 
@@ -299,7 +296,6 @@ type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 interface AttachmentReadingOptions {
   readonly store: Pick<AttachmentWriter, 'pending' | 'pendingAgain' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
-  /** Where remote segments come from. By default, all are local. */
   readonly segments?: SegmentStore | undefined;
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due, like `Indexer.all`. */
@@ -371,7 +367,6 @@ export async function readAttachments(
 }
 
 class Run {
-  /** Attachments that were read or failed permanently. */
   settled = 0;
   lostMs = 0;
   /** Messages with an attachment that timed out. */

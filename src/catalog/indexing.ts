@@ -102,7 +102,6 @@ function textOf(connection: Connection, hash: Buffer, form: string): number {
 
 type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
 
-/** Removes contents that no message has any more from the sums. */
 function uncount(connection: Connection, before: readonly Known[]): void {
   const distinct = new Map(
     before.map((known) => [`${known.hash.toString('hex')} ${known.type}`, known]),
@@ -117,7 +116,6 @@ function uncount(connection: Connection, before: readonly Known[]): void {
 function dropUnused(connection: Connection, before: readonly Known[]): void {
   for (const text of new Set(before.map(({ text_id }) => text_id))) {
     if (text === null || connection.get(USED, { text_id: text }) !== undefined) continue;
-    // As above.
     connection.run(BLANK_TEXT, { id: text });
     connection.run(DROP_TEXT, { id: text });
   }
@@ -141,11 +139,9 @@ function ownHash(docid: number, number: number): Buffer {
 export interface PendingMessage {
   readonly docid: number;
   readonly id: MessageId;
-  /** Of the raw source, in bytes. */
   readonly size: number;
 }
 
-/** Orders records as in the log. */
 export type LogPosition = Pick<Position, 'segment' | 'ordinal'>;
 
 export interface FreshMessage extends PendingMessage {
@@ -163,7 +159,6 @@ type Terms = Row<'msg_fts'>;
 interface Listed {
   readonly subject: string;
   readonly from: string;
-  /** In lower case. */
   readonly senders: readonly string[];
   /** From its Message-ID, or from its own ID. */
   readonly node: number;
@@ -350,7 +345,6 @@ function sendersOf(entry: IndexEntry, listed: Listed): readonly string[] {
   return entry.from === null ? listed.senders : entry.senders;
 }
 
-/** Adds all rows of a document except its terms. */
 function addRows(connection: Connection, { docid, entry, fresh, listed }: KnownDocument): void {
   const { unparsed, packedText: text, attachments, links } = entry;
   connection.run(SET_TEXT, { docid, unparsed, text });

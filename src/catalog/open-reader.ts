@@ -56,7 +56,6 @@ export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promi
   }
 }
 
-/** The path does not exist. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR']);
 
 /**
@@ -215,7 +214,6 @@ export interface Reader {
   readonly catalog: Catalog;
   /** Null if the catalog is up to date, or a writer will update it. */
   readonly catalogBehind: CatalogLag | null;
-  /** Opened on first use. */
   sources(): LogReader;
   /** Closes open segments, which may have been replaced. */
   refresh(): void;
@@ -330,7 +328,6 @@ export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | '
 
 /** The only access to the process for everything below the front end. */
 export interface EngineContext {
-  /** Given by the user. */
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly surroundings: Surroundings;
   /** The only archive to read, and its segments. No configuration is looked for. */

@@ -29,7 +29,6 @@ export interface Writer {
   readonly sources: LogReader;
   readonly catalog: WritableCatalog;
   readonly state: StateFile;
-  /** Compression of sealed records. */
   readonly codec: ArchiveCodec;
   /** Rewrites segments on a thread that starts on demand, even after it was closed. */
   readonly sealer: Sealer;
@@ -64,7 +63,6 @@ export async function openWriter(
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');
-    // Left by a killed process.
     rmSync(spoolDir, { recursive: true, force: true });
     makeFolders(spoolDir, FOLDER_MODE);
     const catalog = await openCurrentCatalog(dataDir, context);

@@ -44,7 +44,6 @@ export interface OriginPlace {
   readonly messageId: string | null;
 }
 
-/** Keys for sorting and filtering. */
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
@@ -270,7 +269,6 @@ export function relinkQueries(connection: Connection) {
     /** Returns the number of open places without `\Seen`. */
     unread: (folder: number, generation: number) =>
       connection.get(UNREAD, { folder_id: folder, generation })?.n ?? 0,
-    /** Returns UIDs of open places with a flag, ascending. */
     uidsFlagged: (folder: number, generation: number, flag: CountedFlag) =>
       inChunks((stretch) =>
         connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),

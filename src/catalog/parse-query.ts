@@ -96,9 +96,7 @@ function product<T>(lists: readonly (readonly T[])[]): T[][] {
   return chosen;
 }
 
-/** Nested brackets and exclusions. */
 const DEPTH_LIMIT = 40;
-/** Words, phrases and filters in one query. */
 const TERM_LIMIT = 50;
 /** Words with a star. For each, the index merges all words with that prefix first. */
 const PREFIX_LIMIT = 6;
@@ -106,7 +104,6 @@ const PREFIX_LIMIT = 6;
 const PREFIX_LEAST = 2;
 /** Words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
 const PHRASE_LIMIT = 100;
-/** Words and phrases that one NEAR joins. */
 const NEAR_LIMIT = 5;
 const UNSPACED = once(
   () =>

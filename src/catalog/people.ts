@@ -66,7 +66,6 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
     if (before !== undefined) {
       const was = [...keysOf(connection, docid, before)];
       const is = [...gained];
-      // Usually, little has changed.
       uncount(connection, docid, without(was, is));
       gained = without(is, was);
     }

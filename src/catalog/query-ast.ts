@@ -88,7 +88,6 @@ export type SearchNode =
       readonly span: Span;
     };
 
-/** Filters by a name that the archive resolves. */
 type NamedKind = 'list' | 'mime' | 'id' | 'thread' | 'folder' | 'mailbox' | 'account' | 'flag';
 
 export interface SearchQuery {
@@ -106,7 +105,6 @@ export interface ParseContext {
   readonly timeZone?: string;
 }
 
-/** A typed value: one word or one quoted text. */
 export interface OperatorValue extends Span {
   readonly text: string;
   readonly prefix: boolean;

@@ -44,7 +44,6 @@ interface FoldLogOptions {
   readonly target: Pick<WritableCatalog, 'foldBatches'> & {
     reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
   };
-  /** See `ScanOptions`. */
   readonly segments?: ScanOptions['segments'];
   /**
    * A commit that the log must contain. Errors before it, another commit in its place and an earlier end are damage.
@@ -57,7 +56,6 @@ interface FoldLogOptions {
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
   /** Called after each transaction. The next one waits for it. */
   readonly folded?: (() => Promise<void>) | undefined;
-  /** See `ScanOptions`. */
   readonly inflated?: ScanOptions['inflated'];
   /** Called for each damage. If it throws, folding stops, and everything before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
@@ -176,12 +174,10 @@ class IndexAhead {
     );
   }
 
-  /** Starts extracting the messages folded since the last call. */
   async feed(): Promise<void> {
     await this.#round.feed(this.#fresh());
   }
 
-  /** Waits for the last extractions and indexes them. */
   async finish(): Promise<void> {
     await this.#round.finish();
     if (this.#bulk) this.options.store.mode('steady');

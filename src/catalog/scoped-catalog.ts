@@ -10,7 +10,6 @@ import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf
 import { countUpTo, Received } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
-/** Scopes to cache per connection. */
 const MAX_SCOPES = 64;
 
 const KNOWN = new WeakMap<Connection, Map<string, OwnCommits>>();
@@ -40,7 +39,6 @@ class OwnCommits {
     private readonly scope: Scope,
   ) {}
 
-  /** 0 before the first commit. */
   last(): number {
     this.#catchUp();
     return this.#numbers.length;
@@ -59,7 +57,6 @@ class OwnCommits {
     return made === undefined ? null : { number, time: made };
   }
 
-  /** Takes a number of the scope. */
   timeOf(number: number): number | undefined {
     this.#catchUp();
     const commit = this.#numbers[number - 1];

@@ -89,7 +89,6 @@ class PlainMatches {
   readonly #lower: string;
   readonly #cursors: Cursor[];
 
-  /** Finds matches that start in a half-open range. */
   constructor(
     private readonly text: string,
     words: readonly Sought[],
@@ -179,7 +178,6 @@ function isDivider(code: number): boolean {
   );
 }
 
-/** Returns the first match that starts in a half-open range. */
 function findFrom(
   text: string,
   words: readonly Sought[],

@@ -122,7 +122,6 @@ export function flagMarks(flags: FlagSet): number {
 export interface FlagSetRow {
   readonly id: number;
   readonly flags: FlagSet;
-  /** Bits of `MARK`. */
   readonly marks: number;
 }
 

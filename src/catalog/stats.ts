@@ -45,7 +45,6 @@ function* periodsBetween(
 }
 
 export interface StatsRequest extends Omit<CountRequest, 'node'> {
-  /** By default, all messages. */
   readonly node?: CountRequest['node'] | undefined;
   /** IANA name, for years and months; default this machine's zone. */
   readonly timeZone?: string | undefined;
@@ -205,17 +204,14 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
-    /** See `facets`. */
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
       within(() => facets(connection, search, request, limit, mayContinue)),
-    /** See `peopleCalled`. */
     people: (
       typed: string,
       limit: number,
       scope?: Scope,
       mayContinue: () => boolean = () => true,
     ): Person[] => within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
-    /** See `typesCalled`. */
     types: (
       prefix: string,
       limit: number,

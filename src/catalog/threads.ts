@@ -29,7 +29,6 @@ type Member = Omit<MemberRow, 'thread'>;
 
 /** How far back a reply is matched by its subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
-/** For 47 bits. */
 const NODE_BYTES = 6;
 
 const MEMBER_COLUMNS = 'docid, thread, node, subject, joins, ancestors';
@@ -99,7 +98,6 @@ export function leaveThreads(connection: Connection, docids: Iterable<number>): 
   if (threads.size > 0) settle(connection, threads);
 }
 
-/** Undefined until the message is indexed. */
 export function threadOf(connection: Connection, docid: number): number | undefined {
   return connection.get(MEMBER, { docid })?.thread;
 }

@@ -204,7 +204,6 @@ const ASKED_AFTER = 512;
 /** Walks a query's matches, newest first, until time runs out. */
 class Counting {
   complete = true;
-  /** The last docid yielded. */
   last: number | null = null;
 
   constructor(private readonly mayContinue: () => boolean) {}
@@ -261,7 +260,6 @@ interface Interval {
 }
 
 interface LastPlace extends Interval {
-  /** When it ended. Null for a current place. */
   readonly ended: number | null;
 }
 
@@ -327,7 +325,6 @@ function becameOf(
 /** A time range divided into equal columns. Milliseconds since the epoch. */
 export interface ChangesRequest {
   readonly from: number;
-  /** Included. */
   readonly to: number;
   readonly columns: number;
   readonly scope?: Scope | undefined;
