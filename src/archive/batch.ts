@@ -34,12 +34,12 @@ export interface AddedSource {
 }
 
 /** Returns whether bytes are durable in the archive and not purged. */
-export type IsStored = (hash: string) => boolean;
+export type StoredCheck = (hash: string) => boolean;
 
 /** From this size on, sealing may store a blob alone. */
 const LARGE_BYTES = 64 * 1024;
 
-const NOT_STORED: IsStored = () => false;
+const NOT_STORED: StoredCheck = () => false;
 
 /**
  * Records that the writer commits together. The caller limits a batch (to 128 messages, 4 MiB, 1 s) by `messages`,
@@ -60,7 +60,7 @@ export abstract class Batch {
    *
    * @param id the SHA-256 of `raw`. It is not checked, and a wrong one would make the message unreadable.
    */
-  abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: IsStored): AddedSource;
+  abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: StoredCheck): AddedSource;
 
   /** Adds up to 4 MiB that belong to no message, and returns their hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
@@ -77,7 +77,7 @@ export abstract class Batch {
    */
   async addSourceFile(
     path: string,
-    isBlobStored: IsStored,
+    isBlobStored: StoredCheck,
     commitBlobs: (blobs: Batch) => Promise<unknown>,
   ): Promise<AddedSource> {
     let side = new LocalBatch(this.files);
@@ -124,7 +124,7 @@ export abstract class Batch {
 interface PendingBlob {
   readonly bytes: Buffer;
   /** The message that contains it. Undefined for separately added bytes, which are always written. */
-  readonly of?: { readonly id: MessageId; readonly isBlobStored: IsStored };
+  readonly of?: { readonly id: MessageId; readonly isBlobStored: StoredCheck };
 }
 
 /** A batch in this thread's memory, which splits each source into records when it is added. */
@@ -134,7 +134,7 @@ export class LocalBatch extends Batch {
   readonly #sources: PendingRecord[] = [];
   readonly #facts: PendingRecord[] = [];
 
-  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = NOT_STORED): AddedSource {
+  addSource(raw: Buffer, id: MessageId, isBlobStored: StoredCheck = NOT_STORED): AddedSource {
     this.requireOpen();
     if (!this.#held.has(id)) {
       const { payload, blobs } = splitSource(raw, id);
@@ -217,7 +217,7 @@ export class LocalBatch extends Batch {
   }
 }
 
-export interface BatchPlace {
+export interface BatchPosition {
   readonly space: RecordSpace;
   readonly chain: ChainState;
   readonly time: number;
@@ -227,9 +227,9 @@ export interface BatchPlace {
 }
 
 /** Memory for serialising a batch. A larger batch gets temporary memory. */
-export const MEMORY_BYTES = 9 * 1024 * 1024;
+export const BATCH_BUFFER_BYTES = 9 * 1024 * 1024;
 
-export function serializeBatch(batch: LocalBatch, place: BatchPlace, memory: Buffer) {
+export function serializeBatch(batch: LocalBatch, place: BatchPosition, memory: Buffer) {
   const pending = batch.ordered();
   const bytes = pending.reduce((sum, { payload }) => sum + RECORD_HEADER_BYTES + payload.length, 0);
   const identities = new Identities();

@@ -3,14 +3,14 @@ import { archiveError } from './errors.ts';
 import { type LogFile, writeAll } from './file-system.ts';
 import type { Commit } from './format.ts';
 import type { HotFile } from './hot-segment.ts';
-import { syncing, writing } from './hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
 export interface AppendedCommit extends Commit {
   readonly previousHash: string;
 }
 
-export interface AppendPlace {
+export interface AppendPosition {
   readonly segment: number;
   /** Offset of its first record in generation 1 of the segment. */
   readonly offset: number;
@@ -37,7 +37,7 @@ export interface Durability {
    * @throws `log-write-failed`, `disk-full` if the batch is not in the log; the caller may retry
    * @throws `log-fenced` and any other error if it is unknown whether the batch is in the log
    */
-  append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void>;
+  append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void>;
   /** Closes the current segment and starts the next one. Throws like `append`. */
   roll(next: NextSegment): Promise<void>;
 }
@@ -46,7 +46,11 @@ export interface Durability {
 export class LocalDurability implements Durability {
   constructor(private readonly hot: HotFile) {}
 
-  async append(bytes: Buffer, _committed: AppendedCommit, { offset }: AppendPlace): Promise<void> {
+  async append(
+    bytes: Buffer,
+    _committed: AppendedCommit,
+    { offset }: AppendPosition,
+  ): Promise<void> {
     await writeDurably(this.hot.path, () => this.hot.file, bytes, offset);
   }
 
@@ -66,18 +70,18 @@ export async function writeDurably(
   bytes: Buffer,
   offset: number,
 ): Promise<void> {
-  await writing(path, bytes.length, () => writeAll(file(), bytes, offset));
-  await syncing(path, () => file().datasync());
+  await convertWriteErrors(path, bytes.length, () => writeAll(file(), bytes, offset));
+  await convertSyncErrors(path, () => file().datasync());
 }
 
 /** Batches are durable elsewhere, and the local log is an unsynced copy. If it cannot be written, the writer ends. */
-export class DurabilityElsewhere implements Durability {
+export class RemoteDurability implements Durability {
   constructor(
     private readonly hot: HotFile,
     private readonly elsewhere: Durability,
   ) {}
 
-  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void> {
+  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void> {
     await acknowledged(committed.number, () => this.elsewhere.append(bytes, committed, place));
     await this.#copying(() => this.hot.write(bytes, place.offset));
   }

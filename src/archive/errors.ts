@@ -3,7 +3,7 @@ import { terminalLine } from '../core/terminal-safe.ts';
 import { localTime } from '../core/text.ts';
 
 /** Describes the process that holds, or on another machine last held, an archive's lock. @param host null for this machine */
-export function holderText(pid: number, command: string, since: string, host: string | null) {
+export function describeHolder(pid: number, command: string, since: string, host: string | null) {
   const program = terminalLine(`mailkeep ${command}`);
   const time = localTime(Date.parse(since));
   return host === null
@@ -59,7 +59,7 @@ export const archiveError = defineErrors({
     }) => [
       f.pid === null || f.command === null || f.since === null
         ? `The archive ${f.dir} is in use by another mailkeep.`
-        : `The archive ${f.dir} is in use by another mailkeep: ${holderText(f.pid, f.command, f.since, f.host)}.`,
+        : `The archive ${f.dir} is in use by another mailkeep: ${describeHolder(f.pid, f.command, f.since, f.host)}.`,
       f.command === 'daemon'
         ? 'Stop the daemon first. Reading commands (list, search, show, status) work while it runs.'
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',

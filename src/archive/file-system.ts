@@ -63,7 +63,7 @@ export interface LogFile extends ReadFile {
 }
 
 /** Undefined for a directory, a pipe or a device, which cannot be a segment. */
-export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
+export function openRegular(files: FileLayer, path: string): LogFile | undefined {
   try {
     return files.open(path, 'read');
   } catch (error) {
@@ -107,7 +107,7 @@ export function readFully(file: ReadFile, target: Uint8Array, position: number):
   return done;
 }
 
-export function readWhole(files: FileLayer, path: string): Buffer {
+export function readSmallFile(files: FileLayer, path: string): Buffer {
   const file = files.open(path, 'read');
   try {
     const bytes = Buffer.alloc(file.size());
@@ -156,7 +156,7 @@ export function overlayFiles(files: FileLayer, changes: Partial<FileLayer>): Fil
 }
 
 /** Returns a file layer whose listings omit paths, so that readers treat those segments as missing. */
-export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
+export function hideFiles(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
   return overlayFiles(files, {
     list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
   });
@@ -182,11 +182,11 @@ const NETWORK_FUSE =
 export function fileSystemOf(folder: string): FileSystem | null {
   const table = '/proc/self/mountinfo';
   if (!existsSync(table)) return null;
-  return fileSystemIn(readFileSync(table, 'utf8'), realpathSync(nearestExisting(folder)));
+  return findFileSystem(readFileSync(table, 'utf8'), realpathSync(nearestExisting(folder)));
 }
 
 /** Finds the mount of an absolute path in /proc/self/mountinfo (proc_pid_mountinfo(5)). */
-export function fileSystemIn(mountinfo: string, folder: string): FileSystem | null {
+export function findFileSystem(mountinfo: string, folder: string): FileSystem | null {
   let found: FileSystem | null = null;
   for (const line of mountinfo.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');

@@ -145,7 +145,7 @@ const removedPart = hasFields({
   folders: isOptional(isTexts),
 });
 /** A part of a mailbox that was removed. */
-export type RemovedPart = Checked<typeof removedPart>;
+export type RemovedRange = Checked<typeof removedPart>;
 
 /**
  * The fields of each fact. A fact holds everything that the archive records apart from bytes. It is one canonical JSON

@@ -37,7 +37,7 @@ export async function createSegment(
     previousNumber: number,
     previousHash: hash,
   });
-  const file = await writing(temporary, header.length, async () => {
+  const file = await convertWriteErrors(temporary, header.length, async () => {
     const created = await createOrReplace(files, temporary);
     try {
       await writeAll(created, header, 0);
@@ -49,9 +49,9 @@ export async function createSegment(
     }
   });
   try {
-    await syncing(path, () => file.datasync());
-    await writing(path, 0, () => files.rename(temporary, path));
-    await syncing(path, () => files.syncFolder(logFolder(dir)));
+    await convertSyncErrors(path, () => file.datasync());
+    await convertWriteErrors(path, 0, () => files.rename(temporary, path));
+    await convertSyncErrors(path, () => files.syncFolder(logFolder(dir)));
   } catch (error) {
     file.close();
     throw error;
@@ -67,7 +67,7 @@ export async function createSegment(
  * @returns the result of `write`
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; errors of `write` and `check`
  */
-export async function publish<T>(
+export async function publishFile<T>(
   files: FileLayer,
   path: string,
   bytes: number,
@@ -79,11 +79,11 @@ export async function publish<T>(
 ): Promise<T> {
   const temporary = temporaryPath(path);
   try {
-    const written = await writing(temporary, bytes, async () => {
+    const written = await convertWriteErrors(temporary, bytes, async () => {
       const target = await createOrReplace(files, temporary);
       try {
         const result = await steps.write(target);
-        await syncing(temporary, () => target.datasync());
+        await convertSyncErrors(temporary, () => target.datasync());
         return result;
       } finally {
         target.close();
@@ -93,8 +93,8 @@ export async function publish<T>(
       await files.remove(temporary);
       return written;
     }
-    await writing(path, 0, () => files.rename(temporary, path));
-    await syncing(path, () => files.syncFolder(dirname(path)));
+    await convertWriteErrors(path, 0, () => files.rename(temporary, path));
+    await convertSyncErrors(path, () => files.syncFolder(dirname(path)));
     return written;
   } catch (error) {
     // If the file cannot be removed now, the next attempt replaces it, or the next opening for writing removes it.
@@ -104,7 +104,11 @@ export async function publish<T>(
 }
 
 /** Converts system errors of a write. @throws `disk-full`, `log-write-failed` */
-export async function writing<T>(path: string, bytes: number, act: () => Promise<T>): Promise<T> {
+export async function convertWriteErrors<T>(
+  path: string,
+  bytes: number,
+  act: () => Promise<T>,
+): Promise<T> {
   try {
     return await act();
   } catch (error) {
@@ -115,7 +119,7 @@ export async function writing<T>(path: string, bytes: number, act: () => Promise
 }
 
 /** Converts errors of a sync. @throws `log-sync-failed` */
-export async function syncing(path: string, act: () => Promise<void>): Promise<void> {
+export async function convertSyncErrors(path: string, act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (error) {
@@ -149,15 +153,15 @@ export class HotFile {
   }
 
   async write(bytes: Buffer, offset: number): Promise<void> {
-    await writing(this.#path, bytes.length, () => writeAll(this.#file, bytes, offset));
+    await convertWriteErrors(this.#path, bytes.length, () => writeAll(this.#file, bytes, offset));
   }
 
   async sync(): Promise<void> {
-    await syncing(this.#path, () => this.#file.datasync());
+    await convertSyncErrors(this.#path, () => this.#file.datasync());
   }
 
   async cut(offset: number): Promise<void> {
-    await writing(this.#path, 0, () => this.#file.truncate(offset));
+    await convertWriteErrors(this.#path, 0, () => this.#file.truncate(offset));
   }
 
   async begin(segment: number, previous: ChainState): Promise<void> {

@@ -49,7 +49,7 @@ export function holderPath(dir: string): string {
 let ownCommand = '';
 
 /** Sets this process's command name for the lock file. */
-export function nameProcess(command: string): void {
+export function setProcessName(command: string): void {
   ownCommand = command;
 }
 
@@ -61,7 +61,7 @@ function noteHolder(dir: string): void {
     command: ownCommand,
     since: new Date().toISOString(),
     host: hostname(),
-    started: startOf(pid),
+    started: processStart(pid),
   };
   try {
     dropHolder(dir);
@@ -81,12 +81,14 @@ function dropHolder(dir: string): void {
 }
 
 /** Null if there is no note or its process was killed. */
-export function noteOfHolder(dir: string): LockHolder | null {
+export function readHolder(dir: string): LockHolder | null {
   const note = readNote(holderPath(dir));
   if (note === null) return null;
   const { pid, command, since, host, started } = note;
   if (host !== hostname()) return { pid, command, since, host };
-  return isRunning(pid) && startOf(pid) === started ? { pid, command, since, host: null } : null;
+  return isRunning(pid) && processStart(pid) === started
+    ? { pid, command, since, host: null }
+    : null;
 }
 
 const MAX_NOTE = 4096;
@@ -115,7 +117,7 @@ function isRunning(pid: number): boolean {
 }
 
 /** Returns the boot and the clock tick at which a process started (proc_pid_stat(5), field 22). Null unless on Linux. */
-export function startOf(pid: number): string | null {
+export function processStart(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -171,7 +173,7 @@ function lockFile(dir: string): Database.Database {
   } catch (error) {
     database?.close();
     if (isBusy(error)) {
-      const { pid = null, command = null, since = null, host = null } = noteOfHolder(dir) ?? {};
+      const { pid = null, command = null, since = null, host = null } = readHolder(dir) ?? {};
       throw archiveError('archive-in-use', { dir, pid, command, since, host }, error);
     }
     const reason = whyNot(dir, error);

@@ -22,25 +22,30 @@ import {
   segmentPath,
 } from './format.ts';
 import {
-  foldRecord,
   inflatePayload,
+  interpretRecord,
   type MessagePayload,
   RecipeMismatch,
   readFact,
   readMessagePayload,
-  rebuild,
   rebuildPieces,
+  rebuildSource,
 } from './payload.ts';
-import { batchesToTheEnd, checkFormat, type ExpectedCommit, refuseEarlyEnd } from './recovery.ts';
+import {
+  checkFormat,
+  type ExpectedCommit,
+  readBatchesToEnd,
+  requireExpectedCommit,
+} from './recovery.ts';
 import { decodeInner, type SealedIndex } from './sealed-footer.ts';
 import {
-  damageIn,
   listSegments,
   localSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   type SegmentListing,
   type SegmentStore,
+  segmentDamage,
   segmentNumbers,
   withSegment,
 } from './segment-files.ts';
@@ -76,13 +81,13 @@ class CommitFacts {
     const segment = this.#segmentOf(commit);
     const opened = this.segments.opened(segment);
     const positions = this.#commitsOf(opened)(commit - opened.header.previousNumber - 1);
-    if (positions === undefined) throw damageIn(opened, SEGMENT_HEADER_BYTES, 'commit');
+    if (positions === undefined) throw segmentDamage(opened, SEGMENT_HEADER_BYTES, 'commit');
     return positions.flatMap((position) => {
       const record = this.segments.fetch(position);
       if (record.state === 'purged') return [];
       const fact =
         record.state === 'present' ? readFact(record.payload.toString('utf8')) : undefined;
-      if (fact === undefined) throw damageIn(opened, position.offset, 'fact');
+      if (fact === undefined) throw segmentDamage(opened, position.offset, 'fact');
       return [fact];
     });
   }
@@ -255,7 +260,7 @@ class CachedReader {
   }
 
   #whole(id: MessageId, payload: MessagePayload): Buffer {
-    const source = this.#rebuilding(id, () => rebuild(payload, this.#blobSource));
+    const source = this.#rebuilding(id, () => rebuildSource(payload, this.#blobSource));
     if (digest('sha256', source, 'hex') !== id)
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
     return source;
@@ -430,7 +435,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
     }
     previous = segment;
     if (!store.present(segment)) await bring(segment);
-    const opened = openAgain(files, dir, segment, listing);
+    const opened = reopenSegment(files, dir, segment, listing);
     if (opened === undefined) {
       const generations = listing.get(segment);
       const path = segmentPath(dir, { segment, generation: generations?.[0] ?? 1 });
@@ -455,14 +460,14 @@ function beginsBy(
   listing: SegmentListing,
   commit: number,
 ): boolean {
-  const opened = openAgain(files, dir, segment, listing);
+  const opened = reopenSegment(files, dir, segment, listing);
   if (opened === undefined) return false;
   opened.file.close();
   return opened.header.previousNumber <= commit;
 }
 
 /** Opens a segment even if sealing has replaced its file since the listing. Undefined if no header is intact. */
-export function openAgain(
+export function reopenSegment(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -470,10 +475,15 @@ export function openAgain(
 ): OpenSegment | undefined {
   try {
     try {
-      return openInForce(files, dir, segment, listing.get(segment) ?? []);
+      return openCurrentGeneration(files, dir, segment, listing.get(segment) ?? []);
     } catch (error) {
       if (errnoName(error) !== 'ENOENT') throw error;
-      return openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+      return openCurrentGeneration(
+        files,
+        dir,
+        segment,
+        listSegments(files, dir).get(segment) ?? [],
+      );
     }
   } catch (error) {
     if (hasCode(error, 'log-damaged')) return undefined;
@@ -506,13 +516,13 @@ class LogScan {
     const { inflated } = this;
     const reading: RecordReading = {
       digest: true,
-      // `foldRecord` returns no view of a payload.
+      // `interpretRecord` returns no view of a payload.
       releases: true,
       ...(inflated && { inflated: (offset, block) => inflated(opened.path, offset, block) }),
     };
     const batches = isWritten
-      ? batchesToTheEnd(opened, this.seen, reading, foldRecord)
-      : segmentBatches(opened, reading, foldRecord);
+      ? readBatchesToEnd(opened, this.seen, reading, interpretRecord)
+      : segmentBatches(opened, reading, interpretRecord);
     for (const item of batches) {
       if (item.what === 'batch') {
         yield* this.#batch(opened, item);
@@ -577,7 +587,7 @@ function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
 }
 
 /** The last commit of a log (number 0 before the first), with the archive's ID. */
-export type LogHead = ReturnType<typeof logHead>;
+export type LogHead = ReturnType<typeof readLogHead>;
 
 /**
  * Reads the last segment and returns the log's last commit. Needs no lock.
@@ -585,7 +595,7 @@ export type LogHead = ReturnType<typeof logHead>;
  * @param expected the commit that the catalog has reached, which the log must contain
  * @throws `archive-missing` and other format errors; `log-damaged` if the last segment is damaged; `log-ends-early`
  */
-export function logHead(dir: string, expected?: ExpectedCommit) {
+export function readLogHead(dir: string, expected?: ExpectedCommit) {
   const files = realFiles;
   checkFormat(files, dir);
   const last = [...listSegments(files, dir)].at(-1);
@@ -598,10 +608,10 @@ export function logHead(dir: string, expected?: ExpectedCommit) {
     for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
       if (item.what === 'remainder') break;
       const [problem] = item.problems;
-      if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
+      if (problem !== undefined) throw segmentDamage(opened, problem.offset, problem.reason);
       ({ number, hash } = item.commit);
     }
-    refuseEarlyEnd(path, expected, number);
+    requireExpectedCommit(path, expected, number);
     return { archiveId: header.archiveId.toString('hex'), number, hash };
   });
 }

@@ -1,6 +1,6 @@
 import { hash as digest } from 'node:crypto';
 import type { ThreadEnded } from '../core/error-tables.ts';
-import { rethrown, type Thrown, thrownBy } from '../core/errors.ts';
+import { deserializeError, serializeError, type TransferredError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import {
   builtWorker,
@@ -10,11 +10,11 @@ import {
 } from '../core/worker-thread.ts';
 import {
   type AddedSource,
+  BATCH_BUFFER_BYTES,
   Batch,
-  type BatchPlace,
-  type IsStored,
+  type BatchPosition,
   LocalBatch,
-  MEMORY_BYTES,
+  type StoredCheck,
   serializeBatch,
 } from './batch.ts';
 import { writeDurably } from './durability.ts';
@@ -33,7 +33,7 @@ const FIRST_BYTES = 1024 * 1024;
 const USUAL_BYTES = 6 * 1024 * 1024;
 
 /** Memory that is shared with the log thread, for the bytes of one batch at a time. It grows with the largest batch. */
-class Tray {
+class SharedBuffer {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
   #used = 0;
 
@@ -79,7 +79,7 @@ interface TrayEntry {
 
 interface AppendJob {
   readonly path: string;
-  readonly place: BatchPlace;
+  readonly place: BatchPosition;
   readonly memory: SharedArrayBuffer;
   readonly entries: readonly TrayEntry[];
   /** JSON, one fact per line. */
@@ -98,11 +98,11 @@ interface Appended {
 interface TrayMessage {
   readonly id: MessageId;
   readonly size: number;
-  readonly isBlobStored: IsStored;
+  readonly isBlobStored: StoredCheck;
 }
 
 /** A batch that the log thread splits, hashes and writes. */
-export class TrayBatch extends Batch {
+export class SharedBufferBatch extends Batch {
   readonly #messages = new Map<MessageId, TrayMessage>();
   readonly #entries: TrayEntry[] = [];
   readonly #facts: Fact[] = [];
@@ -110,12 +110,12 @@ export class TrayBatch extends Batch {
 
   constructor(
     files: FileLayer,
-    readonly tray: Tray,
+    readonly buffer: SharedBuffer,
   ) {
     super(files);
   }
 
-  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = () => false): AddedSource {
+  addSource(raw: Buffer, id: MessageId, isBlobStored: StoredCheck = () => false): AddedSource {
     this.requireOpen();
     if (!this.#messages.has(id)) {
       this.#put('source', id, raw.length, raw);
@@ -149,13 +149,13 @@ export class TrayBatch extends Batch {
     this.#message(id, size, () => true);
   }
 
-  job(path: string, place: BatchPlace): AppendJob {
-    return { path, place, memory: this.tray.memory, entries: this.#entries, facts: this.#lines };
+  job(path: string, place: BatchPosition): AppendJob {
+    return { path, place, memory: this.buffer.memory, entries: this.#entries, facts: this.#lines };
   }
 
   /** Returns the same batch for this thread, because the log thread may have ended. */
   local(): LocalBatch {
-    const { memory } = this.tray;
+    const { memory } = this.buffer;
     const job = { memory, entries: this.#entries, facts: this.#lines };
     return localBatch(this.files, job, (blob, message) => this.#isStored(blob, message));
   }
@@ -165,7 +165,7 @@ export class TrayBatch extends Batch {
   }
 
   /** Combines the thread's result with the content of the records, in log order. */
-  committed({ commit, blobs, offsets }: Appended, place: BatchPlace): CommittedBatch {
+  committed({ commit, blobs, offsets }: Appended, place: BatchPosition): CommittedBatch {
     const records: FoldedRecord[] = [];
     const add = (meaning: RecordMeaning): void => {
       const ordinal = place.ordinal + records.length;
@@ -186,11 +186,11 @@ export class TrayBatch extends Batch {
   }
 
   #put(is: TrayEntry['is'], hash: string, size: number, bytes: Buffer): void {
-    this.#entries.push({ is, hash, size, at: this.tray.put(bytes), length: bytes.length });
+    this.#entries.push({ is, hash, size, at: this.buffer.put(bytes), length: bytes.length });
     this.count(bytes.length);
   }
 
-  #message(id: MessageId, size: number, isBlobStored: IsStored): void {
+  #message(id: MessageId, size: number, isBlobStored: StoredCheck): void {
     this.messages += 1;
     this.#messages.set(id, { id, size, isBlobStored });
   }
@@ -223,7 +223,7 @@ export type FromLogThread =
   /** Asks which blobs are stored. */
   | { readonly ask: readonly (readonly [hash: BlobHash, message: MessageId])[] }
   | { readonly appended: Appended }
-  | { readonly thrown: Thrown };
+  | { readonly thrown: TransferredError };
 
 /** The bytes of a batch are outside V8's heap. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 24 };
@@ -239,7 +239,7 @@ function startThread(events: ThreadEvents<FromLogThread>): LogLink {
 }
 
 interface Running {
-  readonly batch: TrayBatch;
+  readonly batch: SharedBufferBatch;
   readonly resolve: (appended: Appended) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -250,7 +250,7 @@ interface Running {
  */
 export class LogThread {
   readonly #thread: LogLink;
-  readonly #trays: Tray[] = [];
+  readonly #buffers: SharedBuffer[] = [];
   #running: Running | undefined;
   #end: ThreadEnded | undefined;
 
@@ -271,8 +271,8 @@ export class LogThread {
     return this.#thread.started && !this.#thread.ending;
   }
 
-  newBatch(files: FileLayer): TrayBatch {
-    return new TrayBatch(files, this.#trays.pop() ?? new Tray());
+  newBatch(files: FileLayer): SharedBufferBatch {
+    return new SharedBufferBatch(files, this.#buffers.pop() ?? new SharedBuffer());
   }
 
   /**
@@ -281,7 +281,7 @@ export class LogThread {
    * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; `thread-ended` if the log may have all, part or none of
    * the batch
    */
-  append(batch: TrayBatch, path: string, place: BatchPlace): Promise<Appended> {
+  append(batch: SharedBufferBatch, path: string, place: BatchPosition): Promise<Appended> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
     return new Promise((resolve, reject) => {
       this.#running = { batch, resolve, reject };
@@ -290,8 +290,8 @@ export class LogThread {
     });
   }
 
-  takeBack({ tray }: TrayBatch): void {
-    if (tray.clear()) this.#trays.push(tray);
+  takeBack({ buffer }: SharedBufferBatch): void {
+    if (buffer.clear()) this.#buffers.push(buffer);
   }
 
   /** Closes the thread's open segment, so that its file can be removed. */
@@ -312,7 +312,7 @@ export class LogThread {
         this.#settle(({ reject }) => reject(error));
       }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
-    else this.#settle(({ reject }) => reject(rethrown(message.thrown)));
+    else this.#settle(({ reject }) => reject(deserializeError(message.thrown)));
   }
 
   #settle(act: (running: Running) => void): void {
@@ -324,7 +324,7 @@ export class LogThread {
 }
 
 /** Returns a handler for the messages of a `LogThread`, which writes the batches to the log. */
-export function logServer(
+export function serveLogThread(
   files: FileLayer,
   send: (message: FromLogThread) => void,
 ): (message: ToLogThread) => void {
@@ -349,7 +349,7 @@ export function logServer(
     // Messages between threads turn a Buffer into a plain Uint8Array.
     const place = { ...job.place, space: { ...space, archiveId: Buffer.from(space.archiveId) } };
     const written = serializeBatch(batch, place, memory);
-    if (written.memory.length <= MEMORY_BYTES) memory = written.memory;
+    if (written.memory.length <= BATCH_BUFFER_BYTES) memory = written.memory;
     const { bytes, committed, nextOrdinal } = written;
     await writeDurably(path, () => segment.file(path), bytes, place.offset);
     return {
@@ -369,7 +369,7 @@ export function logServer(
     else {
       append(message.append).then(
         (appended) => send({ appended }),
-        (error: unknown) => send({ thrown: thrownBy(error) }),
+        (error: unknown) => send({ thrown: serializeError(error) }),
       );
     }
   };

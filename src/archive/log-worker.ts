@@ -3,7 +3,7 @@
 import { openThreadPort } from '../core/in-thread.ts';
 import { realFiles } from './file-system.ts';
 import type { FromLogThread, ToLogThread } from './log-thread.ts';
-import { logServer } from './log-thread.ts';
+import { serveLogThread } from './log-thread.ts';
 
-const receive = logServer(realFiles, (message) => port.send(message));
+const receive = serveLogThread(realFiles, (message) => port.send(message));
 const port = openThreadPort<ToLogThread, FromLogThread>((message) => receive(message));

@@ -1,10 +1,16 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { errnoName, hasCode } from '../core/errors.ts';
-import { type Batch, type BatchPlace, LocalBatch, MEMORY_BYTES, serializeBatch } from './batch.ts';
-import { type Durability, DurabilityElsewhere, LocalDurability } from './durability.ts';
+import {
+  BATCH_BUFFER_BYTES,
+  type Batch,
+  type BatchPosition,
+  LocalBatch,
+  serializeBatch,
+} from './batch.ts';
+import { type Durability, LocalDurability, RemoteDurability } from './durability.ts';
 import { archiveError, logSyncFailed } from './errors.ts';
-import { type FileLayer, openIfFile, readWhole, realFiles, writeAll } from './file-system.ts';
+import { type FileLayer, openRegular, readSmallFile, realFiles, writeAll } from './file-system.ts';
 import {
   ARCHIVE_ID_BYTES,
   type CommittedBatch,
@@ -20,31 +26,37 @@ import {
   tailPath,
   temporaryPath,
 } from './format.ts';
-import { createSegment, HotFile, type HotSegment, syncing, writing } from './hot-segment.ts';
-import { type LogThread, TrayBatch } from './log-thread.ts';
-import { filesWithDamage } from './mend-segment.ts';
 import {
-  announceZstd,
-  checkExpected,
+  convertSyncErrors,
+  convertWriteErrors,
+  createSegment,
+  HotFile,
+  type HotSegment,
+} from './hot-segment.ts';
+import { type LogThread, SharedBufferBatch } from './log-thread.ts';
+import { reportUnreadable } from './mend-segment.ts';
+import {
+  checkExpectedHash,
   checkFormat,
+  declareZstd,
   type ExpectedCommit,
-  findEnd,
+  findMissingBytes,
+  findSegmentEnd,
   isUnused,
   type LogEnd,
   type MissingBytes,
-  missingBytes,
-  putSegmentAside,
-  putTailAside,
-  refuseEarlyEnd,
-  refuseStranger,
+  refuseForeignSegment,
+  requireExpectedCommit,
   type SegmentEnd,
+  setSegmentAside,
+  setTailAside,
   type TornTail,
   writeFormat,
 } from './recovery.ts';
 import {
   listSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   type SegmentListing,
   withSegment,
 } from './segment-files.ts';
@@ -97,7 +109,7 @@ export class LogWriter {
     this.#durability =
       durability === undefined
         ? new LocalDurability(this.#file)
-        : new DurabilityElsewhere(this.#file, durability);
+        : new RemoteDurability(this.#file, durability);
     this.#hot = hot;
     this.#chain = start.chain;
     this.#time = start.time;
@@ -196,7 +208,7 @@ export class LogWriter {
     if (this.#hot.offset >= limit && this.#hot.ordinal > 0) await this.#roll();
     await this.#cut();
     const hot = this.#hot;
-    const place: BatchPlace = {
+    const place: BatchPosition = {
       space: { archiveId: this.archiveId, segment: hot.segment },
       chain: this.#chain,
       time: Math.max(this.#time, Math.floor(this.settings.now())),
@@ -208,7 +220,7 @@ export class LogWriter {
       const thread = this.#thread;
       const written =
         // A thread that has ended between two batches left the log intact.
-        batch instanceof TrayBatch && thread?.ready === true
+        batch instanceof SharedBufferBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
       const { committed, bytes, nextOrdinal } = written;
@@ -225,11 +237,11 @@ export class LogWriter {
     }
   }
 
-  async #here(batch: Batch, place: BatchPlace): Promise<Written> {
-    const local = batch instanceof TrayBatch ? batch.local() : batch;
+  async #here(batch: Batch, place: BatchPosition): Promise<Written> {
+    const local = batch instanceof SharedBufferBatch ? batch.local() : batch;
     if (!(local instanceof LocalBatch)) throw new TypeError('a batch of another kind of log');
     const { bytes, memory, committed, nextOrdinal } = serializeBatch(local, place, this.#memory);
-    if (memory.length <= MEMORY_BYTES) this.#memory = memory;
+    if (memory.length <= BATCH_BUFFER_BYTES) this.#memory = memory;
     const { commit, previousHash } = committed;
     const { space, offset, ordinal } = place;
     await this.#durability.append(
@@ -277,9 +289,9 @@ interface Written {
 /** @throws `log-thread-ended`; the thread's errors */
 async function onThread(
   thread: LogThread,
-  batch: TrayBatch,
+  batch: SharedBufferBatch,
   path: string,
-  place: BatchPlace,
+  place: BatchPosition,
 ): Promise<Written> {
   try {
     const appended = await thread.append(batch, path, place);
@@ -307,7 +319,7 @@ const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
  * Searches torn tails for payloads by their hexadecimal SHA-256. The CRC of a header cannot be checked, because a tail
  * does not have its original offset.
  */
-export function payloadsInTails(
+export function findTornPayloads(
   files: FileLayer,
   dir: string,
   wanted: ReadonlySet<string>,
@@ -317,10 +329,10 @@ export function payloadsInTails(
   for (const name of files.list(logFolder(dir))) {
     const number = parseTailName(name);
     if (number === undefined) continue;
-    const tail = openIfFile(files, tailPath(dir, number));
+    const tail = openRegular(files, tailPath(dir, number));
     if (tail === undefined) continue;
     tail.close();
-    const bytes = readWhole(files, tailPath(dir, number));
+    const bytes = readSmallFile(files, tailPath(dir, number));
     for (let at = bytes.indexOf(MAGIC); at !== -1; at = bytes.indexOf(MAGIC, at + 1)) {
       if (at + RECORD_HEADER_BYTES > bytes.length) break;
       const hash = bytes.toString('hex', at + 16, at + 48);
@@ -360,16 +372,16 @@ export interface LogWriterOptions {
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
   const { dir } = options;
-  const files = filesWithDamage(options.files ?? realFiles);
+  const files = reportUnreadable(options.files ?? realFiles);
   const settings: WriterSettings = { ...options, files };
-  await layOut(files, dir);
+  await createArchive(files, dir);
   await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);
   const last = [...listing].at(-1);
   if (last === undefined) return beginLog(settings, options.expected);
 
-  await writing(dir, 0, () => announceZstd(files, dir, listing));
-  const opened = openInForce(files, dir, ...last);
+  await convertWriteErrors(dir, 0, () => declareZstd(files, dir, listing));
+  const opened = openCurrentGeneration(files, dir, ...last);
   try {
     return await continueLog(settings, options, opened, listing);
   } finally {
@@ -382,10 +394,10 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
  *
  * @throws `archive-format-newer`, `archive-format-unreadable`; `disk-full`, `log-write-failed`
  */
-export async function layOut(files: FileLayer, dir: string): Promise<void> {
+export async function createArchive(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
-  await writing(folder, 0, async () => files.makeFolder(folder));
-  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
+  await convertWriteErrors(folder, 0, async () => files.makeFolder(folder));
+  if (isUnused(files, dir)) await convertWriteErrors(dir, 0, () => writeFormat(files, dir));
   checkFormat(files, dir);
 }
 
@@ -393,11 +405,11 @@ export async function layOut(files: FileLayer, dir: string): Promise<void> {
 export async function removeUnfinished(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
   for (const name of files.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => files.remove(join(folder, name)));
+    await convertWriteErrors(folder, 0, () => files.remove(join(folder, name)));
   }
   const format = temporaryPath(formatPath(dir));
   if (files.list(dir).includes(basename(format))) {
-    await writing(dir, 0, () => files.remove(format));
+    await convertWriteErrors(dir, 0, () => files.remove(format));
   }
 }
 
@@ -406,12 +418,12 @@ async function beginLog(
   expected: ExpectedCommit | undefined,
 ): Promise<LogWriter> {
   const { dir, files } = settings;
-  refuseEarlyEnd(logFolder(dir), expected, 0);
+  requireExpectedCommit(logFolder(dir), expected, 0);
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
   // The directories must survive a power cut as well.
-  await syncing(dir, () => files.syncFolder(dir));
+  await convertSyncErrors(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
     // The parent directory may belong to another user.
     if (errnoName(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
@@ -440,16 +452,18 @@ async function continueLog(
   });
   if (name.generation > 1) {
     // The last segment is sealed if its successor was removed.
-    const end = findEnd(opened, expected);
+    const end = findSegmentEnd(opened, expected);
     const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
     return new LogWriter(settings, { ...startAt(end), hot });
   }
   const file = files.open(path, 'write');
   try {
     // The page cache may have bytes of an earlier run that are not on the disk yet.
-    await syncing(path, () => file.datasync());
-    const end = findEnd(opened, expected);
-    const tail = await writing(path, 0, () => putTailAside(files, dir, file, segment, end));
+    await convertSyncErrors(path, () => file.datasync());
+    const end = findSegmentEnd(opened, expected);
+    const tail = await convertWriteErrors(path, 0, () =>
+      setTailAside(files, dir, file, segment, end),
+    );
     if (tail !== undefined) onTail?.(tail);
     const { offset, ordinal } = end;
     return new LogWriter(settings, {
@@ -483,7 +497,7 @@ type OpenedAtEnd =
   | { readonly is: 'open'; readonly log: LogWriter }
   | { readonly is: 'missing'; readonly missing: readonly MissingBytes[] };
 
-export interface AtEndOptions
+export interface ReplicaLogOptions
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'files' | 'expected' | 'onTail' | 'segmentBytes'> {
   readonly end: LogEnd;
   readonly durability: Durability;
@@ -493,25 +507,25 @@ export interface AtEndOptions
  * Opens the local copy of a log whose end is known, or creates an empty one. Puts local bytes and segments beyond that
  * end aside. Sealed segments need not be present.
  *
- * If the copy lacks bytes, it is not opened. The caller then supplies them with `supplyBytes` and calls this again, which
+ * If the copy lacks bytes, it is not opened. The caller then supplies them with `writeMissingBytes` and calls this again, which
  * verifies them. If they belong to another chain, it asks for the whole segment.
  *
  * @throws `log-damaged` (`diverged`) if the directory has another archive, `log-ends-early` and `log-diverged` if the
  * catalog belongs to another log; nothing was changed then
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
-export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> {
+export async function openReplicaLog(options: ReplicaLogOptions): Promise<OpenedAtEnd> {
   const { dir, end, expected } = options;
-  const files = filesWithDamage(options.files ?? realFiles);
-  refuseEarlyEnd(logFolder(dir), expected, end.commit.number);
-  checkExpected(end.commit, expected, logFolder(dir));
-  await layOut(files, dir);
+  const files = reportUnreadable(options.files ?? realFiles);
+  requireExpectedCommit(logFolder(dir), expected, end.commit.number);
+  checkExpectedHash(end.commit, expected, logFolder(dir));
+  await createArchive(files, dir);
   const listing = listSegments(files, dir);
-  refuseStranger(files, dir, listing, end.archiveId);
-  const missing = missingBytes(files, dir, listing, end, expected);
+  refuseForeignSegment(files, dir, listing, end.archiveId);
+  const missing = findMissingBytes(files, dir, listing, end, expected);
 
   await removeUnfinished(files, dir);
-  await writing(dir, 0, () => announceZstd(files, dir, listing));
+  await convertWriteErrors(dir, 0, () => declareZstd(files, dir, listing));
   // The last segment comes first, so that an interruption leaves no gap.
   for (const [segment, generations] of [...listing].reverse()) {
     if (segment <= end.hot.segment) break;
@@ -528,13 +542,18 @@ export async function openLogAtEnd(options: AtEndOptions): Promise<OpenedAtEnd> 
   return { is: 'open', log };
 }
 
-async function openHot(files: FileLayer, { dir, end, onTail }: AtEndOptions): Promise<HotSegment> {
+async function openHot(
+  files: FileLayer,
+  { dir, end, onTail }: ReplicaLogOptions,
+): Promise<HotSegment> {
   const { segment, offset, ordinal } = end.hot;
   const path = segmentPath(dir, { segment, generation: 1 });
   const file = files.open(path, 'write');
   try {
     const behind = { chain: end.commit, time: end.commit.time, ordinal, offset };
-    const tail = await writing(path, 0, () => putTailAside(files, dir, file, segment, behind));
+    const tail = await convertWriteErrors(path, 0, () =>
+      setTailAside(files, dir, file, segment, behind),
+    );
     if (tail !== undefined) onTail?.(tail);
     return { file, path, segment, offset, ordinal };
   } catch (error) {
@@ -545,12 +564,14 @@ async function openHot(files: FileLayer, { dir, end, onTail }: AtEndOptions): Pr
 
 async function putAside(
   files: FileLayer,
-  { dir, onTail }: Pick<AtEndOptions, 'dir' | 'onTail'>,
+  { dir, onTail }: Pick<ReplicaLogOptions, 'dir' | 'onTail'>,
   segment: number,
   generations: readonly number[],
 ): Promise<void> {
   for (const generation of generations) {
-    const tail = await writing(dir, 0, () => putSegmentAside(files, dir, { segment, generation }));
+    const tail = await convertWriteErrors(dir, 0, () =>
+      setSegmentAside(files, dir, { segment, generation }),
+    );
     onTail?.(tail);
   }
 }
@@ -560,8 +581,8 @@ async function putAside(
  *
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors of `pieces`
  */
-export async function supplyBytes(
-  options: Pick<AtEndOptions, 'dir' | 'end' | 'files' | 'onTail'>,
+export async function writeMissingBytes(
+  options: Pick<ReplicaLogOptions, 'dir' | 'end' | 'files' | 'onTail'>,
   { what, segment, from, after }: MissingBytes,
   pieces: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): Promise<void> {
@@ -575,13 +596,13 @@ export async function supplyBytes(
       ? (await createSegment(files, dir, end.archiveId, segment, after)).file
       : files.open(path, 'write');
   try {
-    await writing(path, 0, () => file.truncate(from));
+    await convertWriteErrors(path, 0, () => file.truncate(from));
     let at = from;
     for await (const piece of pieces) {
-      await writing(path, piece.length, () => writeAll(file, piece, at));
+      await convertWriteErrors(path, piece.length, () => writeAll(file, piece, at));
       at += piece.length;
     }
-    await syncing(path, () => file.datasync());
+    await convertSyncErrors(path, () => file.datasync());
   } finally {
     file.close();
   }

@@ -6,7 +6,7 @@ import { archiveError } from './errors.ts';
 import {
   type FileLayer,
   type LogFile,
-  openIfFile,
+  openRegular,
   overlayFiles,
   readFully,
   writeAll,
@@ -30,17 +30,17 @@ import {
   type SegmentHeader,
   segmentPath,
 } from './format.ts';
-import { publish, writing } from './hot-segment.ts';
+import { convertWriteErrors, publishFile } from './hot-segment.ts';
 import { inflatePayload } from './payload.ts';
 import { allowsZstd, allowZstd } from './recovery.ts';
 import { SealedFileWriter, type SealedRecord } from './seal.ts';
-import { purgedByFooter } from './sealed-footer.ts';
+import { purgedOrdinals } from './sealed-footer.ts';
 import { listSegments, type OpenSegment } from './segment-files.ts';
 import {
   type ChainState,
   FileWindow,
-  provenEnd,
   segmentRecords,
+  verifyWrittenSegment,
   walkRecords,
 } from './segment-reader.ts';
 
@@ -48,9 +48,9 @@ import {
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
 /** Returns whether a record of a commit was forgotten on purpose, so that its payload must not be written again. */
-export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
+export type ForgottenCheck = (record: SealedRecord, commit: number) => boolean;
 
-export interface Believed {
+export interface FileTrust {
   /** Returns whether a commit leads to one that is known here. */
   readonly isProven: (commit: ChainState) => boolean;
   /** The last commit that is known here. Later ones must be proven. */
@@ -64,9 +64,9 @@ interface MendOptions {
   /** Files of the same segment, in other generations or copies of the archive. */
   readonly sources: readonly OpenSegment[];
   /** Sources from other directories, whose purge marks are not trusted. */
-  readonly foreign?: ReadonlyMap<OpenSegment, Believed>;
+  readonly foreign?: ReadonlyMap<OpenSegment, FileTrust>;
   readonly find: FindPayload;
-  readonly isForgotten?: IsForgotten;
+  readonly isForgotten?: ForgottenCheck;
   /** Ordinals that were marked as purged in files whose headers are damaged. */
   readonly purged?: ReadonlySet<number>;
   /** The end of the segment, from the header of the next one. */
@@ -91,10 +91,10 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   if (first === undefined) return undefined;
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
   // If another process wrote FORMAT, it may not be on the disk yet.
-  if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+  if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
-  const whole = await publish(files, path, 0, {
+  const whole = await publishFile(files, path, 0, {
     async write(target) {
       const header: SegmentHeader = { ...first.header, generation };
       await writeAll(target, encodeSegmentHeader(header), 0);
@@ -110,7 +110,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       if (!complete) return false;
       const wrong = () =>
         archiveError('log-damaged', { file: temporary, segment, offset: 0, reason: 'bytes' });
-      const last = provenEnd(files, { segment, generation }, temporary, true, wrong);
+      const last = verifyWrittenSegment(files, { segment, generation }, temporary, true, wrong);
       if (last < ((options.end ?? options.reach)?.number ?? 0)) throw wrong();
       return true;
     },
@@ -186,7 +186,7 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>) {
   const hashes = new Set<string>();
   const nameOf = (kind: number, hash: Buffer): string => `${kind} ${hash.toString('hex')}`;
   for (const source of sources) {
-    for (const at of purgedByFooter(source.file, source.header)) ordinals.add(at);
+    for (const at of purgedOrdinals(source.file, source.header)) ordinals.add(at);
     for (const record of segmentRecords(source, { digest: false })) {
       if (record.what !== 'record' || record.state !== 'purged') continue;
       if (record.kind !== RECORD_KIND.fact) hashes.add(nameOf(record.kind, record.hash));
@@ -207,7 +207,7 @@ interface BelievedBatch extends RawBatch {
 function* believedBatches(
   source: OpenSegment,
   find: FindPayload,
-  foreign: Believed | undefined,
+  foreign: FileTrust | undefined,
 ): Generator<BelievedBatch, undefined, undefined> {
   for (const batch of rawBatches(source, find)) {
     const isProven = foreign === undefined || foreign.isProven(batch.commit);
@@ -301,7 +301,7 @@ export class BadSectors {
  * Returns a file layer that reads unreadable sectors (EIO) as zeros, so that checks find them, and records them in
  * `bad`. The caller must report them, because zeros after the last commit look like unfinished work.
  */
-export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
+export function readAroundBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
   return readBy(files, (file) => {
     bad.forget();
     return overBadSectors(file, bad);
@@ -309,7 +309,7 @@ export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): F
 }
 
 /** Returns a file layer that reports unreadable bytes of a segment (EIO) as `log-damaged`. */
-export function filesWithDamage(files: FileLayer): FileLayer {
+export function reportUnreadable(files: FileLayer): FileLayer {
   return readBy(files, (file, path) => (target, position) => {
     try {
       return file.read(target, position);
@@ -418,7 +418,7 @@ export function openStraightened(
   name: SegmentFile,
 ): OpenSegment | undefined {
   const path = segmentPath(dir, name);
-  const file = openIfFile(files, path);
+  const file = openRegular(files, path);
   if (file === undefined) return undefined;
   const patched = new PatchedFile(file);
   const header = straightenHeader(patched, name);

@@ -14,7 +14,7 @@ import {
   type RecordMeaning,
   STORED_KIND,
 } from './format.ts';
-import type { LogicalRecord, Visited } from './segment-reader.ts';
+import type { LogicalRecord, VisitResult } from './segment-reader.ts';
 
 export interface LineShape {
   /** Characters per line. */
@@ -212,21 +212,25 @@ export function* rebuildPieces(
 }
 
 /** Returns the whole raw source. @throws RecipeMismatch */
-export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
+export function rebuildSource(payload: MessagePayload, blob: BlobSource): Buffer {
   const { recipe, literal } = payload;
   const [only] = recipe.parts;
   if (recipe.parts.length === 1 && only?.[0] === 'raw' && only[1] === literal.length) {
     return literal;
   }
   const source = Buffer.allocUnsafe(recipe.size);
-  const length = rebuildInto(source, payload, blob);
+  const length = rebuildSourceInto(source, payload, blob);
   if (length > source.length) throw new RecipeMismatch('the source is longer');
   if (length < source.length) throw new RecipeMismatch('the source is shorter');
   return source;
 }
 
 /** Writes the raw source, or as much as fits, to `target`, and returns its length. @throws RecipeMismatch */
-export function rebuildInto(target: Buffer, payload: MessagePayload, blob: BlobSource): number {
+export function rebuildSourceInto(
+  target: Buffer,
+  payload: MessagePayload,
+  blob: BlobSource,
+): number {
   let at = 0;
   for (const { bytes, encoder } of stretches(payload, blob)) {
     const length = encoder === undefined ? bytes.length : encoder.lengthOf(bytes.length);
@@ -479,9 +483,9 @@ export function isInflateFailure(error: unknown): boolean {
   return code.startsWith('Z_') || code.startsWith('ZSTD_error_') || code === 'ERR_BUFFER_TOO_LARGE';
 }
 
-export function foldRecord(
+export function interpretRecord(
   record: LogicalRecord & { readonly payload: Buffer },
-): Visited<RecordMeaning> {
+): VisitResult<RecordMeaning> {
   switch (record.kind) {
     case RECORD_KIND.blob:
       return {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { MessageId } from '../core/types.ts';
-import { type FileLayer, readWhole, replaceFile } from './file-system.ts';
+import { type FileLayer, readSmallFile, replaceFile } from './file-system.ts';
 import {
   canonicalJson,
   hasFields,
@@ -11,7 +11,7 @@ import {
   parseJson,
   temporaryPath,
 } from './format.ts';
-import { syncing, writing } from './hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
 /** A purge that was decided. It has only numbers and hashes, because it outlives what is purged. */
@@ -42,7 +42,7 @@ export interface PurgeJournal {
 }
 
 /** Returns a journal in `purge.json`, next to the log. */
-export function purgeFile(files: FileLayer, dir: string): PurgeJournal {
+export function purgeJournal(files: FileLayer, dir: string): PurgeJournal {
   return {
     read: async () => readWork(files, dir),
     async decide(work, _commits, commit) {
@@ -62,16 +62,16 @@ function workPath(dir: string): string {
 function readWork(files: FileLayer, dir: string): PurgeWork | undefined {
   const path = workPath(dir);
   if (!files.list(dir).includes('purge.json')) return undefined;
-  const work = purgeWorkOf(parseJson(readWhole(files, path).toString('utf8')));
+  const work = parsePurgeWork(parseJson(readSmallFile(files, path).toString('utf8')));
   if (work === undefined) throw new Error(`${path} is not what was written there`);
   return work;
 }
 
 async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promise<void> {
   const path = workPath(dir);
-  const bytes = Buffer.from(`${purgeWorkText(work)}\n`);
+  const bytes = Buffer.from(`${encodePurgeWork(work)}\n`);
   try {
-    await writing(path, bytes.length, () => replaceFile(files, path, bytes));
+    await convertWriteErrors(path, bytes.length, () => replaceFile(files, path, bytes));
   } catch (error) {
     // If the file cannot be removed now, the next purge replaces it.
     await files.remove(temporaryPath(path)).catch(() => undefined);
@@ -81,16 +81,16 @@ async function writeWork(files: FileLayer, dir: string, work: PurgeWork): Promis
 
 async function endPurge(files: FileLayer, dir: string): Promise<void> {
   const path = workPath(dir);
-  await writing(path, 0, () => files.remove(path));
-  await syncing(path, () => files.syncFolder(dir));
+  await convertWriteErrors(path, 0, () => files.remove(path));
+  await convertSyncErrors(path, () => files.syncFolder(dir));
 }
 
-export function purgeWorkText(work: PurgeWork): string {
+export function encodePurgeWork(work: PurgeWork): string {
   return canonicalJson({ ...work, version: VERSION, records: [...work.records] });
 }
 
-/** Undefined unless the value is a parsed `purgeWorkText`. */
-export function purgeWorkOf(value: unknown): PurgeWork | undefined {
+/** Undefined unless the value is a parsed `encodePurgeWork`. */
+export function parsePurgeWork(value: unknown): PurgeWork | undefined {
   if (!isWork(value) || value.version !== VERSION) return undefined;
   const { reason, messages, after, records } = value;
   const { number, hash } = after;

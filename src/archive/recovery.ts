@@ -3,9 +3,9 @@ import { archiveError } from './errors.ts';
 import {
   type FileLayer,
   type LogFile,
-  openIfFile,
+  openRegular,
   readFully,
-  readWhole,
+  readSmallFile,
   replaceFile,
   writeAll,
 } from './file-system.ts';
@@ -23,10 +23,10 @@ import {
 } from './format.ts';
 import { headerAt } from './sealed-footer.ts';
 import {
-  damageIn,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   type SegmentListing,
+  segmentDamage,
   withSegment,
 } from './segment-files.ts';
 import {
@@ -34,11 +34,11 @@ import {
   type LogicalRecord,
   type Problem,
   type ReadBatch,
+  type RecordPosition,
   type RecordReading,
   type Remainder,
-  type Standing,
   segmentBatches,
-  type Visited,
+  type VisitResult,
 } from './segment-reader.ts';
 
 /** After a power cut, a page that was not written reads as zeros. */
@@ -54,11 +54,11 @@ const HOLE_BYTES = 16;
  *
  * @param seen the highest commit that the catalog or a checkpoint has seen, or 0
  */
-export function* batchesToTheEnd<T>(
+export function* readBatchesToEnd<T>(
   segment: OpenSegment,
   seen: number,
   reading: RecordReading,
-  visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+  visit: (record: LogicalRecord & { readonly payload: Buffer }) => VisitResult<T>,
 ): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
   const { header } = segment;
   let chain: ChainState = { number: header.previousNumber, hash: header.previousHash };
@@ -133,11 +133,14 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
  * Reads the last segment and finds where its torn tail starts. The tail follows the last valid commit anywhere in the
- * segment, and includes a torn last batch (see `batchesToTheEnd`). An error before that commit is damage.
+ * segment, and includes a torn last batch (see `readBatchesToEnd`). An error before that commit is damage.
  *
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`
  */
-export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefined): SegmentEnd {
+export function findSegmentEnd(
+  segment: OpenSegment,
+  expected: ExpectedCommit | undefined,
+): SegmentEnd {
   const { header, path } = segment;
   let end: SegmentEnd = {
     chain: { number: header.previousNumber, hash: header.previousHash },
@@ -145,22 +148,22 @@ export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefin
     ordinal: 0,
     offset: SEGMENT_HEADER_BYTES,
   };
-  checkExpected(end.chain, expected, path);
+  checkExpectedHash(end.chain, expected, path);
   const seen = expected?.number ?? 0;
-  for (const item of batchesToTheEnd(segment, seen, { digest: false }, () => undefined)) {
+  for (const item of readBatchesToEnd(segment, seen, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     const [problem] = item.problems;
-    if (problem !== undefined) throw damageIn(segment, problem.offset, problem.reason);
+    if (problem !== undefined) throw segmentDamage(segment, problem.offset, problem.reason);
     const { number, hash, time, ordinal } = item.commit;
     end = { chain: { number, hash }, time, ordinal: ordinal + 1, offset: item.end };
-    checkExpected(end.chain, expected, path);
+    checkExpectedHash(end.chain, expected, path);
   }
-  refuseEarlyEnd(path, expected, end.chain.number);
+  requireExpectedCommit(path, expected, end.chain.number);
   return end;
 }
 
 /** @throws `log-ends-early` unless the log reaches the expected commit */
-export function refuseEarlyEnd(
+export function requireExpectedCommit(
   file: string,
   expected: ExpectedCommit | undefined,
   lastNumber: number,
@@ -171,7 +174,7 @@ export function refuseEarlyEnd(
 }
 
 /** @throws `log-diverged` if a commit has the expected number but another hash */
-export function checkExpected(
+export function checkExpectedHash(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
   file: string,
@@ -187,7 +190,7 @@ export function checkExpected(
 }
 
 /** Moves bytes after `end` durably to a new file, then cuts the segment. Undefined if there are none. */
-export async function putTailAside(
+export async function setTailAside(
   files: FileLayer,
   dir: string,
   file: LogFile,
@@ -219,13 +222,13 @@ export async function putTailAside(
 }
 
 /** Renames a segment's file durably to a torn tail. */
-export async function putSegmentAside(
+export async function setSegmentAside(
   files: FileLayer,
   dir: string,
   name: SegmentFile,
 ): Promise<TornTail> {
   const path = segmentPath(dir, name);
-  const opened = openIfFile(files, path);
+  const opened = openRegular(files, path);
   const bytes = opened?.size() ?? 0;
   opened?.close();
   const file = nextTailPath(files, dir);
@@ -314,7 +317,7 @@ export function isSealedWithZstd(segment: OpenSegment): boolean {
  * segments. Only the first and the last sealed segment are checked, because compaction starts with the first segment,
  * and sealing continues after the last. The caller holds the archive's lock.
  */
-export async function announceZstd(
+export async function declareZstd(
   files: FileLayer,
   dir: string,
   listing: SegmentListing,
@@ -350,7 +353,7 @@ async function write(files: FileLayer, dir: string, version: number): Promise<vo
 
 function readFormat(files: FileLayer, dir: string): string | undefined {
   try {
-    return readWhole(files, formatPath(dir)).toString('utf8');
+    return readSmallFile(files, formatPath(dir)).toString('utf8');
   } catch (error) {
     const errno = errnoName(error);
     if (errno === 'ENOENT') return undefined;
@@ -398,7 +401,7 @@ export interface MissingBytes {
 }
 
 /** @throws `log-damaged` (`diverged`) if the last segment with an intact header belongs to another archive */
-export function refuseStranger(
+export function refuseForeignSegment(
   files: FileLayer,
   dir: string,
   listing: SegmentListing,
@@ -424,7 +427,7 @@ export function refuseStranger(
  * @param expected the commit that the catalog has reached, if any
  * @throws `log-diverged` if that is a commit of another log
  */
-export function missingBytes(
+export function findMissingBytes(
   files: FileLayer,
   dir: string,
   listing: SegmentListing,
@@ -432,7 +435,7 @@ export function missingBytes(
   expected: ExpectedCommit | undefined,
 ): MissingBytes[] {
   const unsealed = [...closed, hot];
-  for (const { previous } of unsealed) checkExpected(previous, expected, logFolder(dir));
+  for (const { previous } of unsealed) checkExpectedHash(previous, expected, logFolder(dir));
   return unsealed.flatMap((one, index) => {
     const last = unsealed[index + 1]?.previous ?? commit;
     const generations = listing.get(one.segment) ?? [];
@@ -455,7 +458,7 @@ export function missingBytes(
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
         if (!same || (opened.sealed === undefined && offset !== until)) return whole();
         // Only now is it certain that these are commits of this log.
-        if (seen !== undefined) checkExpected(seen, expected, opened.path);
+        if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
         return [];
       });
     } catch (error) {
@@ -501,17 +504,17 @@ function openedIfIntact(
   generations: readonly number[],
 ): OpenSegment | undefined {
   try {
-    return openInForce(files, dir, segment, generations);
+    return openCurrentGeneration(files, dir, segment, generations);
   } catch (error) {
     if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
 }
 
-interface LooseBatches {
+interface UnsealedBatches {
   readonly bytes: Buffer;
   readonly space: RecordSpace;
-  readonly at: Standing;
+  readonly at: RecordPosition;
   readonly after: ChainState;
 }
 
@@ -521,7 +524,7 @@ interface LooseBatches {
  * @param origin for errors
  * @throws `log-damaged` unless the bytes are a sequence of intact batches
  */
-export function provenCommits(origin: string, { bytes, space, at, after }: LooseBatches) {
+export function verifyLooseBatches(origin: string, { bytes, space, at, after }: UnsealedBatches) {
   const { segment } = space;
   const name = { segment, generation: 1 };
   const header = { ...space, ...name, previousNumber: after.number, previousHash: after.hash };
@@ -535,7 +538,7 @@ export function provenCommits(origin: string, { bytes, space, at, after }: Loose
     },
   };
   const reading = { digest: true };
-  const commits: (ChainState & { readonly end: Standing })[] = [];
+  const commits: (ChainState & { readonly end: RecordPosition })[] = [];
   const read = { file, name, header, sealed: undefined };
   for (const item of segmentBatches(read, reading, () => undefined, at)) {
     const [problem] = item.problems;

@@ -18,7 +18,7 @@ import {
   segmentPath,
   writeRecordHeader,
 } from './format.ts';
-import { publish, syncing, writing } from './hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors, publishFile } from './hot-segment.ts';
 import { type ArchiveCodec, compressPayload, DEFAULT_CODEC } from './payload.ts';
 import { allowZstd } from './recovery.ts';
 import {
@@ -31,16 +31,16 @@ import {
   PURGED_BIT,
 } from './sealed-footer.ts';
 import {
-  damageIn,
   listSegments,
   localSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   openSegment,
   type SegmentStore,
+  segmentDamage,
   withSegment,
 } from './segment-files.ts';
-import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-reader.ts';
+import { type LogicalRecord, segmentRecords, type UnreadableBytes } from './segment-reader.ts';
 
 /**
  * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
@@ -92,7 +92,7 @@ function sealedInForce(
   }
 }
 
-export interface Compactable {
+export interface CompactableSegment {
   readonly segment: number;
   readonly bytes: number;
 }
@@ -104,12 +104,12 @@ interface Unreadable {
 }
 
 /** Yields the sealed segments from `from` on that have records of another codec. Reads only headers and footers. */
-export function* compactableSegments(
+export function* listCompactable(
   files: FileLayer,
   dir: string,
   codec: ArchiveCodec,
   from = 1,
-): Generator<Compactable | Unreadable, void, undefined> {
+): Generator<CompactableSegment | Unreadable, void, undefined> {
   for (const [segment, generations] of listSegments(files, dir)) {
     if (segment < from) continue;
     try {
@@ -161,10 +161,11 @@ export async function removeGenerations(
   for (const generation of listSegments(files, dir).get(segment) ?? []) {
     if (generation >= kept) continue;
     const path = segmentPath(dir, { segment, generation });
-    await writing(path, 0, () => files.remove(path));
+    await convertWriteErrors(path, 0, () => files.remove(path));
     removed.push(path);
   }
-  if (removed.length > 0) await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
+  if (removed.length > 0)
+    await convertSyncErrors(logFolder(dir), () => files.syncFolder(logFolder(dir)));
   return removed;
 }
 
@@ -403,13 +404,13 @@ export interface SealedSegment {
 export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
   const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
   const generations = listSegments(files, dir).get(segment) ?? [];
-  const source = openInForce(files, dir, segment, generations);
+  const source = openCurrentGeneration(files, dir, segment, generations);
   const name = { segment, generation: Math.max(...generations) + 1 };
   const path = segmentPath(dir, name);
   try {
-    if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+    if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
     let records = 0;
-    const bytesAfter = await publish(files, path, source.file.size(), {
+    const bytesAfter = await publishFile(files, path, source.file.size(), {
       write: (target) => copyRecords(source, target, { name, codec, purge }),
       async check(temporary) {
         records = await compare(source, openWritten(files, dir, name, temporary), purge);
@@ -472,7 +473,7 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
         copy.rawLength === wanted.rawLength &&
         copy.hash.equals(wanted.hash) &&
         copy.state === (purge(wanted, records) ? 'purged' : wanted.state);
-      if (!same) throw damageIn(written, copy?.offset ?? 0, 'bytes');
+      if (!same) throw segmentDamage(written, copy?.offset ?? 0, 'bytes');
       records += 1;
       bytes += wanted.rawLength;
       if (bytes >= TURN_BYTES) {
@@ -480,16 +481,16 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
         await nextTurn();
       }
     }
-    if (copies.next().done !== true) throw damageIn(written, written.file.size(), 'bytes');
+    if (copies.next().done !== true) throw segmentDamage(written, written.file.size(), 'bytes');
     return records;
   } finally {
     written.file.close();
   }
 }
 
-function sound(segment: OpenSegment, record: LogicalRecord | LostBytes): LogicalRecord {
+function sound(segment: OpenSegment, record: LogicalRecord | UnreadableBytes): LogicalRecord {
   if (record.what === 'record' && record.state !== 'damaged') return record;
-  throw damageIn(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
+  throw segmentDamage(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
 }
 
 export interface SealJob {
@@ -531,7 +532,7 @@ export function sealerOnThread(): Sealer {
   return { seal: (job) => pool.run(job), close: () => pool.end() };
 }
 
-export interface SealingOutcome {
+export interface SealResult {
   readonly sealed: readonly SealedSegment[];
   /** Damaged segments stay unchanged. */
   readonly damaged: readonly MailkeepError[];
@@ -545,7 +546,7 @@ export async function sealClosedSegments(options: {
   readonly codec?: ArchiveCodec;
   readonly sealer?: Sealer;
   readonly signal?: AbortSignal;
-}): Promise<SealingOutcome> {
+}): Promise<SealResult> {
   const { dir, before, files = realFiles, codec = DEFAULT_CODEC, signal } = options;
   const sealer = options.sealer ?? sealerInProcess(files);
   const sealed: SealedSegment[] = [];
@@ -553,7 +554,7 @@ export async function sealClosedSegments(options: {
   for (const [segment, generations] of listSegments(files, dir)) {
     if (segment >= before || signal?.aborted === true) break;
     try {
-      const opened = openInForce(files, dir, segment, generations);
+      const opened = openCurrentGeneration(files, dir, segment, generations);
       opened.file.close();
       if (opened.sealed === undefined) sealed.push(await sealer.seal({ dir, segment, codec }));
     } catch (error) {

@@ -217,7 +217,7 @@ export function headerAt(
 }
 
 /** Yields the ordinals that a file's footer marks as purged. Yields none if the footer is damaged. */
-export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
+export function* purgedOrdinals(file: LogFile, space: RecordSpace): Generator<number, void> {
   yield* readFooter(file, space)?.index.purged() ?? [];
 }
 

@@ -1,6 +1,6 @@
 import { hasCode } from '../core/errors.ts';
 import { archiveError, type DamageReason } from './errors.ts';
-import { type FileLayer, type LogFile, openIfFile, readFully } from './file-system.ts';
+import { type FileLayer, type LogFile, openRegular, readFully } from './file-system.ts';
 import {
   decodeSegmentHeader,
   logFolder,
@@ -38,7 +38,7 @@ export const localSegments: SegmentStore = {
 };
 
 /** Returns a store for a directory that may lack segments. The caller handles `segment-elsewhere`. */
-export function segmentsHere(files: FileLayer, dir: string): SegmentStore {
+export function partialSegments(files: FileLayer, dir: string): SegmentStore {
   const refuse = async (): Promise<void> => {
     throw new Error('segments are not brought here');
   };
@@ -64,7 +64,7 @@ export interface OpenSegment {
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
 }
 
-export function damageIn({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
+export function segmentDamage({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
   return archiveError('log-damaged', { file: path, segment: name.segment, offset, reason });
 }
 
@@ -74,7 +74,7 @@ export function damageIn({ path, name }: OpenSegment, offset: number, reason: Da
  *
  * @throws `log-damaged` if no generation has an intact header; the system's error if a file has disappeared
  */
-export function openInForce(
+export function openCurrentGeneration(
   files: FileLayer,
   dir: string,
   segment: number,
@@ -113,7 +113,7 @@ export function openInForce(
   return fallback;
 }
 
-/** Calls `act` with the generation in force, then closes it. @throws like `openInForce` and `act` */
+/** Calls `act` with the generation in force, then closes it. @throws like `openCurrentGeneration` and `act` */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,
@@ -121,7 +121,7 @@ export function withSegment<T>(
   generations: readonly number[],
   act: (opened: OpenSegment) => T,
 ): T {
-  const opened = openInForce(files, dir, segment, generations);
+  const opened = openCurrentGeneration(files, dir, segment, generations);
   try {
     return act(opened);
   } finally {
@@ -136,7 +136,7 @@ export function openSegment(
   name: SegmentFile,
   path = segmentPath(dir, name),
 ): OpenSegment | undefined {
-  const file = openIfFile(files, path);
+  const file = openRegular(files, path);
   if (file === undefined) return undefined;
   try {
     const header = readSegmentHeader(file, name);
@@ -182,7 +182,7 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
  *
  * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors of `fetch` and `read`
  */
-export async function fetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
+export async function withFetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await read();

@@ -27,7 +27,7 @@ import {
   listSegments,
   localSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   openSegment,
   type SegmentListing,
   type SegmentStore,
@@ -143,7 +143,7 @@ export interface LogicalRecord {
 }
 
 /** Bytes without records. Nobody knows how many records are lost. */
-export interface LostBytes {
+export interface UnreadableBytes {
   readonly what: 'lost';
   readonly reason: DamageReason;
   readonly offset: number;
@@ -173,7 +173,7 @@ export function* segmentRecords(
   segment: ReadSegment,
   reading: RecordReading,
   from: number = SEGMENT_HEADER_BYTES,
-): Generator<LogicalRecord | LostBytes, void, undefined> {
+): Generator<LogicalRecord | UnreadableBytes, void, undefined> {
   const window = new FileWindow(segment.file);
   const sealed = segment.name.generation > 1;
   let footer = false;
@@ -234,7 +234,7 @@ export function* segmentRecords(
 function* blockRecords(
   block: Buffer,
   place: { readonly offset: number; readonly end: number },
-): Generator<LogicalRecord | LostBytes, void, undefined> {
+): Generator<LogicalRecord | UnreadableBytes, void, undefined> {
   let at = 0;
   const { offset, end } = place;
   while (at < block.length) {
@@ -270,7 +270,7 @@ export interface ChainState {
   readonly hash: string;
 }
 
-export interface PlacedValue<T> {
+export interface LocatedValue<T> {
   readonly value: T;
   readonly ordinal: number;
   /** Offset of the record in generation 1, even if another generation was read. */
@@ -281,7 +281,7 @@ export interface ReadBatch<T> {
   readonly what: 'batch';
   readonly commit: CommitRecord;
   /** What the visitor returned for each record except the commit. */
-  readonly records: readonly PlacedValue<T>[];
+  readonly records: readonly LocatedValue<T>[];
   /** Empty if the batch is verified. */
   readonly problems: readonly Problem[];
   readonly end: number;
@@ -296,9 +296,9 @@ export interface Remainder {
 }
 
 /** What a visitor returns for a record. Undefined if it needs nothing of it. */
-export type Visited<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
+export type VisitResult<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
-const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
+const FIRST: RecordPosition = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
  * Yields the batches of a segment in order, each verified against the chain. A damaged batch has the readable records
@@ -310,8 +310,8 @@ const FIRST: Standing = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 export function* segmentBatches<T>(
   segment: ReadSegment,
   reading: RecordReading,
-  visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
-  from: Standing = FIRST,
+  visit: (record: LogicalRecord & { readonly payload: Buffer }) => VisitResult<T>,
+  from: RecordPosition = FIRST,
 ): Generator<ReadBatch<T> | Remainder, ChainState, undefined> {
   let chain: ChainState = {
     number: segment.header.previousNumber,
@@ -352,7 +352,7 @@ export function* segmentBatches<T>(
  * @param path may be temporary
  * @throws the error from `wrong` unless the file is intact, and sealed if `isSealed`
  */
-export function provenEnd(
+export function verifyWrittenSegment(
   files: FileLayer,
   name: SegmentFile,
   path: string,
@@ -376,7 +376,7 @@ export function provenEnd(
 }
 
 /** A record's position in its segment, with its offset in generation 1. */
-export interface Standing {
+export interface RecordPosition {
   readonly ordinal: number;
   readonly offset: number;
 }
@@ -385,14 +385,14 @@ class Gathering<T> {
   readonly problems: Problem[] = [];
   readonly #identities = new Identities();
   /** Records before the first loss. */
-  readonly #before: PlacedValue<T>[] = [];
+  readonly #before: LocatedValue<T>[] = [];
   /** Records after the last loss, with positions relative to it. The position in the commit makes them absolute. */
-  #after: PlacedValue<T>[] = [];
+  #after: LocatedValue<T>[] = [];
   #lost = false;
   /** Position of the next record, relative to the last loss. */
-  #next: Standing;
+  #next: RecordPosition;
 
-  constructor(first: Standing) {
+  constructor(first: RecordPosition) {
     this.#next = first;
   }
 
@@ -402,7 +402,7 @@ class Gathering<T> {
 
   add(
     record: LogicalRecord,
-    visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
+    visit: (record: LogicalRecord & { readonly payload: Buffer }) => VisitResult<T>,
   ): void {
     this.#identities.add(record.kind, record.rawLength, record.hash);
     const { offset, end } = record;
@@ -419,7 +419,7 @@ class Gathering<T> {
     this.#next = behind(this.#next, record.rawLength);
   }
 
-  lose({ reason, offset, end }: LostBytes): void {
+  lose({ reason, offset, end }: UnreadableBytes): void {
     this.problems.push({ reason, offset, end });
     this.#lost = true;
     this.#after = [];
@@ -463,7 +463,7 @@ function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly
 }
 
 /** Returns the position after a record. Generation 1 stores payloads uncompressed. */
-function behind({ ordinal, offset }: Standing, rawLength: number): Standing {
+function behind({ ordinal, offset }: RecordPosition, rawLength: number): RecordPosition {
   return { ordinal: ordinal + 1, offset: offset + RECORD_HEADER_BYTES + rawLength };
 }
 
@@ -551,7 +551,12 @@ export class SegmentCache {
     if (open !== undefined) return open;
     if (!this.store.present(segment)) throw archiveError('segment-elsewhere', { segment });
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
-    const opened = openInForce(this.files, this.dir, segment, this.#listing.get(segment) ?? []);
+    const opened = openCurrentGeneration(
+      this.files,
+      this.dir,
+      segment,
+      this.#listing.get(segment) ?? [],
+    );
     this.#open.set(segment, opened);
     return opened;
   }

@@ -8,7 +8,7 @@ import {
   type LineShape,
   type RecipePart,
   readMessagePayload,
-  rebuild,
+  rebuildSource,
   recipeLine,
 } from './payload.ts';
 
@@ -419,7 +419,7 @@ function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: B
   if (blobs.size === 0) return true;
   const message = readMessagePayload(payload);
   if (message === undefined) return false;
-  const source = rebuild(message, (hash) => blobs.get(hash) ?? Buffer.alloc(0));
+  const source = rebuildSource(message, (hash) => blobs.get(hash) ?? Buffer.alloc(0));
   return source.equals(raw);
 }
 

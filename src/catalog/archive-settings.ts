@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { loadConfig } from '../core/config.ts';
-import { configPlaces, locateConfig } from '../core/config-locate.ts';
+import { configPaths, locateConfig } from '../core/config-locate.ts';
 import type { Settings } from '../core/config-schema.ts';
 import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
@@ -10,16 +10,16 @@ import type { LocatingContext } from './open-reader.ts';
  *
  * @throws config-not-found and other configuration errors
  */
-export function settingsOf({ globals, surroundings, report }: LocatingContext): Settings {
-  const file = locateConfig(globals.config, surroundings);
+export function loadSettings({ globals, environment, report }: LocatingContext): Settings {
+  const file = locateConfig(globals.config, environment);
   if (file === undefined) {
-    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+    throw configError('config-not-found', { searched: configPaths(environment) });
   }
   report({ event: 'config-located', file });
   const { settings, warnings } = loadConfig(file);
   for (const warning of warnings) report({ event: 'config-warning', warning });
   const dataDir =
-    globals.data === undefined ? settings.dataDir : path.resolve(surroundings.cwd, globals.data);
+    globals.data === undefined ? settings.dataDir : path.resolve(environment.cwd, globals.data);
   report({ event: 'archive-located', dataDir });
   return { ...settings, dataDir };
 }

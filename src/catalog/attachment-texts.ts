@@ -220,7 +220,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   return settled;
 }
 
-export function noticeAttachmentVersion(connection: Connection): void {
+export function resetOutdatedAttachments(connection: Connection): void {
   if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {
     connection.run(READ_AGAIN, {});

@@ -1,25 +1,25 @@
-import { DOCIDS_PER_SECOND, isDated, receivedAt } from '../mail/docid.ts';
+import { DOCIDS_PER_SECOND, hasDate, receivedAt } from '../mail/docid.ts';
 import { threadNode } from '../mail/identity.ts';
-import { listedText } from '../mail/listed-text.ts';
+import { decodeListedText } from '../mail/listed-text.ts';
 import { foldWord, mimeTokens } from '../mail/normalise.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName, namesWithin } from './folders.ts';
-import { readable, senderOf } from './messages.ts';
+import { displaySender, readableText } from './messages.ts';
 import { ROLE } from './people.ts';
 import type { Row } from './query.ts';
 import { wallTime } from './query-dates.ts';
-import { type View, viewOf } from './resolve-query.ts';
+import { createView, type View } from './resolve-query.ts';
 import { type CountRequest, type SearchQueries, shownPlaces } from './search.ts';
-import { isAmong, isoOfDocid, isoTime, isVisible, numberList, type Scope } from './sql.ts';
-import type { Asked } from './stats.ts';
+import { docidToIso, includesScope, isoTime, isVisible, numberList, type Scope } from './sql.ts';
+import type { StatsQuery } from './stats.ts';
 import {
   type ChartFilter,
   type Dimension,
   type DuplicateRow,
-  Found,
   type LargeMessage,
+  MatchingMessages,
+  quotedTerm,
   type StatsRow,
-  term,
 } from './sums.ts';
 
 type Message = Row<'messages'>;
@@ -36,7 +36,7 @@ interface Contents {
  *
  * @param count returns the number of messages with attachments of a type
  */
-export function keptTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
+export function storedTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
   const rows = connection.text<Contents>('SELECT type, contents, bytes FROM attachment_types', []);
   const types = new Map<string, Contents>();
   for (const row of rows) {
@@ -54,7 +54,7 @@ export function keptTypes(connection: Connection, count: (type: string) => numbe
 const MAX_TYPES = 2_000;
 
 /** Returns attachment types by prefix, most common first, from stored sums. */
-export function typesCalled(
+export function typesByPrefix(
   connection: Connection,
   prefix: string,
   limit: number,
@@ -68,7 +68,7 @@ export function typesCalled(
   return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
 }
 
-export function foundTypes(found: Found): StatsRow[] {
+export function matchingTypes(found: MatchingMessages): StatsRow[] {
   const types = new Map<
     string,
     { readonly type: string; readonly docids: Set<number>; readonly sizes: Map<string, number> }
@@ -96,7 +96,7 @@ function keyOf(type: string): string {
 }
 
 function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRow {
-  return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
+  return { key: type, messages, bytes, deleted: null, contents, query: quotedTerm('mime', type) };
 }
 
 const CHUNK = 1_000;
@@ -112,7 +112,7 @@ interface Counted {
  *
  * @param limit needed because an archive may have a million addresses
  */
-export function keptPeople(
+export function storedPeople(
   connection: Connection,
   by: PeopleDimension,
   scope: Scope | null,
@@ -122,7 +122,7 @@ export function keptPeople(
     `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
      FROM correspondents c JOIN addresses a ON a.id = c.address_id
      WHERE c.role = ${roleOf(by)} AND a.address ${likeOf(by)}
-       ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
+       ${scope === null ? '' : `AND ${includesScope('c.mailboxes', scope)}`}
      GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
     [BigInt(limit)],
   );
@@ -130,7 +130,11 @@ export function keptPeople(
 }
 
 /** Returns the people with the most messages. May include more than `limit` if they tie with the last. */
-export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
+export function matchingPeople(
+  by: PeopleDimension,
+  found: MatchingMessages,
+  limit: number,
+): StatsRow[] {
   const counted = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';
   const rows = found.rows<{ id: number; docid: number }>(
@@ -180,8 +184,8 @@ function personRow(by: PeopleDimension, { address, messages, last }: Counted): S
     messages,
     bytes: null,
     deleted: null,
-    last: isoOfDocid(last),
-    query: term(by === 'to' ? 'recip' : 'from', `<${address}>`),
+    last: docidToIso(last),
+    query: quotedTerm(by === 'to' ? 'recip' : 'from', `<${address}>`),
   };
 }
 
@@ -209,7 +213,7 @@ interface CountedCorrespondent {
  *
  * @param years null for all
  */
-export function correspondentsOf(
+export function topCorrespondents(
   connection: Connection,
   filter: ChartFilter,
   years: Years | null,
@@ -230,13 +234,13 @@ export function correspondentsOf(
     .slice(0, limit)
     .map((row) => ({
       ...row,
-      fromQuery: term('from', `<${row.address}>`),
-      toQuery: term('recip', `<${row.address}>`),
+      fromQuery: quotedTerm('from', `<${row.address}>`),
+      toQuery: quotedTerm('recip', `<${row.address}>`),
     }));
 }
 
 function listsOf(connection: Connection, { scope, fits }: ChartFilter): string[] {
-  const visible = scope === null ? '1' : isAmong('mailboxes', scope);
+  const visible = scope === null ? '1' : includesScope('mailboxes', scope);
   return connection
     .column<string>(`SELECT DISTINCT mailboxes FROM place_sets WHERE ${visible}`, [])
     .filter((list) => fits?.(numberList(list, connection.file)) !== false)
@@ -328,7 +332,7 @@ function applyEdge(
   { low, high, times }: Edge,
   counted: Map<number, CountedCorrespondent>,
 ): void {
-  const visible = scope === null ? '1' : isAmong('mailboxes', scope);
+  const visible = scope === null ? '1' : includesScope('mailboxes', scope);
   const { file } = connection;
   const rows = connection.values<readonly [string, string, string]>(
     `SELECT mailboxes, senders, recipients FROM message_people
@@ -370,7 +374,7 @@ const MAX_NAMED = 64;
  *
  * @param mayContinue if it returns false, later addresses in the alphabet are omitted
  */
-export function peopleCalled(
+export function peopleByPrefix(
   connection: Connection,
   typed: string,
   limit: number,
@@ -415,7 +419,7 @@ const counted = (scope: Scope | null, where: string) =>
   `SELECT a.address, c.role, c.messages
    FROM addresses a CROSS JOIN correspondents c ON c.address_id = a.id
    WHERE ${where} AND a.address NOT LIKE '@%'
-     ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}`;
+     ${scope === null ? '' : `AND ${includesScope('c.mailboxes', scope)}`}`;
 const BY_ADDRESS = (scope: Scope | null) =>
   `${counted(scope, 'a.address >= ? AND a.address < ?')} ORDER BY a.address`;
 const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
@@ -494,7 +498,7 @@ class RecentSenders {
     const known = this.#senders.get(address);
     if (known !== undefined) known.messages += 1;
     if (known !== undefined && !isNewer) return;
-    const name = sender_name === null || sender_name === '' ? null : listedText(sender_name);
+    const name = sender_name === null || sender_name === '' ? null : decodeListedText(sender_name);
     const words = [...wordsOf(name ?? ''), ...wordsOf(address)];
     this.#senders.set(address, { name, words, messages: known?.messages ?? 1 });
   }
@@ -530,9 +534,9 @@ function recentSenders(connection: Connection, scope: Scope | null): RecentSende
 type Member = Pick<Row<'thread_members'>, 'node' | 'docid'>;
 type DuplicateMessage = Pick<Message, 'docid' | 'size' | 'subject' | 'message_id'>;
 
-export function duplicates(
+export function findDuplicates(
   connection: Connection,
-  { found, scope }: Pick<Asked, 'found' | 'scope'>,
+  { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
   limit: number,
 ): DuplicateRow[] {
   const groups = new Map<number, number[]>();
@@ -559,7 +563,7 @@ export function duplicates(
     ];
   }
 
-  function ofFound(messages: NonNullable<Asked['found']>): Member[] {
+  function ofFound(messages: NonNullable<StatsQuery['found']>): Member[] {
     return messages
       .rows<Member>('SELECT node, docid FROM thread_members WHERE docid IN')
       .toSorted((a, b) => a.docid - b.docid);
@@ -580,10 +584,10 @@ export function duplicates(
     const messageId = listed?.trim().replace(/^<|>$/g, '') ?? null;
     return {
       messageId,
-      subject: readable(rows[0]?.subject ?? null),
+      subject: readableText(rows[0]?.subject ?? null),
       messages: docids.length,
       bytes: rows.reduce((sum, { size }) => sum + size, 0),
-      query: messageId === null ? null : term('id', messageId),
+      query: messageId === null ? null : quotedTerm('id', messageId),
     };
   }
 }
@@ -596,17 +600,17 @@ type LargestRow = Pick<
 const COLUMNS = 'm.docid, m.id, m.size, m.date, m.subject, m.sender_name, m.sender_address';
 
 /** Returns the largest messages; the newest first if sizes are equal. */
-export function largest(
+export function largestMessages(
   connection: Connection,
-  { found, scope }: Pick<Asked, 'found' | 'scope'>,
+  { found, scope }: Pick<StatsQuery, 'found' | 'scope'>,
   limit: number,
 ): LargeMessage[] {
   return (found === undefined ? ofAll() : ofFound(found)).map((row) => ({
     id: connection.hex(row.id),
     size: row.size,
     date: isoTime(row.date),
-    subject: readable(row.subject),
-    from: senderOf(row),
+    subject: readableText(row.subject),
+    from: displaySender(row),
   }));
 
   function ofAll(): LargestRow[] {
@@ -615,7 +619,7 @@ export function largest(
     return [...connection.text<LargestRow>(sql, [])];
   }
 
-  function ofFound(messages: NonNullable<Asked['found']>): LargestRow[] {
+  function ofFound(messages: NonNullable<StatsQuery['found']>): LargestRow[] {
     const docids = messages
       .messages()
       .toSorted((a, b) => b.size - a.size || b.docid - a.docid)
@@ -657,7 +661,7 @@ export interface Facets extends Readonly<Record<Facet, readonly FacetValue[]>> {
  * @param limit values per facet
  * @param mayContinue stops the pass when it returns false
  */
-export function facets(
+export function countFacets(
   connection: Connection,
   search: Pick<SearchQueries, 'foundDocids'>,
   request: CountRequest,
@@ -665,13 +669,13 @@ export function facets(
   mayContinue: () => boolean,
 ): Facets {
   const { docids, complete } = walked(search, request, mayContinue);
-  const found = new Found(connection, { foundDocids: () => docids.values() }, request);
-  const view = viewOf(connection, request);
+  const found = new MatchingMessages(connection, { foundDocids: () => docids.values() }, request);
+  const view = createView(connection, request);
   const known = archiveNames(connection, view.asOf).folders;
   const names = view.scope === null ? known : namesWithin(known, view.scope);
   const of = (keys: Iterable<string>): FacetValue[] =>
     [...countedFacet(keys)].map(([key, messages]) => ({ key, messages }));
-  const dated = docids.filter(isDated);
+  const dated = docids.filter(hasDate);
   const paths = foldersOf(connection, docids, found, view).flatMap((folders) =>
     pathsOf(folders, names),
   );
@@ -682,8 +686,8 @@ export function facets(
     folder: largestFacets(of(paths), limit),
     year: of(dated.map((docid) => periodOf(docid).slice(0, 4))).slice(0, limit),
     month: of(dated.map(periodOf)).slice(0, limit),
-    from: largestFacets(foundPeople('from', found, limit), limit),
-    type: largestFacets(foundTypes(found), limit),
+    from: largestFacets(matchingPeople('from', found, limit), limit),
+    type: largestFacets(matchingTypes(found), limit),
   };
 }
 
@@ -708,7 +712,7 @@ function walked(
 function foldersOf(
   connection: Connection,
   docids: readonly number[],
-  found: Found,
+  found: MatchingMessages,
   view: View,
 ): (readonly number[])[] {
   // Place sets cover only the present and the whole archive.
@@ -740,7 +744,7 @@ function pathsOf(folders: readonly number[], names: ReadonlyMap<number, FolderNa
 
 function mailboxesOf(
   connection: Connection,
-  found: Found,
+  found: MatchingMessages,
   names: ReadonlyMap<number, FolderName>,
 ): string[] {
   const addresses = new Map<number, string>();

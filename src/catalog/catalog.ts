@@ -4,7 +4,7 @@ import type { PlaceLine } from '../mail/identity.ts';
 import {
   attachmentQueries,
   attachmentWriter,
-  noticeAttachmentVersion,
+  resetOutdatedAttachments,
 } from './attachment-texts.ts';
 import { chartQueries } from './charts.ts';
 import {
@@ -17,19 +17,19 @@ import {
   snapshotInto,
 } from './database.ts';
 import { fileQueries } from './files.ts';
-import { Fold, reached } from './fold.ts';
+import { catalogHead, Fold } from './fold.ts';
 import { folderQueries } from './folders.ts';
-import { indexQueries, indexWriter, noticeExtractor } from './indexing.ts';
+import { indexQueries, indexWriter, markOutdatedMessages } from './indexing.ts';
 import {
   ALL_POSITIONS,
   type ListedPlace,
   type ListFilter,
-  list,
+  listMessages,
   listPlaces,
   placeQueries,
 } from './list.ts';
 import {
-  endedQueries,
+  deletedQueries,
   history,
   lastSeen,
   locator,
@@ -38,13 +38,13 @@ import {
 } from './messages.ts';
 import { originQueries, relinkQueries } from './origin-places.ts';
 import { countBy, selectBy, sqlQuery } from './query.ts';
-import { viewOf } from './resolve-query.ts';
+import { createView } from './resolve-query.ts';
 import { scopedCatalog } from './scoped-catalog.ts';
 import { type CountRequest, searchQueries } from './search.ts';
-import { commitAt, type Scope, sees, timeOf } from './sql.ts';
+import { commitAt, commitTime, isInScope, type Scope } from './sql.ts';
 import { statsQueries } from './stats.ts';
-import { conversationSizes, threadMessages, threadWithin } from './threads.ts';
-import { afterwards, changeQueries, type SpineRequest, spine } from './timeline.ts';
+import { conversationSizes, threadInScope, threadMessages } from './threads.ts';
+import { changeQueries, changesSince, countTimeline, type TimelineRequest } from './timeline.ts';
 
 const TAKEN_FROM = sqlQuery<{ docid: number; limit: number }, { docid: number }>(
   'SELECT docid FROM messages WHERE docid >= :docid ORDER BY docid LIMIT :limit',
@@ -152,8 +152,8 @@ export async function openCatalog(
   options: CatalogOptions = {},
 ) {
   const connection = await openForWriting(file, options);
-  noticeExtractor(connection);
-  noticeAttachmentVersion(connection);
+  markOutdatedMessages(connection);
+  resetOutdatedAttachments(connection);
   const fold = new Fold(connection);
   const docids = new Docids(connection);
   const foldAll = (batches: readonly CommittedBatch[], options: FoldOptions = {}) => {
@@ -229,7 +229,7 @@ function unlimited(connection: Connection) {
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
     /** Returns the last commit. Before the first, number 0 and an empty hash. */
-    reached: () => reached(connection),
+    reached: () => catalogHead(connection),
     /** Changes with each commit and index row. Reveals changes in all mailboxes, so do not return it to clients. */
     version: () => connection.version(),
     folders: folderQueries(connection),
@@ -239,13 +239,14 @@ function unlimited(connection: Connection) {
     messages,
     locator: locator(connection),
     quarantine: quarantineQueries(connection),
-    ended: endedQueries(connection),
+    ended: deletedQueries(connection),
     relinking: relinkQueries(connection),
     index: indexQueries(connection),
     attachments: attachmentQueries(connection),
     totals: () => totals(connection),
     /** See `list.ts`. Keeps a read transaction open until drained or returned. */
-    list: (filter: ListFilter): IterableIterator<PlaceLine> => list(connection, places, filter),
+    list: (filter: ListFilter): IterableIterator<PlaceLine> =>
+      listMessages(connection, places, filter),
     listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
       listPlaces(connection, places, filter),
     /** Runs reads on one state of the catalog. */
@@ -254,7 +255,7 @@ function unlimited(connection: Connection) {
     /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
     commitAt(time: number) {
       const number = commitAt(connection, time);
-      const made = timeOf(connection, number);
+      const made = commitTime(connection, number);
       return made === undefined ? null : { number, time: made };
     },
     ...search,
@@ -262,24 +263,28 @@ function unlimited(connection: Connection) {
     stats: statsQueries(connection, search),
     changes: changeQueries(connection),
     /** When the messages of a query were received. */
-    spine: (request: SpineRequest, mayContinue: () => boolean) =>
-      spine(connection, search, request, mayContinue),
+    spine: (request: TimelineRequest, mayContinue: () => boolean) =>
+      countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
     /** Returns the IDs of a message's thread, oldest first. Until it is indexed, only its own. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
-        if (docid === undefined || !sees(connection, scope, docid)) return [];
-        return threadWithin(connection, scope, docid).flatMap((one) => idOf(connection, one) ?? []);
+        if (docid === undefined || !isInScope(connection, scope, docid)) return [];
+        return threadInScope(connection, scope, docid).flatMap(
+          (one) => idOf(connection, one) ?? [],
+        );
       }
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
     conversationSizes: (docids: readonly number[], request: ViewRequest) =>
-      connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
+      connection.snapshot(() =>
+        conversationSizes(connection, docids, createView(connection, request)),
+      ),
     /** See `afterwards`: what happened to messages since the request's time. */
     afterwards: (docids: readonly number[], request: ViewRequest) =>
-      connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
+      connection.snapshot(() => changesSince(connection, docids, createView(connection, request))),
     history(id: MessageId, scope?: Scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);

@@ -1,19 +1,19 @@
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
-import { correspondentsOf, type Years } from './breakdowns.ts';
+import { topCorrespondents, type Years } from './breakdowns.ts';
 import type { Connection } from './database.ts';
-import { archiveNames, mailboxesCalled, mailboxesOfAccount, namesWithin } from './folders.ts';
+import { accountMailboxes, archiveNames, findMailboxes, namesWithin } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
-import { foldersIn, numberList, placeSetsIn, type Scope } from './sql.ts';
+import { numberList, type Scope, scopedFolders, scopedPlaceSets } from './sql.ts';
 import {
+  addSums,
   type ChartFilter,
+  chartCondition,
   countedSets,
   countUpTo,
-  isCounted,
-  plus,
-  Received,
+  quotedTerm,
+  ReceivedCounts,
   type Sums,
-  term,
 } from './sums.ts';
 
 interface Change {
@@ -22,7 +22,7 @@ interface Change {
   readonly ended: number;
 }
 
-export interface Changes {
+export interface MessageChanges {
   readonly periods: readonly Change[];
   /** Index of the first complete period. Earlier ones exceed the limit. */
   readonly since: number;
@@ -41,7 +41,7 @@ function changesBetween(
   connection: Connection,
   filter: ChartFilter,
   bounds: readonly number[],
-): Changes {
+): MessageChanges {
   const periods = bounds.slice(1).map(() => ({ stored: 0, ended: 0 }));
   const first = bounds[0] ?? 0;
   const last = bounds.at(-1) ?? 0;
@@ -122,7 +122,7 @@ function storedWithin(
   const alone: number[] = [];
   const shared: number[] = [];
   const sets = connection.text<{ id: number; mailboxes: string }>(
-    `SELECT id, mailboxes FROM place_sets WHERE id IN ${placeSetsIn(scope)}`,
+    `SELECT id, mailboxes FROM place_sets WHERE id IN ${scopedPlaceSets(scope)}`,
     [],
   );
   for (const { id, mailboxes } of sets) {
@@ -141,18 +141,18 @@ function storedWithin(
 /** Groups by the first commit that brought the message to a place in the scope. */
 function sharedSql(sets: readonly number[], scope: Scope): string {
   const first = `SELECT min(q.first_commit) FROM places q
-    WHERE q.docid = m.docid AND q.folder_id IN ${foldersIn(scope)}`;
+    WHERE q.docid = m.docid AND q.folder_id IN ${scopedFolders(scope)}`;
   return `SELECT (${first}), m.place_set, count(*) FROM messages m INDEXED BY messages_by_commit
     WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
 /** Selects places that ended. If none is open, a message ends with its last place. */
 function endedSql(low: number, high: number, scope: Scope | null): string {
-  const ours = scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
+  const ours = scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
   const isOpen =
     scope === null ? 'm.open_places > 0' : `EXISTS (${placeOf('q.to_commit IS NULL')}${ours})`;
   const later = `EXISTS (${placeOf('q.to_commit > p.to_commit')}${ours})`;
-  const within = scope === null ? '' : ` AND p.folder_id IN ${foldersIn(scope)}`;
+  const within = scope === null ? '' : ` AND p.folder_id IN ${scopedFolders(scope)}`;
   return `SELECT p.to_commit, p.docid, m.place_set, NOT ${isOpen} AND NOT ${later}${within}
     FROM places p INDEXED BY places_by_end CROSS JOIN messages m ON m.docid = p.docid
     WHERE p.to_commit IS NOT NULL AND p.to_commit >= ${low} AND p.to_commit <= ${high}
@@ -170,7 +170,7 @@ const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 /** Messages to read. Takes up to 50 ms. */
 const MOST = 50_000;
 
-export interface Quarters {
+export interface QuarterCounts {
   /** By start of the quarter hour, in milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
   /** If there are more messages, when the oldest one read was received. */
@@ -187,10 +187,10 @@ function quartersBetween(
   filter: ChartFilter,
   low: number,
   high: number,
-): Quarters {
+): QuarterCounts {
   const sets = countedSets(connection, filter);
   // Negative if it does not count, because the limit applies to rows read.
-  const docid = `iif(${isCounted(sets, filter)}, docid, -docid)`;
+  const docid = `iif(${chartCondition(sets, filter)}, docid, -docid)`;
   const docids = connection.column<number>(
     `SELECT ${docid} FROM messages WHERE docid >= ${low} AND docid < ${high}
      ORDER BY messages.docid DESC LIMIT ${MOST}`,
@@ -223,7 +223,7 @@ export interface FolderBytes extends Sums {
 function folderBytes(
   connection: Connection,
   { scope }: ChartFilter,
-  received: Received,
+  received: ReceivedCounts,
 ): FolderBytes[] | undefined {
   const known = archiveNames(connection, null).folders;
   const names = scope === null ? known : namesWithin(known, scope);
@@ -235,7 +235,7 @@ function folderBytes(
     new Set([...addresses.values()].map((address) => address.toLowerCase())).size === 1;
   for (const { address, path } of names.values()) {
     if (path.toLowerCase() === 'anywhere') continue;
-    const terms = [...(single ? [] : [term('mailbox', address)]), term('in', path)];
+    const terms = [...(single ? [] : [quotedTerm('mailbox', address)]), quotedTerm('in', path)];
     const query = terms.includes(null) ? null : terms.join(' ');
     folders.set(keyOf(address, path), { address, path, query, messages: 0, bytes: 0, deleted: 0 });
   }
@@ -246,7 +246,7 @@ function folderBytes(
     const keys = [...paths].flatMap((path) => [...boxes].map((address) => keyOf(address, path)));
     for (const key of new Set(keys)) {
       const known = folders.get(key);
-      if (known !== undefined) folders.set(key, { ...known, ...plus(known, sums) });
+      if (known !== undefined) folders.set(key, { ...known, ...addSums(known, sums) });
     }
   }
   return [...folders.values()]
@@ -259,7 +259,7 @@ function keyOf(address: string, path: string): string {
 }
 
 /** Returns whether the last place of a message without a current one in these folders is unknown. */
-function hasUnplaced(received: Received, folders: ReadonlySet<number>): boolean {
+function hasUnplaced(received: ReceivedCounts, folders: ReadonlySet<number>): boolean {
   const unplaced = received.all(
     ({ deleted, current, last }) =>
       deleted && (current.length > 0 || !last.some((id) => folders.has(id))),
@@ -291,14 +291,15 @@ export function chartQueries(connection: Connection) {
       return { scope, fits: node.kind === 'all' ? null : fits };
     },
     received: (filter: ChartFilter, bounds: readonly number[]) =>
-      new Received(connection, filter, bounds),
-    changes: (filter: ChartFilter, bounds: readonly number[]): Changes =>
+      new ReceivedCounts(connection, filter, bounds),
+    changes: (filter: ChartFilter, bounds: readonly number[]): MessageChanges =>
       changesBetween(connection, filter, bounds),
     quarters: (filter: ChartFilter, low: number, high: number) =>
       quartersBetween(connection, filter, low, high),
     correspondents: (filter: ChartFilter, years: Years | null, limit: number) =>
-      correspondentsOf(connection, filter, years, limit),
-    folders: (filter: ChartFilter, received: Received) => folderBytes(connection, filter, received),
+      topCorrespondents(connection, filter, years, limit),
+    folders: (filter: ChartFilter, received: ReceivedCounts) =>
+      folderBytes(connection, filter, received),
     /**
      * Returns the types of attachments. Sums are stored for the whole archive only, since mailboxes share contents; for
      * a part of it, attachments are counted. Undefined if there are too many.
@@ -306,7 +307,7 @@ export function chartQueries(connection: Connection) {
     types: (filter: ChartFilter): TypeBytes[] | undefined => typesOf(connection, filter),
     /** Returns the first docid of the UTC day on which the oldest message was received. */
     oldest(filter: ChartFilter) {
-      const counts = isCounted(countedSets(connection, filter), filter);
+      const counts = chartCondition(countedSets(connection, filter), filter);
       const first = docidAt(null) / DOCIDS_PER_DAY;
       const sql = `SELECT min(day) FROM received_days WHERE day >= ${first} AND ${counts}`;
       const day = connection.first<number | null>(sql, []) ?? undefined;
@@ -330,7 +331,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
     ];
   const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MAX_ATTACHMENTS + 1})`;
   if ((connection.first<number>(rows, []) ?? 0) > MAX_ATTACHMENTS) return undefined;
-  const counts = isCounted(countedSets(connection, filter), filter);
+  const counts = chartCondition(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
       // Only in a damaged row can a content have several sizes. The stored sums use one.
@@ -363,9 +364,9 @@ function fitsOf(
       case 'all':
         return () => true;
       case 'mailbox':
-        return among(mailboxesCalled(at.value, folders));
+        return among(findMailboxes(at.value, folders));
       case 'account':
-        return among(mailboxesOfAccount(at.value, folders, accounts));
+        return among(accountMailboxes(at.value, folders, accounts));
       case 'not': {
         const part = walk(at.node);
         return part === undefined ? undefined : (mailboxes) => !part(mailboxes);

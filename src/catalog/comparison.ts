@@ -10,9 +10,9 @@ import {
   RECORD_BLOB,
   RECORD_MESSAGE,
 } from './database.ts';
-import { envelopeOf } from './fold-places.ts';
-import { dayOf, placeSetOf } from './list.ts';
-import { messageQueries, readable } from './messages.ts';
+import { toEnvelope } from './fold-places.ts';
+import { toPlaceSet, utcDayOf } from './list.ts';
+import { messageQueries, readableText } from './messages.ts';
 import { ROLE } from './people.ts';
 import { type Row as QueryRow, selectBy, sqlQuery } from './query.ts';
 import { flagMarks } from './sql.ts';
@@ -30,7 +30,7 @@ export interface RowDifference {
 }
 
 /** Yielded between rows, so that a long comparison does not block other work. */
-export type Turn = 'turn';
+export type PauseMarker = 'turn';
 
 /** About 20 ms. */
 const ROWS_A_TURN = 4_096;
@@ -175,7 +175,7 @@ function nameOf(field: string): string {
 export function* compareRows(
   implied: Connection,
   grown: Connection,
-): Generator<RowDifference | Turn, void, undefined> {
+): Generator<RowDifference | PauseMarker, void, undefined> {
   for (const compared of COMPARED) yield* compareTable(compared, implied, grown);
 }
 
@@ -183,7 +183,7 @@ function* compareTable(
   compared: Compared,
   implied: Connection,
   grown: Connection,
-): Generator<RowDifference | Turn, void, undefined> {
+): Generator<RowDifference | PauseMarker, void, undefined> {
   const ours = implied.pluck<string>(compared.sql);
   const theirs = grown.pluck<string>(compared.sql);
   try {
@@ -205,11 +205,11 @@ function* compareTable(
  * @param implied folded from the records that were not settled
  * @throws `catalog-damaged`
  */
-export function* agreesWithSettled(
+export function* matchesSettledRows(
   implied: Connection,
   grown: Connection,
   { messages, blobs }: SettledCounts,
-): Generator<Turn, boolean, undefined> {
+): Generator<PauseMarker, boolean, undefined> {
   const settled = new Map([
     ['messages', messages],
     ['places', messages],
@@ -236,7 +236,7 @@ function* foundAgain(
   { sql, ofKey, columns, keys }: Compared,
   implied: Connection,
   grown: Connection,
-): Generator<Turn, number | undefined, undefined> {
+): Generator<PauseMarker, number | undefined, undefined> {
   let rows = 0;
   for (const text of implied.pluck<string>(sql)) {
     rows += 1;
@@ -257,7 +257,7 @@ function* walk(
   ours: Generator<string, void, undefined>,
   theirs: Generator<string, void, undefined>,
   file: string,
-): Generator<RowDifference | Turn, void, undefined> {
+): Generator<RowDifference | PauseMarker, void, undefined> {
   let rows = 0;
   let a = next(ours);
   let b = next(theirs);
@@ -333,7 +333,7 @@ function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
 
-export interface ConcernedMessage {
+export interface AffectedMessage {
   /** Null if only the place is known. */
   readonly id: MessageId | null;
   readonly subject: string | null;
@@ -389,20 +389,23 @@ export interface SpannedRecord {
   readonly docid: number | null;
 }
 
-export function spanned(connection: Connection, { kind, hash, docid }: RecordRow): SpannedRecord {
+export function toSpannedRecord(
+  connection: Connection,
+  { kind, hash, docid }: RecordRow,
+): SpannedRecord {
   return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
 }
 
 /** Looks up the messages affected by damage, in a catalog or in one folded from the log. */
-export type Concerns = ReturnType<typeof concerns>;
+export type AffectedMessages = ReturnType<typeof affectedMessages>;
 
-export function concerns(connection: Connection) {
+export function affectedMessages(connection: Connection) {
   const { docidOf } = messageQueries(connection);
-  const byDocid = (docid: number): ConcernedMessage | undefined => {
+  const byDocid = (docid: number): AffectedMessage | undefined => {
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
     const places = connection.all(PLACES, { docid, limit: PLACES_SHOWN });
-    return { id: connection.hex(row.id), subject: readable(row.subject), places };
+    return { id: connection.hex(row.id), subject: readableText(row.subject), places };
   };
   return {
     byDocid,
@@ -410,7 +413,7 @@ export function concerns(connection: Connection) {
       const docid = docidOf(id);
       return docid === undefined ? undefined : byDocid(docid);
     },
-    atPlace(folder: number, uid: number): ConcernedMessage | undefined {
+    atPlace(folder: number, uid: number): AffectedMessage | undefined {
       const place = connection.get(PLACE, { folder });
       return place && { id: null, subject: null, places: [{ ...place, uid }] };
     },
@@ -420,7 +423,7 @@ export function concerns(connection: Connection) {
         'first' in span
           ? connection.all(BETWEEN_ORDINALS, { ...span, limit })
           : connection.all(BETWEEN_OFFSETS, { ...span, limit });
-      return found.map((row) => spanned(connection, row));
+      return found.map((row) => toSpannedRecord(connection, row));
     },
     /** Returns the places where the service still had the message. */
     openPlaces: (id: MessageId): Place[] =>
@@ -439,7 +442,9 @@ interface OwnPlace {
 }
 
 /** Recounts a catalog's rows, and yields messages with a wrong place set and days with wrong sums. */
-export function* miscounted(grown: Connection): Generator<RowDifference | Turn, void, undefined> {
+export function* findMiscountedRows(
+  grown: Connection,
+): Generator<RowDifference | PauseMarker, void, undefined> {
   const sets = new Map(
     [
       ...grown.values<[number, string]>(
@@ -454,7 +459,7 @@ export function* miscounted(grown: Connection): Generator<RowDifference | Turn, 
     if (walked % MESSAGES_A_TURN === 0) yield 'turn';
     if (sets.get(set) !== text)
       yield { ...ofMessage(docid), difference: 'different', columns: ['place_set'] };
-    const key = `${set} ${dayOf(docid)}`;
+    const key = `${set} ${utcDayOf(docid)}`;
     const known = days.get(key);
     if (known === undefined) days.set(key, [1, size]);
     else {
@@ -531,7 +536,7 @@ const SUMS = [
 ] as const;
 
 /** Yields rows of the sums that a recount does not confirm. */
-export function* miscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
+export function* findMiscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
     const columns = [...keys, ...sums].join(', ');
@@ -556,7 +561,7 @@ function* located(grown: Connection): Generator<{
   const mailboxes = new Map(grown.values<[number, number]>('SELECT id, mailbox_id FROM folders'));
   const mailboxOf = (folder: number): number => mailboxes.get(folder) ?? 0;
   const textOf = (own: readonly OwnPlace[]): string => {
-    const { current, last, mailboxes: all } = placeSetOf(own, mailboxOf);
+    const { current, last, mailboxes: all } = toPlaceSet(own, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
   /** By folder. Most messages have one place, which is current. */
@@ -703,7 +708,7 @@ const RULES: readonly Rule[] = [
  * The index also follows from the log, but only a rebuild, which parses every message with the same extractor, can
  * recompute it. So these tables are compared only with each other.
  */
-export function* contradictions(grown: Connection): Generator<RowDifference, void, undefined> {
+export function* findContradictions(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
     for (const [docid, name] of grown.values<[number | null, number]>(sql)) {
       yield { table, difference, columns, key: { [key]: name }, docid, position: null };
@@ -715,7 +720,7 @@ export function* contradictions(grown: Connection): Generator<RowDifference, voi
  * Messages that need not be folded for a comparison, because nothing has happened to them since they arrived. The
  * catalog has exactly the expected row in each of `records`, `messages` and `places`.
  */
-export interface SettledRun {
+export interface MatchingRun {
   readonly kind: 'settled';
   /** The last place with the highest UID. All places are in its folder and generation. */
   readonly place: Place;
@@ -724,7 +729,7 @@ export interface SettledRun {
   readonly bytes: number;
 }
 
-export type ComparedRecord = FoldedRecord | SettledRun;
+export type ComparedRecord = FoldedRecord | MatchingRun;
 
 export interface SettledCounts {
   readonly messages: number;
@@ -802,7 +807,7 @@ export function openSettledRows(dataDir: string) {
       commit: number,
     ): number | undefined {
       const { listing, generation, uid, docid } = fact;
-      const { date, subject, sender_name, sender_address, message_id } = envelopeOf(listing);
+      const { date, subject, sender_name, sender_address, message_id } = toEnvelope(listing);
       return connection.first<number>(ARRIVAL, [
         ...[Buffer.from(fact.message, 'hex'), size, segment, ordinal, offset, docid],
         ...[fact.size, date, subject, sender_name, sender_address, message_id, commit],

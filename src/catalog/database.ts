@@ -13,7 +13,7 @@ import Database from 'better-sqlite3';
 import { catalogError } from '../core/error-tables.ts';
 import { errnoOf, hasCode } from '../core/errors.ts';
 import { makePrivateFile } from '../core/files.ts';
-import { translate } from '../core/sqlite.ts';
+import { convertSqliteError } from '../core/sqlite.ts';
 import type { Query } from './query.ts';
 
 /**
@@ -190,7 +190,7 @@ export interface CatalogTables {
   };
   received_days: {
     place_set: number;
-    /** Days since the epoch; see `dayOf`. */
+    /** Days since the epoch; see `utcDayOf`. */
     day: number;
     messages: number;
     bytes: number;
@@ -445,7 +445,7 @@ export class Connection {
         try {
           return act(...bind(params));
         } catch (error) {
-          throw translate(error, this.file) ?? error;
+          throw convertSqliteError(error, this.file) ?? error;
         }
       };
     return {
@@ -472,7 +472,7 @@ export class Connection {
     try {
       return act();
     } catch (error) {
-      throw translate(error, this.file) ?? error;
+      throw convertSqliteError(error, this.file) ?? error;
     }
   }
 
@@ -509,7 +509,7 @@ export function snapshotInto(connection: Connection, file: string): void {
     connection.db.prepare('VACUUM INTO ?').run(file);
   } catch (error) {
     rmSync(file, { force: true });
-    throw translate(error, file) ?? error;
+    throw convertSqliteError(error, file) ?? error;
   }
 }
 
@@ -638,7 +638,7 @@ function inMemory(file: string): Connection {
     if (bytes.length > 19) bytes.fill(1, 18, 20);
     return new Connection(new Database(bytes, { readonly: true }), file);
   } catch (error) {
-    throw translate(error, file) ?? error;
+    throw convertSqliteError(error, file) ?? error;
   }
 }
 
@@ -647,7 +647,7 @@ function connect(file: string, readonly: boolean): Connection {
     const db = new Database(file, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
     return new Connection(db, file);
   } catch (error) {
-    const known = translate(error, file) ?? error;
+    const known = convertSqliteError(error, file) ?? error;
     const reason = hasCode(known, 'catalog-io') ? whyNot(file) : undefined;
     throw reason === undefined ? known : catalogError('catalog-io', { file, reason }, error);
   }

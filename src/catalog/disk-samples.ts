@@ -11,7 +11,7 @@ import { catalogFile } from './database.ts';
 const AGAIN_MS = 3_600_000;
 
 /** Records the archive's size once a day. Skips the day if reading or writing fails. */
-export function noteDiskSample(
+export function recordDiskSample(
   state: Memory,
   archive: { readonly catalog: Pick<Catalog, 'totals'>; readonly dataDir: string },
   now: number,
@@ -29,12 +29,12 @@ function noteOn(
   state: Memory,
   day: string,
   now: number,
-  { catalog, dataDir }: Parameters<typeof noteDiskSample>[1],
+  { catalog, dataDir }: Parameters<typeof recordDiskSample>[1],
 ): void {
   const known = state.get('disk-sample', day);
   if (known !== undefined && Math.abs(now - known.at) < AGAIN_MS) return;
-  const log = bytesIn(logFolder(dataDir));
-  const sample = { at: now, log, catalog: bytesOf(catalogFile(dataDir)) };
+  const log = directoryBytes(logFolder(dataDir));
+  const sample = { at: now, log, catalog: fileBytes(catalogFile(dataDir)) };
   const mail = catalog.totals().bytes;
   state.together(() => {
     state.set('disk-sample', day, { ...sample, mail });
@@ -45,11 +45,11 @@ function noteOn(
   });
 }
 
-export function bytesIn(folder: string): number {
-  return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
+export function directoryBytes(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => sum + fileBytes(path.join(folder, name)), 0);
 }
 
 /** 0 if a writer has just replaced the file. */
-export function bytesOf(file: string): number {
+export function fileBytes(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -1,16 +1,16 @@
 import type { Address, BlobHash } from '../core/types.ts';
-import { isDated } from '../mail/docid.ts';
+import { hasDate } from '../mail/docid.ts';
 import { knownText } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { FILE_GROUPS, type FileGroup } from './file-group-names.ts';
-import { isCutOff } from './indexing.ts';
-import { readable, senderOf } from './messages.ts';
+import { endsBeforeAttachment } from './indexing.ts';
+import { displaySender, readableText } from './messages.ts';
 import { selectBy } from './query.ts';
 import type { SearchNode } from './query-ast.ts';
-import { seen, type View, viewOf } from './resolve-query.ts';
+import { createView, seen, type View } from './resolve-query.ts';
 import { type CountRequest, type HitCount, type SearchQueries, shownPlaces } from './search.ts';
 import { isVisible } from './sql.ts';
-import { periodOf } from './timeline.ts';
+import { enclosingPeriod } from './timeline.ts';
 
 interface Carrier {
   readonly docid: number;
@@ -345,7 +345,7 @@ interface HolderMessage {
   readonly endedAt: number | null;
 }
 
-export interface Holder extends HolderMessage {
+export interface ContentHolder extends HolderMessage {
   readonly number: number;
   readonly filename: string | null;
 }
@@ -364,8 +364,8 @@ function holderMessage(
   if (row === undefined || place === undefined) return undefined;
   return {
     id: connection.hex(row.id),
-    subject: readable(row.subject),
-    from: senderOf(row),
+    subject: readableText(row.subject),
+    from: displaySender(row),
     date: place.date ?? row.date,
     endedAt: place.ended_at,
   };
@@ -493,7 +493,7 @@ interface FilesOfMonth {
 }
 
 /** Numbers of distinct contents. Lower bounds unless `complete`. */
-export interface FilesSums {
+export interface FilesCount {
   /** All groups, even if the request selects one. */
   readonly groups: Readonly<Record<FileGroup, number>>;
   /** Newest first, for the requested group. Unless `complete`, the last month may lack some. */
@@ -532,7 +532,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     if (message === undefined) return undefined;
     const messages = countHolders(connection, found.hash, view, mayContinue);
     const hash = connection.hex(found.hash);
-    return { ...found, hash, isCutOff: isCutOff(found), message, messages };
+    return { ...found, hash, isCutOff: endsBeforeAttachment(found), message, messages };
   };
   return {
     page: (
@@ -544,7 +544,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
       mayContinue: () => boolean,
     ): FilesPage =>
       connection.snapshot(() => {
-        const view = viewOf(connection, request);
+        const view = createView(connection, request);
         const files: ListedFile[] = [];
         let reached = after ?? null;
         for (const found of new FoundFiles(connection, search, request).behind(
@@ -568,7 +568,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
     sums: (
       { timeZone, ...request }: FilesRequest & { readonly timeZone?: string | undefined },
       mayContinue: () => boolean,
-    ): FilesSums =>
+    ): FilesCount =>
       connection.snapshot(() => {
         const groups = new Map<FileGroup, number>();
         const months = new Months(timeZone);
@@ -594,7 +594,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
       mayContinue: () => boolean,
     ): FileContent | undefined =>
       connection.snapshot(() => {
-        const view = viewOf(connection, request);
+        const view = createView(connection, request);
         const bytes = Buffer.from(hash, 'hex');
         const holders = holdersOf(connection, bytes, limit, view, mayContinue);
         // Neither the result nor its duration may reveal contents of other mailboxes.
@@ -619,7 +619,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
       mayContinue: () => boolean,
     ) =>
       connection.snapshot(() => {
-        const view = viewOf(connection, request);
+        const view = createView(connection, request);
         return connection.all(OF_MESSAGE, { docid }).map(({ number, hash, text_id: textId }) => ({
           number,
           hash: connection.hex(hash),
@@ -650,8 +650,8 @@ class Months {
       last.count += 1;
       return;
     }
-    if (!isDated(docid)) return;
-    const { key, low, high } = periodOf('month', docid, this.timeZone);
+    if (!hasDate(docid)) return;
+    const { key, low, high } = enclosingPeriod('month', docid, this.timeZone);
     this.#low = low;
     this.all.push({ key: key.slice(0, 7), from: { docid: high - 1, number: 0 }, count: 1 });
   }

@@ -2,7 +2,7 @@ import type { DamageReason } from '../archive/errors.ts';
 import type { LogDamage } from '../archive/log-reader.ts';
 import type { MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
-import type { ConcernedMessage, Concerns, RecordSpan } from './comparison.ts';
+import type { AffectedMessage, AffectedMessages, RecordSpan } from './comparison.ts';
 
 /** Damaged bytes. Their records are known if the segment's footer lists them. */
 export interface SegmentDamage extends LogDamage {
@@ -11,7 +11,7 @@ export interface SegmentDamage extends LogDamage {
   readonly ordinals?: readonly [number, number];
 }
 
-export type MessageTrouble = DamageReason | 'hash' | 'absent' | 'purged';
+export type MessageProblem = DamageReason | 'hash' | 'absent' | 'purged';
 
 /** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
@@ -23,13 +23,13 @@ export type Finding =
       readonly offset: number;
       readonly end: number;
       readonly reason: DamageReason;
-      readonly messages: readonly ConcernedMessage[];
+      readonly messages: readonly AffectedMessage[];
     }
   /** A message cannot be read. `blob` is the damaged part that it needs. */
   | {
       readonly what: 'message';
-      readonly message: ConcernedMessage;
-      readonly reason: MessageTrouble;
+      readonly message: AffectedMessage;
+      readonly reason: MessageProblem;
       readonly blob: string | null;
     }
   /** Bytes that no record has, according to a repair or the log. */
@@ -37,7 +37,7 @@ export type Finding =
       readonly what: 'missing';
       readonly kind: 'message' | 'blob';
       readonly hash: string;
-      readonly message: ConcernedMessage | null;
+      readonly message: AffectedMessage | null;
     }
   | {
       readonly what: 'catalog';
@@ -45,7 +45,7 @@ export type Finding =
       readonly difference: 'lacking' | 'surplus' | 'different';
       readonly columns: readonly string[];
       readonly key: Readonly<Record<string, string | number | null>>;
-      readonly message: ConcernedMessage | null;
+      readonly message: AffectedMessage | null;
     }
   /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
@@ -88,10 +88,10 @@ export class Findings {
 /** Messages listed per damaged range. A block holds a few dozen. */
 const MAX_NAMED = 100;
 
-type Asked = readonly (Concerns | undefined)[];
+type Asked = readonly (AffectedMessages | undefined)[];
 
 /** Returns the messages in a damaged range, from the first catalog that knows records there. */
-export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessage[] {
+export function messagesInDamage(asked: Asked, damage: SegmentDamage): AffectedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];
   for (const concerns of asked) {
@@ -135,11 +135,11 @@ export function messageFinding(error: MailkeepError, id: MessageId, asked: Asked
   };
 }
 
-function troubleOf({ code, facts }: MailkeepError): MessageTrouble {
+function troubleOf({ code, facts }: MailkeepError): MessageProblem {
   if (code === 'bytes-purged') return 'purged';
   if (code === 'bytes-unknown') return 'absent';
   const { reason } = facts;
   return REASONS.find((known) => known === reason) ?? 'bytes';
 }
 
-const REASONS: readonly MessageTrouble[] = ['bytes', 'payload', 'recipe', 'hash', 'absent'];
+const REASONS: readonly MessageProblem[] = ['bytes', 'payload', 'recipe', 'hash', 'absent'];

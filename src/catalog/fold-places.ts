@@ -2,9 +2,9 @@ import { canonicalJson, type Fact } from '../archive/format.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import type { Connection } from './database.ts';
-import type { FoldedChanges, FoldedMessages } from './fold.ts';
+import type { FoldChanges, FoldMessages } from './fold.ts';
 import { highestUid } from './folders.ts';
-import { dayOf, type PlaceSet, placeSetOf } from './list.ts';
+import { type PlaceSet, toPlaceSet, utcDayOf } from './list.ts';
 import {
   deleteBy,
   insertInto,
@@ -18,7 +18,7 @@ import {
 } from './query.ts';
 import { type Envelope, type FlagSets, type StoredFlagSet, UID, type Uid } from './sql.ts';
 
-export function envelopeOf(listing: Listing): Envelope {
+export function toEnvelope(listing: Listing): Envelope {
   return {
     date: moment(listing.date),
     subject: listing.subject,
@@ -71,13 +71,13 @@ const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
 /** Methods return false for an unknown place, which only a damaged log has. */
-export class FoldedPlaces {
+export class FoldPlaces {
   constructor(
     private readonly connection: Connection,
-    private readonly folders: FoldedFolders,
-    private readonly messages: FoldedMessages,
+    private readonly folders: FoldFolders,
+    private readonly messages: FoldMessages,
     private readonly flagSets: FlagSets,
-    private readonly changes: FoldedChanges | undefined,
+    private readonly changes: FoldChanges | undefined,
   ) {}
 
   appeared(fact: FactOf<'appeared'>, commit: number): boolean {
@@ -88,7 +88,7 @@ export class FoldedPlaces {
       fact.message,
       fact.size,
       fact.docid,
-      () => envelopeOf(listing),
+      () => toEnvelope(listing),
       commit,
       { folder: folder.id, mailbox: folder.mailboxId },
     );
@@ -326,7 +326,7 @@ interface KnownFolder {
   readonly generations: Map<number, number>;
 }
 
-export class FoldedFolders {
+export class FoldFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
   readonly #touched = new Set<KnownFolder>();
@@ -344,8 +344,8 @@ export class FoldedFolders {
     const mailbox = this.#mailboxOf(fact, commit);
     const found = this.#folder(mailbox, fact.folder);
     const shown = {
-      path: storedName(fact.folder),
-      name: storedName(fact.name),
+      path: storableName(fact.folder),
+      name: storableName(fact.name),
       delimiter: fact.delimiter,
       special_use: fact.specialUse,
     };
@@ -359,7 +359,7 @@ export class FoldedFolders {
       this.connection.run(SET_GENERATION, { id, generation: fact.generation });
     }
     if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
-      this.#openSpan(id, commit, storedName(fact.folder), fact.specialUse);
+      this.#openSpan(id, commit, storableName(fact.folder), fact.specialUse);
     this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, null);
   }
 
@@ -375,7 +375,7 @@ export class FoldedFolders {
     const replaced = this.#folder(mailbox, fact.to);
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
-    const path = storedName(fact.to);
+    const path = storableName(fact.to);
     const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
     this.connection.run(SET_FOLDER, { id, path, name, delimiter, special_use: specialUse });
     this.#openSpan(id, commit, path, specialUse);
@@ -452,7 +452,7 @@ export class FoldedFolders {
   }
 
   #folder(mailbox: number, path: string) {
-    return this.connection.get(FIND_FOLDER, { mailbox_id: mailbox, path: storedName(path) });
+    return this.connection.get(FIND_FOLDER, { mailbox_id: mailbox, path: storableName(path) });
   }
 
   #known(key: FolderKey, commit: number, generation = 1): KnownFolder {
@@ -461,7 +461,7 @@ export class FoldedFolders {
     const mailbox = this.#mailboxOf(key, commit);
     const found = this.#folder(mailbox, key.folder);
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
-    const path = storedName(key.folder);
+    const path = storableName(key.folder);
     const row = {
       mailbox_id: mailbox,
       path,
@@ -522,7 +522,7 @@ export class FoldedFolders {
  * Returns a name that SQLite can store. SQLite would store any unpaired surrogate as U+FFFD, so two folders could
  * become one row. This adds the surrogate's code to the name.
  */
-export function storedName(name: string): string {
+export function storableName(name: string): string {
   if (name.isWellFormed()) return name;
   return name.replace(/\p{Surrogate}/gu, (half) => `\ufffd${half.charCodeAt(0).toString(16)}`);
 }
@@ -546,7 +546,7 @@ type Counted = Row<'received_days'>;
  * Folds place sets and daily counts. Sets are numbered in the order of the log, so a rebuild gives equal numbers.
  * Counts are collected and written once per transaction.
  */
-export class FoldedPlaceSets {
+export class FoldPlaceSets {
   readonly #sets = new Map<string, number>();
   readonly #mailboxes = new Map<number, number>();
   /** Sets with one current place, by folder. Nearly all new messages use one. */
@@ -570,7 +570,7 @@ export class FoldedPlaceSets {
   }
 
   added(docid: number, size: number, set: number): void {
-    this.#count(set, dayOf(docid), 1, size);
+    this.#count(set, utcDayOf(docid), 1, size);
   }
 
   touched(docid: number): void {
@@ -579,7 +579,7 @@ export class FoldedPlaceSets {
 
   dropped(docid: number, size: number, set: number): void {
     this.#touched.delete(docid);
-    this.#count(set, dayOf(docid), -1, size);
+    this.#count(set, utcDayOf(docid), -1, size);
   }
 
   /** Folder numbers may be reused. */
@@ -593,11 +593,11 @@ export class FoldedPlaceSets {
       const message = this.connection.get(MESSAGE, { docid });
       if (message === undefined) continue;
       const places = this.connection.all(PLACES, { docid });
-      const set = this.#idOf(placeSetOf(places, (folder) => this.#mailboxOf(folder)));
+      const set = this.#idOf(toPlaceSet(places, (folder) => this.#mailboxOf(folder)));
       if (set === message.place_set) continue;
       this.connection.run(SET, { docid, place_set: set });
-      this.#count(message.place_set, dayOf(docid), -1, message.size);
-      this.#count(set, dayOf(docid), 1, message.size);
+      this.#count(message.place_set, utcDayOf(docid), -1, message.size);
+      this.#count(set, utcDayOf(docid), 1, message.size);
     }
     this.#touched.clear();
   }

@@ -1,17 +1,17 @@
-import type { CommittedBatch, Fact, Position, RemovedPart } from '../archive/format.ts';
+import type { CommittedBatch, Fact, Position, RemovedRange } from '../archive/format.ts';
 import { catalogError } from '../core/error-tables.ts';
 import type { MailboxKey, MessageId } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import { fingerprint } from '../mail/identity.ts';
-import type { ComparedRecord, SettledRun } from './comparison.ts';
+import type { ComparedRecord, MatchingRun } from './comparison.ts';
 import { type Connection, RECORD_BLOB, RECORD_MESSAGE } from './database.ts';
 import {
-  envelopeOf,
   type FactOf,
-  FoldedFolders,
-  FoldedPlaceSets,
-  FoldedPlaces,
-  storedName,
+  FoldFolders,
+  FoldPlaceSets,
+  FoldPlaces,
+  storableName,
+  toEnvelope,
 } from './fold-places.ts';
 import { dropAttachments } from './indexing.ts';
 import { messageQueries } from './messages.ts';
@@ -34,7 +34,7 @@ const SPANS = selectBy(
   'AND resumed IS NOT NULL',
 );
 
-export class FoldedChanges {
+export class FoldChanges {
   readonly #counts = new Map<string, Row<'commit_changes'>>();
 
   constructor(private readonly connection: Connection) {}
@@ -133,7 +133,7 @@ interface Arrived {
   readonly position: Position;
 }
 
-export class FoldedMessages {
+export class FoldMessages {
   /** Message records of this batch that no fact has used yet. Most get their docid and row right away. */
   readonly #arrived = new Map<MessageId, Arrived>();
   #rows = 0;
@@ -142,7 +142,7 @@ export class FoldedMessages {
   /** @param placeSets undefined for a catalog that is only compared */
   constructor(
     private readonly connection: Connection,
-    private readonly placeSets: FoldedPlaceSets | undefined,
+    private readonly placeSets: FoldPlaceSets | undefined,
   ) {}
 
   blob(hash: string, size: number, position: Position): void {
@@ -346,9 +346,9 @@ class FoldedPurges {
 
   constructor(
     private readonly connection: Connection,
-    private readonly folders: FoldedFolders,
-    private readonly messages: FoldedMessages,
-    private readonly changes: FoldedChanges | undefined,
+    private readonly folders: FoldFolders,
+    private readonly messages: FoldMessages,
+    private readonly changes: FoldChanges | undefined,
   ) {}
 
   purged(fact: FactOf<'purged'>, commit: number): void {
@@ -431,7 +431,7 @@ const ACKNOWLEDGE = updateBy('quarantine', 'acknowledged = 1', 'id');
 class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,
-    private readonly folders: FoldedFolders,
+    private readonly folders: FoldFolders,
     private readonly flagSets: FlagSets,
   ) {}
 
@@ -446,7 +446,7 @@ class FoldedQuarantine {
     }
     this.connection.run(ADD_INCOMPLETE, {
       ...key,
-      ...envelopeOf(listing),
+      ...toEnvelope(listing),
       position: docidBase(listing.date, time),
       from_commit: commit,
       first_commit: before?.first_commit ?? commit,
@@ -510,17 +510,17 @@ const DROP_MAILBOX = deleteBy('mailboxes', 'host, mailbox');
 class FoldedRemovals {
   constructor(
     private readonly connection: Connection,
-    private readonly folders: FoldedFolders,
-    private readonly messages: FoldedMessages,
-    private readonly placeSets: FoldedPlaceSets | undefined,
-    private readonly changes: FoldedChanges | undefined,
+    private readonly folders: FoldFolders,
+    private readonly messages: FoldMessages,
+    private readonly placeSets: FoldPlaceSets | undefined,
+    private readonly changes: FoldChanges | undefined,
   ) {}
 
-  remove({ host, mailbox, commits, folders = [] }: RemovedPart): void {
+  remove({ host, mailbox, commits, folders = [] }: RemovedRange): void {
     const { connection } = this;
     // Pending rows must be written first, or they would come back.
     this.folders.finish();
-    const going = new Set(folders.map(storedName));
+    const going = new Set(folders.map(storableName));
     for (const { id: folder, path } of connection.all(FOLDERS, { host, mailbox })) {
       const isWhole = commits === undefined || going.has(path);
       const [first, last] = isWhole ? [0, Number.MAX_SAFE_INTEGER] : commits;
@@ -557,14 +557,14 @@ const ADD_CERTIFICATE = upsert(
 );
 
 /** The last commit in the catalog. Before the first, number 0 and an empty hash. */
-export interface Reached {
+export interface CatalogHead {
   readonly number: number;
   readonly hash: string;
   readonly time: number;
   readonly orphans: number;
 }
 
-export function reached(connection: Connection): Reached {
+export function catalogHead(connection: Connection): CatalogHead {
   const row = connection.get(REACHED, {});
   if (row === undefined)
     throw catalogError('catalog-damaged', { file: connection.file, reason: 'no meta row' });
@@ -589,14 +589,14 @@ export class Fold {
   /** Runs of settled messages whose folder has another number here. */
   misplaced = 0;
   readonly #flagSets: FlagSets;
-  readonly #folders: FoldedFolders;
-  readonly #messages: FoldedMessages;
-  readonly #places: FoldedPlaces;
+  readonly #folders: FoldFolders;
+  readonly #messages: FoldMessages;
+  readonly #places: FoldPlaces;
   readonly #quarantine: FoldedQuarantine;
   readonly #purges: FoldedPurges;
   readonly #removals: FoldedRemovals;
-  readonly #placeSets: FoldedPlaceSets | undefined;
-  readonly #changes: FoldedChanges | undefined;
+  readonly #placeSets: FoldPlaceSets | undefined;
+  readonly #changes: FoldChanges | undefined;
 
   readonly #handlers: {
     readonly [N in Fact['fact']]: (fact: FactOf<N>, commit: number, time: number) => unknown;
@@ -628,12 +628,12 @@ export class Fold {
     private readonly connection: Connection,
     sums: 'sums' | 'rows' = 'sums',
   ) {
-    this.#placeSets = sums === 'sums' ? new FoldedPlaceSets(connection) : undefined;
-    this.#changes = sums === 'sums' ? new FoldedChanges(connection) : undefined;
+    this.#placeSets = sums === 'sums' ? new FoldPlaceSets(connection) : undefined;
+    this.#changes = sums === 'sums' ? new FoldChanges(connection) : undefined;
     this.#flagSets = new FlagSets(connection);
-    this.#folders = new FoldedFolders(connection);
-    this.#messages = new FoldedMessages(connection, this.#placeSets);
-    this.#places = new FoldedPlaces(
+    this.#folders = new FoldFolders(connection);
+    this.#messages = new FoldMessages(connection, this.#placeSets);
+    this.#places = new FoldPlaces(
       connection,
       this.#folders,
       this.#messages,
@@ -679,7 +679,7 @@ export class Fold {
   }
 
   #apply({ commit, previousHash, records }: ComparedBatch, acrossGap: boolean): void {
-    const before = reached(this.connection);
+    const before = catalogHead(this.connection);
     const follows =
       commit.number === before.number + 1 && (before.number === 0 || previousHash === before.hash);
     if (!follows && !(acrossGap && commit.number > before.number))
@@ -712,7 +712,7 @@ export class Fold {
     });
   }
 
-  #settled({ place, folderId, messages, bytes }: SettledRun, commit: number): void {
+  #settled({ place, folderId, messages, bytes }: MatchingRun, commit: number): void {
     const { folder } = this.#folders.ofArrival(place, commit);
     if (folder.id !== folderId) this.misplaced += 1;
     this.#messages.counted(messages, bytes);

@@ -1,4 +1,4 @@
-import { foldersMeant } from '../core/names.ts';
+import { findFolders } from '../core/names.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import type { Connection } from './database.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
@@ -40,7 +40,7 @@ const EVER = sqlQuery<object, Omit<NameRow, 'id'>>(
    ORDER BY s.path`,
 );
 
-export interface EverNamed {
+export interface AllNames {
   readonly folders: readonly Pick<
     FolderName,
     'host' | 'mailbox' | 'address' | 'path' | 'name' | 'specialUse'
@@ -49,7 +49,7 @@ export interface EverNamed {
 }
 
 /** Returns every past and present name of a folder, and every mailbox, even without folders. */
-export function everNamed(connection: Connection, scope?: Scope | null): EverNamed {
+export function allNames(connection: Connection, scope?: Scope | null): AllNames {
   const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
   const folders = connection
     .all(EVER, {})
@@ -91,17 +91,17 @@ export function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimit
 }
 
 /** Alternative names. Undefined and an empty list match everything. */
-export type AnyOf = string | readonly string[] | undefined;
+export type OneOrMore = string | readonly string[] | undefined;
 
 /** Selects folders that are in one of the mailboxes and have one of the names. */
 export interface FolderFilter {
   /** Addresses or resource IDs, in any case. */
-  readonly mailbox?: AnyOf;
-  /** Paths, patterns or special uses. See `foldersMeant`. */
-  readonly folder?: AnyOf;
+  readonly mailbox?: OneOrMore;
+  /** Paths, patterns or special uses. See `findFolders`. */
+  readonly folder?: OneOrMore;
 }
 
-export function namesIn(names: AnyOf): readonly string[] {
+export function asList(names: OneOrMore): readonly string[] {
   return typeof names === 'string' ? [names] : (names ?? []);
 }
 
@@ -109,8 +109,8 @@ export function namesIn(names: AnyOf): readonly string[] {
 export function matchingFolders<
   F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
 >(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
-  const those = names.filter((name) => isMailbox(name, mailbox));
-  const wanted = namesIn(folder);
+  const those = names.filter((name) => hasMailboxName(name, mailbox));
+  const wanted = asList(folder);
   if (wanted.length === 0) return those;
   const byMailbox = new Map<string, F[]>();
   for (const name of those) {
@@ -120,16 +120,16 @@ export function matchingFolders<
     else known.push(name);
   }
   const matches = [...byMailbox.values()].flatMap((folders) =>
-    wanted.flatMap((name) => foldersMeant(name, folders)),
+    wanted.flatMap((name) => findFolders(name, folders)),
   );
   return [...new Set(matches)];
 }
 
-export function isMailbox(
+export function hasMailboxName(
   { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
-  wanted: AnyOf,
+  wanted: OneOrMore,
 ): boolean {
-  const names = namesIn(wanted).map((name) => name.toLowerCase());
+  const names = asList(wanted).map((name) => name.toLowerCase());
   return (
     names.length === 0 ||
     names.includes(address.toLowerCase()) ||
@@ -140,13 +140,13 @@ export function isMailbox(
 type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'mailboxId'>;
 
 /** Resolves the value of `mailbox:`: an address, a resource ID, or the part before the @. */
-export function mailboxesCalled(value: string, folders: readonly Named[]): ReadonlySet<number> {
+export function findMailboxes(value: string, folders: readonly Named[]): ReadonlySet<number> {
   return new Set(
-    folders.filter((one) => isMailboxCalled(value, one)).map(({ mailboxId }) => mailboxId),
+    folders.filter((one) => matchesMailboxTerm(value, one)).map(({ mailboxId }) => mailboxId),
   );
 }
 
-export function isMailboxCalled(
+export function matchesMailboxTerm(
   value: string,
   { address, mailbox }: Pick<FolderName, 'address' | 'mailbox'>,
 ): boolean {
@@ -160,7 +160,7 @@ export function isMailboxCalled(
  *
  * @param accounts hosts by lower-case account name
  */
-export function mailboxesOfAccount(
+export function accountMailboxes(
   value: string,
   folders: readonly Named[],
   accounts: ReadonlyMap<string, string>,
@@ -288,7 +288,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
      * null for the present name; otherwise, the commit that renamed or removed the folder.
      */
     spans: () => connection.all(SPANS, {}).filter(({ folder }) => isOwn(folder)),
-    everNamed: () => everNamed(connection, scope),
+    everNamed: () => allNames(connection, scope),
     find({ host, mailbox, folder }: FolderKey): KnownFolder | undefined {
       const row = connection.get(FIND, { host, mailbox, folder });
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);

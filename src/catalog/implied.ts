@@ -1,16 +1,16 @@
 import { MailkeepError } from '../core/errors.ts';
 import {
-  agreesWithSettled,
+  affectedMessages,
   compareRows,
-  concerns,
-  contradictions,
-  miscounted,
-  miscountedSums,
+  findContradictions,
+  findMiscountedRows,
+  findMiscountedSums,
+  matchesSettledRows,
+  type PauseMarker,
   type RowDifference,
   type SettledCounts,
   type SpannedRecord,
-  spanned,
-  type Turn,
+  toSpannedRecord,
 } from './comparison.ts';
 import {
   type Connection,
@@ -19,7 +19,7 @@ import {
   openForWriting,
   RECORD_MESSAGE,
 } from './database.ts';
-import { type ComparedBatch, Fold, type Reached, reached } from './fold.ts';
+import { type CatalogHead, type ComparedBatch, catalogHead, Fold } from './fold.ts';
 import { locator } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 
@@ -87,7 +87,7 @@ export interface StoredMessage {
   readonly ordinal: number;
 }
 
-export async function openImplied() {
+export async function openImpliedCatalog() {
   const connection = await openForWriting(TEMPORARY);
   connection.guard(() => {
     // Any failure ends the verification, so nothing is ever rolled back. SQLite allows this mode only in unsafe mode.
@@ -103,43 +103,46 @@ export async function openImplied() {
   });
   const fold = new Fold(connection, 'rows');
   return {
-    ...concerns(connection),
+    ...affectedMessages(connection),
     locator: locator(connection),
-    reached: (): Reached => reached(connection),
+    reached: (): CatalogHead => catalogHead(connection),
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
     /** Yields messages and blobs whose bytes no readable record has, although facts mention them. */
     *withoutBytes(): IterableIterator<SpannedRecord> {
-      for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
+      for (const row of connection.rows(WITHOUT_BYTES, {})) yield toSpannedRecord(connection, row);
     },
     /**
      * Returns whether the catalog consists of these rows and the settled ones. Both must have reached the same commit.
      * False proves nothing. True proves nothing about the index: see `contradictingTables`.
      */
-    *agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined> {
+    *agrees(
+      grown: ComparedCatalog,
+      settled: SettledCounts,
+    ): Generator<PauseMarker, boolean, undefined> {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
-      return yield* agreesWithSettled(connection, grown.connection, settled);
+      return yield* matchesSettledRows(connection, grown.connection, settled);
     },
     /** Yields the differences and contradictions in the catalog. Both must have reached the same commit. */
-    *differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined> {
+    *differences(grown: ComparedCatalog): Generator<RowDifference | PauseMarker, void, undefined> {
       yield* compareRows(connection, grown.connection);
-      yield* contradictions(grown.connection);
-      yield* miscountedSums(grown.connection);
-      yield* miscounted(grown.connection);
+      yield* findContradictions(grown.connection);
+      yield* findMiscountedSums(grown.connection);
+      yield* findMiscountedRows(grown.connection);
     },
     close: (): void => connection.close(),
   };
 }
 
 /** The catalog that the log implies, folded into a temporary database outside the archive. */
-export type ImpliedCatalog = Awaited<ReturnType<typeof openImplied>>;
+export type ImpliedCatalog = Awaited<ReturnType<typeof openImpliedCatalog>>;
 
 /** @throws see `openForReading` */
-export function openCompared(dataDir: string) {
+export function openComparedCatalog(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
-    ...concerns(connection),
-    reached: (): Reached => reached(connection),
+    ...affectedMessages(connection),
+    reached: (): CatalogHead => catalogHead(connection),
     /** Changes when another connection changes the catalog. */
     version: (): unknown => connection.version(),
     /**
@@ -152,7 +155,7 @@ export function openCompared(dataDir: string) {
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction starts with the first read.
-      reached(connection);
+      catalogHead(connection);
     },
     locator: locator(connection),
     segments: (): StoredSegment[] =>
@@ -170,14 +173,14 @@ export function openCompared(dataDir: string) {
 }
 
 /** An archive's catalog at one moment. */
-export type ComparedCatalog = ReturnType<typeof openCompared>;
+export type ComparedCatalog = ReturnType<typeof openComparedCatalog>;
 
 /** Accepts a catalog of an earlier version. Undefined if it is unreadable. */
-export function reachedBy(dir: string): Reached | undefined {
+export function readCatalogHead(dir: string): CatalogHead | undefined {
   try {
     const connection = openForReading(catalogFile(dir), { mayBeOlder: true });
     try {
-      return reached(connection);
+      return catalogHead(connection);
     } finally {
       connection.close();
     }
@@ -195,7 +198,7 @@ const MAX_REPORTED = 20;
  *
  * @throws see `openForReading`
  */
-export function wrongStructure(dataDir: string): readonly string[] {
+export function checkStructure(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
     return connection.guard(() => {
@@ -213,14 +216,15 @@ export function wrongStructure(dataDir: string): readonly string[] {
  *
  * @throws see `openForReading`
  */
-export function contradictingTables(dataDir: string): readonly string[] {
+export function findContradictingTables(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
     // A concurrent write must not look like a contradiction.
     return connection.snapshot(() => {
-      for (const { table } of contradictions(connection)) return [table];
-      for (const { table } of miscountedSums(connection)) return [table];
-      for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
+      for (const { table } of findContradictions(connection)) return [table];
+      for (const { table } of findMiscountedSums(connection)) return [table];
+      for (const found of findMiscountedRows(connection))
+        if (found !== 'turn') return [found.table];
       return [];
     });
   } finally {

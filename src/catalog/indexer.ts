@@ -1,5 +1,5 @@
 import type { LogReader } from '../archive/log-reader.ts';
-import { fetching, localSegments, type SegmentStore } from '../archive/segment-files.ts';
+import { localSegments, type SegmentStore, withFetching } from '../archive/segment-files.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import type {
@@ -144,7 +144,7 @@ export class IndexingRound {
     const { sources, segments = localSegments } = this.options;
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
-      read = await fetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
+      read = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
       // After a rebuild from a damaged log, a message in the catalog may have no position.
@@ -204,7 +204,7 @@ type IndexingResult = RoundCounts & Pick<IndexingProgress, 'remaining'>;
 
 const PAGE = 1000;
 /** From this number of messages, index segments are merged only after the round. */
-export const BULK = 5000;
+export const BULK_MESSAGES = 5000;
 
 /**
  * Extracts and indexes pending messages, newest first, a few hundred per transaction. Messages that arrive during the
@@ -216,7 +216,7 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
   const count = options.store.pendingCount();
   if (count === 0) return { indexed: 0, unparsed: 0, remaining: 0, damaged: [] };
   const { store, limit = Number.POSITIVE_INFINITY, progress } = options;
-  const bulk = Math.min(count, limit) >= BULK;
+  const bulk = Math.min(count, limit) >= BULK_MESSAGES;
   const report = (indexed: number, unparsed: number): void =>
     progress?.({ indexed, unparsed, remaining: Math.max(0, count - indexed) });
   report(0, 0);
@@ -426,7 +426,7 @@ async function outcomeOf(
   const { sources, segments = localSegments, extractor } = options;
   const { form, hash, message, number } = attachment;
   try {
-    return await fetching(segments, () => {
+    return await withFetching(segments, () => {
       const blob = blobOf(sources, hash);
       return extractor.extract(
         blob === null

@@ -5,13 +5,13 @@ import { EXTRACTOR_VERSION, type HashedAttachment, type IndexEntry } from '../ma
 import {
   exactAddress,
   hash47,
+  normalizeMessageId,
   senderToken,
   subjectLink,
   threadNode,
-  usableId,
   withDomains,
 } from '../mail/identity.ts';
-import { listedText } from '../mail/listed-text.ts';
+import { decodeListedText } from '../mail/listed-text.ts';
 import { indexText, mailboxToken, TOKEN_ALL } from '../mail/normalise.ts';
 import { attachmentText } from './attachment-texts.ts';
 import { type Connection, RECORD_MESSAGE } from './database.ts';
@@ -122,7 +122,7 @@ function dropUnused(connection: Connection, before: readonly Known[]): void {
 }
 
 /** Returns whether the message ends before the attachment does. */
-export function isCutOff({
+export function endsBeforeAttachment({
   docid,
   number,
   hash,
@@ -272,7 +272,7 @@ export function indexWriter(connection: Connection) {
 export type IndexWriter = ReturnType<typeof indexWriter>;
 
 /** Marks all messages for indexing if the extractor has changed. */
-export function noticeExtractor(connection: Connection): void {
+export function markOutdatedMessages(connection: Connection): void {
   if (connection.get(EXTRACTOR, {})?.extractor === EXTRACTOR_VERSION) return;
   connection.transaction(() => {
     connection.run(ALL_DUE, {});
@@ -330,10 +330,10 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
   const row = complete ? undefined : connection.get(LISTED, { docid });
   if (row === undefined) return { subject: '', from: '', senders: [], node: 0 };
   const sender = row.sender_address?.toLowerCase() ?? '';
-  const id = usableId(row.message_id ?? '');
+  const id = normalizeMessageId(row.message_id ?? '');
   return {
-    subject: listedText(row.subject ?? ''),
-    from: `${listedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
+    subject: decodeListedText(row.subject ?? ''),
+    from: `${decodeListedText(row.sender_name ?? '')} ${row.sender_address ?? ''}`,
     senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
     // No other message can reference one without a usable Message-ID, so its own ID is used.
     node: id === null ? hash47(row.id.toString('hex')) : threadNode(id),

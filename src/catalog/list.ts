@@ -3,14 +3,14 @@ import { DOCIDS_PER_SECOND, docidAt, docidBaseOf } from '../mail/docid.ts';
 import type { PlaceLine } from '../mail/identity.ts';
 import type { Connection } from './database.ts';
 import {
+  asList,
   type FolderFilter,
   type FolderName,
   folderNames,
   matchingFolders,
-  namesIn,
   namesWithin,
 } from './folders.ts';
-import { readable, senderOf } from './messages.ts';
+import { displaySender, readableText } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 import { type Direction, mergeWalks } from './search-sql.ts';
 import {
@@ -138,7 +138,7 @@ const MERGED_FOLDERS = 64;
  * message's received date, not the copy's. The connection cannot write until the list is drained or returned, because
  * it holds a read transaction.
  */
-export function* list(
+export function* listMessages(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   filter: ListFilter,
@@ -190,7 +190,7 @@ function* rows(
       : connection.rows(views.asOf, { ...bounds, commit });
   };
   const { scope } = filter;
-  if (namesIn(filter.mailbox).length + namesIn(filter.folder).length === 0 && scope === undefined) {
+  if (asList(filter.mailbox).length + asList(filter.folder).length === 0 && scope === undefined) {
     yield* open(everywhere, 0);
     return;
   }
@@ -235,8 +235,8 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
     flags,
     size: row.size,
     date: isoTime(row.place_date ?? row.date),
-    subject: readable(row.subject),
-    from: senderOf(row),
+    subject: readableText(row.subject),
+    from: displaySender(row),
     messageId: row.message_id,
     firstSeen: isoTime(row.first_seen),
     endedAt: isoTime(row.ended_at),
@@ -259,7 +259,7 @@ export const ALL_POSITIONS: ListPositions = {
   meant: (position) => position,
 };
 
-export function positionsWithin(connection: Connection, scope: Scope): ListPositions {
+export function scopedPositions(connection: Connection, scope: Scope): ListPositions {
   const inSecond = (base: number): number[] =>
     connection.column<number>(
       `SELECT m.docid FROM messages m WHERE m.docid >= ? AND m.docid < ? AND ${isVisible(scope)}
@@ -306,7 +306,7 @@ type PlaceState =
   | { readonly state: 'quarantined'; readonly uid: number; readonly fingerprint: string }
   | { readonly state: 'forgotten'; readonly uid: number };
 
-export interface AssumedPlace extends Place {
+export interface UnverifiedPlace extends Place {
   readonly id: string;
   readonly docid: number;
   /** When it was matched without download, in milliseconds since the epoch. */
@@ -435,11 +435,11 @@ export interface PlaceSet {
 }
 
 /** Returns the UTC day of a docid, in days since the epoch. Searches use it as the received day. */
-export function dayOf(docid: number): number {
+export function utcDayOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_DAY);
 }
 
-export function placeSetOf(
+export function toPlaceSet(
   places: Iterable<{ readonly folder_id: number; readonly to_commit: number | null }>,
   mailboxOf: (folder: number) => number,
 ): PlaceSet {

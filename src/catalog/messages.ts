@@ -1,7 +1,7 @@
-import type { Locator, Position, RemovedPart } from '../archive/format.ts';
+import type { Locator, Position, RemovedRange } from '../archive/format.ts';
 import type { Address, BlobHash, FlagSet, MailboxKey, MessageId, Place } from '../core/types.ts';
 import type { AttachmentLine } from '../mail/identity.ts';
-import { listedText } from '../mail/listed-text.ts';
+import { decodeListedText } from '../mail/listed-text.ts';
 import {
   type Connection,
   catalogFile,
@@ -13,15 +13,15 @@ import { folderNames } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 import {
+  commitTime,
   ENVELOPE,
   FOLDERS_OF_MAILBOXES,
-  idBounds,
-  idsWithin,
+  idsByPrefix,
+  isInScope,
   isoTime,
   type Prefixed,
+  prefixBounds,
   type Scope,
-  sees,
-  timeOf,
   UID,
 } from './sql.ts';
 
@@ -64,11 +64,11 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     scope === undefined ? connection.get(TOMBSTONE, { id: Buffer.from(hex, 'hex') }) : undefined;
   const docidOf = (id: MessageId): number | undefined => {
     const docid = record(RECORD_MESSAGE, id)?.docid ?? undefined;
-    return docid !== undefined && sees(connection, scope, docid) ? docid : undefined;
+    return docid !== undefined && isInScope(connection, scope, docid) ? docid : undefined;
   };
   const beginning = (prefix: string): readonly Prefixed[] => {
-    if (scope !== undefined) return idsWithin(connection, scope, prefix, CANDIDATES);
-    const bounds = idBounds(prefix);
+    if (scope !== undefined) return idsByPrefix(connection, scope, prefix, CANDIDATES);
+    const bounds = prefixBounds(prefix);
     if (bounds === undefined) return [];
     return connection
       .all(PREFIX, { ...bounds, limit: CANDIDATES })
@@ -83,7 +83,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const found = record(RECORD_MESSAGE, id);
       if (found === undefined || found.docid === null || found.segment === null) return undefined;
       const { docid, size } = found;
-      return sees(connection, scope, docid) ? { docid, size } : undefined;
+      return isInScope(connection, scope, docid) ? { docid, size } : undefined;
     },
     /** Returns the docid of a message, with or without bytes. */
     docidOf,
@@ -95,8 +95,8 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       return {
         size,
         date: isoTime(date),
-        subject: readable(subject),
-        from: senderOf(row),
+        subject: readableText(subject),
+        from: displaySender(row),
         messageId,
       };
     },
@@ -109,7 +109,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
     /** Returns up to ten purged messages. `time` is milliseconds since the epoch. */
     purgedByPrefix(prefix: string) {
-      const bounds = idBounds(prefix);
+      const bounds = prefixBounds(prefix);
       if (bounds === undefined || scope !== undefined) return [];
       return connection
         .all(PURGED, { ...bounds, limit: CANDIDATES })
@@ -119,7 +119,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
     docidsByPrefix: (prefix: string) => beginning(prefix).map(({ docid }) => docid),
     countByPrefix(prefix: string) {
       if (scope !== undefined) return beginning(prefix).length;
-      const bounds = idBounds(prefix);
+      const bounds = prefixBounds(prefix);
       return bounds === undefined ? 0 : (connection.get(PREFIX_COUNT, bounds)?.n ?? 0);
     },
     /** Accepts hex digits in either case. */
@@ -133,18 +133,18 @@ export function messageQueries(connection: Connection, scope?: Scope) {
   };
 }
 
-export function readable<T extends string | null>(text: T): T | string {
-  return text === null ? text : listedText(text);
+export function readableText<T extends string | null>(text: T): T | string {
+  return text === null ? text : decodeListedText(text);
 }
 
 /** Returns the sender in the listing for display. Null if there is none. */
-export function senderOf({
+export function displaySender({
   sender_name: name,
   sender_address: address,
 }: Pick<Row<'messages'>, 'sender_name' | 'sender_address'>): Address | null {
   return name === null && address === null
     ? null
-    : { name: listedText(name ?? ''), address: address ?? '' };
+    : { name: decodeListedText(name ?? ''), address: address ?? '' };
 }
 
 export function locator(connection: Connection): Locator {
@@ -160,12 +160,12 @@ export function locator(connection: Connection): Locator {
 }
 
 /** Selects places of a mailbox: all, or those that appeared in a range of commits. */
-export interface Chosen extends MailboxKey {
-  readonly commits?: RemovedPart['commits'] | undefined;
+export interface ChosenPlaces extends MailboxKey {
+  readonly commits?: RemovedRange['commits'] | undefined;
 }
 
-export interface Removable {
-  readonly parts: readonly RemovedPart[];
+export interface RemovalEffect {
+  readonly parts: readonly RemovedRange[];
   readonly places: number;
   /** Messages without any other place. */
   readonly going: readonly (FoundMessage & { readonly id: MessageId })[];
@@ -174,7 +174,7 @@ export interface Removable {
   readonly incomplete: number;
 }
 
-function removable(connection: Connection, chosen: readonly Chosen[]): Removable {
+function removable(connection: Connection, chosen: readonly ChosenPlaces[]): RemovalEffect {
   const known = chosen.flatMap(({ host, mailbox, commits }) => {
     const sql = 'SELECT id FROM mailboxes WHERE host = ? AND mailbox = ?';
     const id = connection.first<number>(sql, [host, mailbox]);
@@ -214,8 +214,8 @@ function removable(connection: Connection, chosen: readonly Chosen[]): Removable
 /** Removes the mailbox if nothing else is left in it, and otherwise the folders that become empty. */
 function partOf(
   connection: Connection,
-  { id, host, mailbox, commits }: Chosen & { readonly id: number },
-): RemovedPart {
+  { id, host, mailbox, commits }: ChosenPlaces & { readonly id: number },
+): RemovedRange {
   if (commits === undefined) return { host, mailbox };
   const [first, last] = commits;
   const folders = [
@@ -295,7 +295,7 @@ export function history(
     const name = names.get(folder);
     for (const { commit, event, ...more } of steps)
       lines.push({
-        time: isoTime(timeOf(connection, commit) ?? null),
+        time: isoTime(commitTime(connection, commit) ?? null),
         commit,
         event,
         id,
@@ -335,7 +335,7 @@ export function lastSeen(
       if (event !== 'ended') continue;
       const within = { folder, generation, from, to: missed ?? commit };
       const seen = Date.parse(connection.get(COMPARED, within)?.since ?? '');
-      const found = timeOf(connection, commit);
+      const found = commitTime(connection, commit);
       // Also false for NaN, and if the clock was set back.
       if (found !== undefined && seen < found) ends.push({ commit, generation, uid, found, seen });
     }
@@ -420,7 +420,7 @@ function parseDetail(text: string): Readonly<Record<string, unknown>> {
 }
 
 /** A place of a message with the present path of its folder. */
-export interface StoodPlace extends Place {
+export interface PastPlace extends Place {
   readonly folderId: number;
   readonly address: string;
   readonly specialUse: string | null;
@@ -458,8 +458,8 @@ const CONFIRMED = sqlQuery<object, { folder_id: number; since: string }>(
   'SELECT folder_id, max(since) AS since FROM certificates WHERE complete = 1 GROUP BY folder_id',
 );
 
-export function endedQueries(connection: Connection) {
-  const placesOf = (docid: number, folders: FolderRows): StoodPlace[] =>
+export function deletedQueries(connection: Connection) {
+  const placesOf = (docid: number, folders: FolderRows): PastPlace[] =>
     connection.all(ENDED_PLACES, { docid }).map((row) => {
       const folder = folders.byId.get(row.folder_id);
       if (folder === undefined) throw new Error(`folder ${row.folder_id} has no row`);
@@ -484,7 +484,7 @@ export function endedQueries(connection: Connection) {
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },
-    removable: (chosen: readonly Chosen[]) => removable(connection, chosen),
+    removable: (chosen: readonly ChosenPlaces[]) => removable(connection, chosen),
     placesOf: (docid: number) => placesOf(docid, folderRows(connection)),
     /** Returns, by folder, the start of the last complete reconciliation, which accounts for every UID. */
     confirmed() {
@@ -499,7 +499,7 @@ export function endedQueries(connection: Connection) {
   };
 }
 
-export type EndedQueries = ReturnType<typeof endedQueries>;
+export type DeletedQueries = ReturnType<typeof deletedQueries>;
 
 interface FolderRows {
   readonly byId: ReadonlyMap<number, FolderRow>;
@@ -554,7 +554,7 @@ export function quarantineQueries(connection: Connection) {
     open: (): QuarantineEntry[] =>
       connection.all(OPEN, {}).map(({ kept, acknowledged, ...entry }) => ({
         ...entry,
-        subject: readable(entry.subject),
+        subject: readableText(entry.subject),
         kept: kept === null ? null : kept.toString('hex'),
         acknowledged: acknowledged === 1,
       })),
@@ -585,7 +585,7 @@ const LISTED = selectBy(
   'ORDER BY number',
 );
 
-export function attachmentsOf(connection: Connection, docid: number): AttachmentLine[] {
+export function listAttachments(connection: Connection, docid: number): AttachmentLine[] {
   return connection.all(LISTED, { docid }).map(({ number, filename, type, size, inline }) => ({
     number,
     filename,

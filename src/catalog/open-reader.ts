@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { archiveError } from '../archive/errors.ts';
 import { fileSystemOf, realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder } from '../archive/format.ts';
-import { acquireLock, noteOfHolder, tryLock } from '../archive/lock.ts';
+import { acquireLock, readHolder, tryLock } from '../archive/lock.ts';
 import {
   type LogReader,
   type LogReaderOptions,
@@ -11,7 +11,7 @@ import {
 } from '../archive/log-reader.ts';
 import type { SegmentStore } from '../archive/segment-files.ts';
 import type { ConfigWarning } from '../core/config.ts';
-import { locateDataDir, type Surroundings } from '../core/config-locate.ts';
+import { locateDataDir, type ProcessEnvironment } from '../core/config-locate.ts';
 import { catalogError, usageError } from '../core/error-tables.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { nearestAddress, nearestFolder } from '../core/names.ts';
@@ -19,13 +19,13 @@ import type { Place } from '../core/types.ts';
 import { type Catalog, openCatalogReader } from './catalog.ts';
 import { type CatalogOptions, catalogFile, openForReading, rebuildFile } from './database.ts';
 import type { Finding } from './findings.ts';
-import { type FolderFilter, isMailbox, matchingFolders, namesIn } from './folders.ts';
+import { asList, type FolderFilter, hasMailboxName, matchingFolders } from './folders.ts';
 import type { UnknownName } from './resolve-query.ts';
 import { reachedCommit } from './sql.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export function allowsNetwork(env: Environment): boolean {
+export function allowsNetworkFileSystem(env: Environment): boolean {
   return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
 }
 
@@ -35,7 +35,7 @@ export function allowsNetwork(env: Environment): boolean {
  * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
  */
 export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
-  if (allowsNetwork(env)) return;
+  if (allowsNetworkFileSystem(env)) return;
   const found = fileSystemOf(dataDir);
   if (found?.network !== true) return;
   const { type, mountPoint } = found;
@@ -90,7 +90,7 @@ export function requireArchive(dataDir: string, damaged = false): void {
  *
  * @throws usage-unknown-name
  */
-export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
+export function refuseUnknownNames(unknown: readonly UnknownName[]): void {
   for (const { kind, found, suggestion, candidates, never } of unknown) {
     if (kind !== 'message' && never)
       throw usageError('usage-unknown-name', { kind, found, suggestion, candidates });
@@ -108,23 +108,23 @@ interface Choice extends FolderFilter {
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
-export function refuseUnknownChoice(
+export function refuseUnknownFolder(
   { catalog }: Pick<Reader, 'catalog'>,
   { mailbox, folder, deleted, asOf }: Choice,
 ): void {
   if (mailbox === undefined && folder === undefined) return;
   const { folders, mailboxes } = catalog.folders.everNamed();
-  for (const found of namesIn(mailbox)) {
-    if (mailboxes.some((box) => isMailbox(box, found))) continue;
+  for (const found of asList(mailbox)) {
+    if (mailboxes.some((box) => hasMailboxName(box, found))) continue;
     const candidates = mailboxes.map(({ address }) => address);
     const suggestion = nearestAddress(found, candidates);
     throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
   }
   const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
-  for (const found of namesIn(folder)) {
+  for (const found of asList(folder)) {
     const wanted = { mailbox, folder: found };
     if (matchingFolders(folders, wanted).length === 0) {
-      const near = folders.filter((name) => isMailbox(name, mailbox));
+      const near = folders.filter((name) => hasMailboxName(name, mailbox));
       const suggestion = nearestFolder(found, near);
       throw usageError('usage-unknown-name', { kind: 'folder', found, suggestion, candidates: [] });
     }
@@ -169,7 +169,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
 }
 
 /** Undefined unless exactly one purged message has the ID or prefix. */
-export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
+export function findPurgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
   const [purged, other] = catalog.messages.purgedByPrefix(typed);
   if (purged === undefined || other !== undefined) return undefined;
@@ -221,10 +221,10 @@ export interface Reader {
 }
 
 /** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-rebuilding, catalog-damaged */
-export function openReader({ globals, surroundings, report, only }: LocatingContext): Reader {
-  const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
+export function openReader({ globals, environment, report, only }: LocatingContext): Reader {
+  const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
   report({ event: 'archive-located', dataDir });
-  const reader = openReaderOf(dataDir, {}, only?.segments);
+  const reader = openReaderAt(dataDir, {}, only?.segments);
   const { catalogBehind } = reader;
   if (catalogBehind !== null) report({ event: 'catalog-behind', dataDir, ...catalogBehind });
   return reader;
@@ -235,7 +235,7 @@ export function openReader({ globals, surroundings, report, only }: LocatingCont
  *
  * @param segments where remote segments come from; by default, all are local
  */
-export function openReaderOf(
+export function openReaderAt(
   dataDir: string,
   options: CatalogOptions = {},
   segments?: SegmentStore,
@@ -268,7 +268,7 @@ function openCurrentCatalog(dataDir: string, options: CatalogOptions): Catalog {
     return openCatalogReader(dataDir, file, options);
   } catch (error) {
     const isOlder = hasCode(error, 'catalog-version') && error.facts.remedy === 'write';
-    if (!isOlder || noteOfHolder(dataDir) === null) throw error;
+    if (!isOlder || readHolder(dataDir) === null) throw error;
     const reached = rebuiltCommit(dataDir);
     const last = lastCommitNumber(dataDir, realFiles);
     if (reached === undefined || last === undefined) throw error;
@@ -315,21 +315,21 @@ export type EngineEvent =
   /** A damaged state.sqlite was moved to `file`. */
   | { readonly event: 'state-put-aside'; readonly file: string }
   /** The archive's state could not be written. The result of the command is still valid. */
-  | { readonly event: 'state-not-written'; readonly what: Remembered; readonly error: unknown }
+  | { readonly event: 'state-not-written'; readonly what: UnwrittenState; readonly error: unknown }
   /** A purge that was decided earlier is being completed. */
   | { readonly event: 'purging'; readonly messages: number }
   | { readonly event: 'rebuilding-catalog'; readonly because: 'purge' | 'repair' | 'version' }
   /** A message could not be fetched again during a repair. */
   | { readonly event: 'not-fetched'; readonly place: Place; readonly error: unknown };
 
-export type Remembered = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
+export type UnwrittenState = 'result' | 'damage' | 'sample' | 'segments' | 'run' | 'copy';
 
-export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report' | 'only'>;
+export type LocatingContext = Pick<EngineContext, 'globals' | 'environment' | 'report' | 'only'>;
 
 /** The only access to the process for everything below the front end. */
 export interface EngineContext {
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
-  readonly surroundings: Surroundings;
+  readonly environment: ProcessEnvironment;
   /** The only archive to read, and its segments. No configuration is looked for. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   readonly signal: AbortSignal;

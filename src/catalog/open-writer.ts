@@ -17,10 +17,10 @@ import { makeFolders } from '../core/files.ts';
 import { openState, type StateFile } from '../core/state.ts';
 import { openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
-import { reachedBy } from './implied.ts';
+import { readCatalogHead } from './implied.ts';
 import { createIndexer, readAttachments } from './indexer.ts';
 import { type EngineContext, refuseNetworkFileSystem } from './open-reader.ts';
-import { catchUp, rebuild, withExtractors } from './rebuild.ts';
+import { catchUp, rebuildWithExtractors, withExtractors } from './rebuild.ts';
 
 /** The archive, opened by its only writer. Always close it, to release the lock. */
 export interface Writer {
@@ -48,7 +48,7 @@ export interface Writer {
  * nothing was changed then
  */
 export async function openWriter(
-  context: Pick<EngineContext, 'globals' | 'surroundings' | 'signal' | 'now' | 'report'>,
+  context: Pick<EngineContext, 'globals' | 'environment' | 'signal' | 'now' | 'report'>,
   dataDir: string,
   configuredCodec?: ArchiveCodec,
 ): Promise<Writer> {
@@ -57,9 +57,9 @@ export async function openWriter(
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const { globals, surroundings, report } = context;
-    const codec = configuredCodec ?? locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
-    refuseNetworkFileSystem(dataDir, surroundings.env);
+    const { globals, environment, report } = context;
+    const codec = configuredCodec ?? locateCodec(globals, environment) ?? DEFAULT_CODEC;
+    refuseNetworkFileSystem(dataDir, environment.env);
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');
@@ -109,7 +109,12 @@ async function openCurrentCatalog(
   } catch (error) {
     if (!hasCode(error, 'catalog-version') || error.facts.remedy !== 'write') throw error;
     report({ event: 'rebuilding-catalog', because: 'version' });
-    await rebuild({ dir, signal, expected: reachedBy(dir), wholeLogOnly: true });
+    await rebuildWithExtractors({
+      dir,
+      signal,
+      expected: readCatalogHead(dir),
+      wholeLogOnly: true,
+    });
     return await openCatalog(dir);
   }
 }
@@ -151,7 +156,7 @@ export async function updateCatalog(
     await makeSearchable(catalog, dir, signal);
     return 'updated';
   } catch (error) {
-    if (!(error instanceof MailkeepError) || !isOfNoUse(error)) throw error;
+    if (!(error instanceof MailkeepError) || !isUnusableCatalog(error)) throw error;
     catalog?.close();
     catalog = undefined;
     await removeCatalogs(dir);
@@ -162,7 +167,7 @@ export async function updateCatalog(
 }
 
 /** True if the catalog has another version, is damaged, or belongs to another log. */
-export function isOfNoUse({ family, code }: MailkeepError): boolean {
+export function isUnusableCatalog({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }
 

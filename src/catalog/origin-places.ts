@@ -1,5 +1,5 @@
 import type { CountedFlag, MailboxKey, MessageId } from '../core/types.ts';
-import { isDated, receivedAt } from '../mail/docid.ts';
+import { hasDate, receivedAt } from '../mail/docid.ts';
 import type { Connection } from './database.ts';
 import { lastPart } from './folders.ts';
 import type { PlaceQueries } from './list.ts';
@@ -168,7 +168,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
           ? connection.get(PLACE_FACTS, { row })
           : connection.get(QUARANTINE_FACTS, { row: -row });
       if (found === undefined) return { size: 0, date: 0 };
-      const date = found.date ?? (isDated(found.docid) ? receivedAt(found.docid) : NO_DATE);
+      const date = found.date ?? (hasDate(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
     /** @param row of `OriginUids`. It is valid until the next commit: a purge frees rows, which are reused. */

@@ -1,12 +1,12 @@
-import { foldLetters, ftsString, isAscii, once } from '../mail/normalise.ts';
+import { foldLetters, ftsString, isAscii, lazy } from '../mail/normalise.ts';
 import { searchError } from './errors.ts';
 import {
   AS_OF,
-  asOfMoment,
   checkSpelling,
   OPERATORS,
   type OperatorValue,
   type ParseContext,
+  resolveAsOf,
   type SearchNode,
   type SearchQuery,
   SPELLING,
@@ -105,7 +105,7 @@ const PREFIX_LEAST = 2;
 /** Words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
 const PHRASE_LIMIT = 100;
 const NEAR_LIMIT = 5;
-const UNSPACED = once(
+const UNSPACED = lazy(
   () =>
     /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u,
 );
@@ -343,7 +343,7 @@ class Parser {
     const value: OperatorValue = { start, end, text, prefix, quoted: token.type === 'phrase' };
     if (within?.operator === AS_OF) {
       if (this.#asOf !== undefined) throw this.#wrong('search-misplaced-asof', token);
-      this.#asOf = { moment: asOfMoment(value, this.context, AS_OF), token };
+      this.#asOf = { moment: resolveAsOf(value, this.context, AS_OF), token };
       return undefined;
     }
     if (within?.operator === SPELLING) {
@@ -427,8 +427,8 @@ class Parser {
 }
 
 /** Emoji are not words, not even those that NFKC turns into letters: ™️, ℹ️, 🈁 and the keycap 1️⃣. */
-const EMOJI = once(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
-const LETTER = once(() => /[\p{L}\p{N}\p{Co}]/u);
+const EMOJI = lazy(() => /\p{Emoji_Presentation}|\p{Emoji}\ufe0f\u20e3?|[0-9#*]\u20e3/gu);
+const LETTER = lazy(() => /[\p{L}\p{N}\p{Co}]/u);
 
 /** Returns whether a text contains a word once the index has folded it. */
 function hasWord(text: string): boolean {
@@ -458,9 +458,9 @@ function misplacedSign(
   return /\?[^?]/u.test(whole) && PLAIN_WORD().test(whole) ? '?' : undefined;
 }
 
-const STAR_AT_LETTER = once(() => /\p{L}\p{M}*\*|\*\p{L}/u);
-const BAR_IN_WORD = once(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
-const PLAIN_WORD = once(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
+const STAR_AT_LETTER = lazy(() => /\p{L}\p{M}*\*|\*\p{L}/u);
+const BAR_IN_WORD = lazy(() => /[\p{L}\p{M}\p{N}]\|+[\p{L}\p{N}]/u);
+const PLAIN_WORD = lazy(() => /^[\p{L}\p{M}\p{N}?*]+$/u);
 
 /** Returns whether a word is a regular expression between slashes. A path has more slashes and no such characters. */
 function isExpression(word: string): boolean {

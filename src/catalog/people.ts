@@ -91,7 +91,7 @@ export function forgetPeople(connection: Connection): void {
   UNUSED.delete(connection);
 }
 
-export function yearOf(docid: number): number {
+export function utcYear(docid: number): number {
   return new Date(Math.floor(docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
 }
 
@@ -120,7 +120,7 @@ function* keysOf(
   docid: number,
   { mailboxes, senders, recipients }: Listed,
 ): Generator<Key> {
-  const year = yearOf(docid);
+  const year = utcYear(docid);
   for (const [role, list] of [
     [ROLE.sender, senders],
     [ROLE.recipient, recipients],

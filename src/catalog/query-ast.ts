@@ -340,7 +340,7 @@ export function checkSpelling(value: OperatorValue): void {
 }
 
 /** Returns the time that `asof:` means: the end of a day or longer period, otherwise the time itself. */
-export function asOfMoment(value: OperatorValue, context: ParseContext, name: string): number {
+export function resolveAsOf(value: OperatorValue, context: ParseContext, name: string): number {
   const { to } = period(value, context, name);
   // The last included millisecond.
   return to - 1;

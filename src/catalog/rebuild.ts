@@ -25,7 +25,7 @@ import { type Catalog, openCatalog, type WritableCatalog } from './catalog.ts';
 import { catalogFile, rebuildFile } from './database.ts';
 import { rebuildError } from './errors.ts';
 import {
-  BULK,
+  BULK_MESSAGES,
   createIndexer,
   type IndexingProgress,
   IndexingRound,
@@ -152,7 +152,7 @@ class IndexAhead {
 
   constructor(private readonly options: IndexAheadOptions) {
     this.#round = new IndexingRound({ ...options, leaveDamaged: true }, ({ indexed }) => {
-      if (this.#bulk || indexed < BULK) return;
+      if (this.#bulk || indexed < BULK_MESSAGES) return;
       this.#bulk = true;
       options.store.mode('bulk');
     });
@@ -424,7 +424,7 @@ export async function withExtractors<T>(
  *
  * @throws errors of `rebuildCatalog`
  */
-export function rebuild(
+export function rebuildWithExtractors(
   options: Omit<RebuildOptions, 'extractor' | 'attachments'>,
 ): Promise<RebuildResult> {
   return withExtractors((extractor, attachments) =>

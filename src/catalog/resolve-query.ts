@@ -1,4 +1,4 @@
-import { nearest, nearestAddress, nearestFolder, specialUseCalled } from '../core/names.ts';
+import { nearest, nearestAddress, nearestFolder, specialUseByName } from '../core/names.ts';
 import { docidAt } from '../mail/docid.ts';
 import { exactAddress, recipientToken, senderToken, threadNode } from '../mail/identity.ts';
 import {
@@ -12,24 +12,24 @@ import {
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
 import {
-  type EverNamed,
+  type AllNames,
+  accountMailboxes,
   type FolderName,
-  isMailboxCalled,
-  mailboxesCalled,
-  mailboxesOfAccount,
+  findMailboxes,
+  matchesMailboxTerm,
 } from './folders.ts';
 import type { SearchNode, State, TextField, TextNode } from './query-ast.ts';
-import { commitAt, type FlagSetRow, foldersIn, isVisible, MARK, type Scope } from './sql.ts';
+import { commitAt, type FlagSetRow, isVisible, MARK, type Scope, scopedFolders } from './sql.ts';
 
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
   flagSets(): readonly FlagSetRow[];
   byIdPrefix(prefix: string): readonly number[];
   /** Return a message's thread, or the thread of a Message-ID. Undefined if there is none. */
-  threadOf(docid: number): Members | undefined;
-  threadNaming(messageId: string): Members | undefined;
+  threadOf(docid: number): MemberSet | undefined;
+  threadNaming(messageId: string): MemberSet | undefined;
   /** Returns all past and present names. A query for a past name is valid but matches nothing. */
-  ever(): EverNamed;
+  ever(): AllNames;
   readonly observed: ObservedCommits;
   readonly accounts: ReadonlyMap<string, string>;
 }
@@ -214,7 +214,7 @@ function account(
 ): Predicate {
   const wanted = value.toLowerCase();
   const host = accounts.get(wanted) ?? wanted;
-  const ids = mailboxesOfAccount(value, [...folders.values()], accounts);
+  const ids = accountMailboxes(value, [...folders.values()], accounts);
   if (ids.size === 0) {
     const hosts = new Set(ever().mailboxes.map((known) => known.host));
     const candidates = [...accounts.keys(), ...hosts];
@@ -259,7 +259,7 @@ function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'
     const stem = wanted.replace(/[*]+$/, '');
     return all.filter(({ path }) => path.toLowerCase().startsWith(stem));
   }
-  const use = specialUseCalled(wanted);
+  const use = specialUseByName(wanted);
   return all.filter(
     ({ path, name, specialUse }) =>
       path.toLowerCase() === wanted ||
@@ -273,13 +273,13 @@ function mailbox(
   { folders, ever }: Names,
   unknown: (name: UnknownName) => void,
 ): Predicate {
-  const ids = mailboxesCalled(value, [...folders.values()]);
+  const ids = findMailboxes(value, [...folders.values()]);
   if (ids.size === 0) {
     const { mailboxes } = ever();
     const candidates = mailboxes.map(({ address }) => address);
     const suggestion = nearestAddress(value, candidates);
     const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
-    unknown({ ...named, never: !mailboxes.some((one) => isMailboxCalled(value, one)) });
+    unknown({ ...named, never: !mailboxes.some((one) => matchesMailboxTerm(value, one)) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
@@ -306,7 +306,7 @@ export interface View {
   readonly scope: Scope | null;
 }
 
-export function viewOf(
+export function createView(
   connection: Connection,
   { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
 ): View {
@@ -316,7 +316,7 @@ export function viewOf(
   };
 }
 
-export function filtersOf(conjunct: Conjunct, view: View): string[] {
+export function candidateConditions(conjunct: Conjunct, view: View): string[] {
   const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers, observed, noObserved } =
     conjunct;
   return [
@@ -324,19 +324,19 @@ export function filtersOf(conjunct: Conjunct, view: View): string[] {
     ...(sizeLow > 0 ? [`m.size >= ${sizeLow}`] : []),
     ...(sizeHigh < Number.MAX_SAFE_INTEGER ? [`m.size <= ${sizeHigh}`] : []),
     ...(deleted === null ? [] : [deleted ? `NOT ${isCurrent(view)}` : isCurrent(view)]),
-    ...together(conjunct.places).map((place) => atPlace(place, view)),
+    ...mergePlaceConditions(conjunct.places).map((place) => placeCondition(place, view)),
     ...members.map((some) => isMember(some)),
     ...noMembers.map((some) => `NOT ${isMember(some)}`),
-    ...observed.map((change) => wasObserved(change, view)),
-    ...noObserved.map((change) => `NOT ${wasObserved(change, view)}`),
-    ...noPlaces.map((place) => `NOT ${atPlace(place, view)}`),
+    ...observed.map((change) => observedCondition(change, view)),
+    ...noObserved.map((change) => `NOT ${observedCondition(change, view)}`),
+    ...noPlaces.map((place) => `NOT ${placeCondition(place, view)}`),
   ];
 }
 
 /**
  * Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs a place of its own.
  */
-export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
+export function mergePlaceConditions(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
   const flagSets = states
@@ -350,7 +350,7 @@ export function together(places: readonly PlaceCondition[]): readonly PlaceCondi
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
 }
 
-function isMember({ column, values }: Members): string {
+function isMember({ column, values }: MemberSet): string {
   return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
@@ -367,22 +367,22 @@ export function isCurrent({ asOf, scope }: View): string {
 }
 
 /** True if a current place meets the condition, or the last place if there is no current one. */
-export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
+export function placeCondition(place: PlaceCondition, { asOf, scope }: View): string {
   const ours = inScope(scope);
   const condition = `${ofPlace(place)}${ours}`;
   if (asOf !== null)
     return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, ours)} AND ${lastWas(asOf, condition, ours)}))`;
   const none = scope === null ? 'm.open_places = 0' : `NOT ${isOpen(ours)}`;
-  return `(${isOpen(condition)} OR (${none} AND ${lastPlaceIs(place, scope)}))`;
+  return `(${isOpen(condition)} OR (${none} AND ${lastPlaceCondition(place, scope)}))`;
 }
 
-export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string {
+export function lastPlaceCondition(place: PlaceCondition, scope: Scope | null): string {
   const ours = inScope(scope);
   const last = `SELECT max(q.to_commit) FROM places q WHERE q.docid = m.docid${ours}`;
   return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
 }
 
-export function wasObserved({ what, low, high, except }: Observed, view: View): string {
+export function observedCondition({ what, low, high, except }: ObservedChange, view: View): string {
   const ours = inScope(view.scope);
   const ofPlaces = (column: string) =>
     `(SELECT ${column} FROM places q WHERE q.docid = m.docid${ours})`;
@@ -403,7 +403,7 @@ export function wasObserved({ what, low, high, except }: Observed, view: View): 
 
 /** Restricts a place `q` to a scope. Appended to other conditions. */
 function inScope(scope: Scope | null): string {
-  return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
+  return scope === null ? '' : ` AND q.folder_id IN ${scopedFolders(scope)}`;
 }
 
 function ofPlace({ folders, flagSets }: PlaceCondition): string {
@@ -447,12 +447,12 @@ export interface PlaceCondition {
   readonly indexed: 'unread' | 'starred' | null;
 }
 
-export interface Members {
+export interface MemberSet {
   readonly column: 'thread' | 'node' | 'docid';
   readonly values: readonly number[];
 }
 
-export interface Observed {
+export interface ObservedChange {
   readonly what: 'added' | 'deleted';
   /** Both included. */
   readonly low: number;
@@ -470,11 +470,11 @@ export type Predicate =
   | { readonly op: 'docids'; readonly low: number; readonly high: number }
   | { readonly op: 'size'; readonly low: number; readonly high: number }
   | { readonly op: 'place'; readonly place: PlaceCondition }
-  | { readonly op: 'members'; readonly members: Members }
+  | { readonly op: 'members'; readonly members: MemberSet }
   /** `within` is the docid range of all possible matches, if they are few. */
   | {
       readonly op: 'observed';
-      readonly observed: Observed;
+      readonly observed: ObservedChange;
       readonly within: { readonly low: number; readonly high: number } | null;
     }
   | { readonly op: 'deleted' }
@@ -493,10 +493,10 @@ export interface Conjunct {
   readonly sizeHigh: number;
   readonly places: readonly PlaceCondition[];
   readonly noPlaces: readonly PlaceCondition[];
-  readonly members: readonly Members[];
-  readonly noMembers: readonly Members[];
-  readonly observed: readonly Observed[];
-  readonly noObserved: readonly Observed[];
+  readonly members: readonly MemberSet[];
+  readonly noMembers: readonly MemberSet[];
+  readonly observed: readonly ObservedChange[];
+  readonly noObserved: readonly ObservedChange[];
   readonly deleted: boolean | null;
 }
 
@@ -509,11 +509,11 @@ const STAR_LIMIT = 6;
 /** A string of our expressions that ends with a star. Strings never contain a quotation mark. */
 const STARS = /" \*/g;
 
-export function hasStar(expression: string): boolean {
-  return starsIn(expression) > 0;
+export function hasPrefixStar(expression: string): boolean {
+  return countPrefixes(expression) > 0;
 }
 
-export function starsIn(expression: string): number {
+export function countPrefixes(expression: string): number {
   return expression.match(STARS)?.length ?? 0;
 }
 
@@ -544,7 +544,7 @@ export function alternatives(predicate: Predicate): Conjunct[] {
   const found = expand(predicate, true).filter(isPossible);
   const stars = found
     .flatMap(({ has, lacks }) => [...has, ...lacks])
-    .reduce((sum, expression) => sum + starsIn(expression), 0);
+    .reduce((sum, expression) => sum + countPrefixes(expression), 0);
   if (found.length > 1 && stars > STAR_LIMIT)
     throw searchError('search-too-complex', { limit: STAR_LIMIT, of: 'stars' });
   return found;
@@ -672,7 +672,7 @@ function ftsExpression(predicate: Predicate): string | undefined {
       return predicate.expression;
     case 'not': {
       const part = ftsExpression(predicate.part);
-      return part === undefined ? undefined : matchOf([], [part]);
+      return part === undefined ? undefined : ftsMatch([], [part]);
     }
     case 'or': {
       const parts = predicate.parts.map(ftsExpression);
@@ -687,7 +687,7 @@ function ftsExpression(predicate: Predicate): string | undefined {
         if (expression === undefined) return undefined;
         (negated ? lacks : has).push(expression);
       }
-      return matchOf(has, lacks);
+      return ftsMatch(has, lacks);
     }
     default:
       return undefined;
@@ -695,7 +695,7 @@ function ftsExpression(predicate: Predicate): string | undefined {
 }
 
 /** Returns one FTS5 expression. FTS5's NOT is binary, so it needs a left side. */
-export function matchOf(has: readonly string[], lacks: readonly string[]): string {
+export function ftsMatch(has: readonly string[], lacks: readonly string[]): string {
   const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
   const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
   return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
@@ -714,7 +714,7 @@ export class ObservedCommits {
    * Returns the commits from `from` (included) to `to` (excluded), milliseconds since the epoch. Undefined if there are
    * none.
    */
-  between(from: number | null, to: number | null): Omit<Observed, 'what'> | undefined {
+  between(from: number | null, to: number | null): Omit<ObservedChange, 'what'> | undefined {
     const isWithin = [
       ...(from === null ? [] : [`time >= ${from}`]),
       ...(to === null ? [] : [`time < ${to}`]),
@@ -734,7 +734,11 @@ export class ObservedCommits {
    * Returns the half-open docid range of these messages, most of which were received at that time. Null if they may be
    * anywhere.
    */
-  docidsOf({ what, low, high }: Observed): { readonly low: number; readonly high: number } | null {
+  docidsOf({
+    what,
+    low,
+    high,
+  }: ObservedChange): { readonly low: number; readonly high: number } | null {
     const { asOf, scope } = this.view;
     // A mailbox may receive an old message later, and a deleted message may have come back.
     if (scope !== null || (what === 'deleted' && asOf !== null)) return null;

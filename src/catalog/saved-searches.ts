@@ -12,11 +12,11 @@ import type { SearchNode } from './query-ast.ts';
  */
 export function accountHosts(
   node: SearchNode,
-  { globals, surroundings, only }: Pick<EngineContext, 'globals' | 'surroundings' | 'only'>,
+  { globals, environment, only }: Pick<EngineContext, 'globals' | 'environment' | 'only'>,
 ): ReadonlyMap<string, string> {
   const hosts = new Map<string, string>();
   if (!asksForAccount(node) || only !== undefined) return hosts;
-  const file = locateConfig(globals.config, surroundings);
+  const file = locateConfig(globals.config, environment);
   const config: unknown = file === undefined ? undefined : readConfigFile(file);
   for (const account of listOf(config)) {
     if (typeof account !== 'object' || account === null) continue;
@@ -50,16 +50,16 @@ const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_-]{0,63}$/u;
 const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
 
 /** Creates no file, so that it works on a read-only disk. */
-export function savedSearches(dataDir: string): SavedSearch[] {
+export function readSavedSearches(dataDir: string): SavedSearch[] {
   const state = readState(dataDir);
   try {
-    return savedIn(state);
+    return listSavedSearches(state);
   } finally {
     state?.close();
   }
 }
 
-export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
+export function listSavedSearches(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
   return (state?.entries(SCOPE) ?? []).map(({ key: name, value: query }) => ({ name, query }));
 }
 
@@ -89,7 +89,7 @@ export function saveSearch(
  * @param field the input field or option of the name, for the error
  * @throws usage-option
  */
-export function saveIn(
+export function saveSearchIn(
   state: Pick<StateFile, 'set'>,
   field: string,
   name: string,
@@ -110,7 +110,7 @@ function checkName(name: string, option: string): void {
  *
  * @throws usage-unknown-search
  */
-export function withSaved(query: string, searches: () => readonly SavedSearch[]): string {
+export function expandSaved(query: string, searches: () => readonly SavedSearch[]): string {
   if (!query.includes('@')) return query;
   let known: readonly SavedSearch[] | undefined;
   const whole = query.trim();

@@ -3,11 +3,19 @@ import { docidBaseOf } from '../mail/docid.ts';
 import type { Catalog } from './catalog.ts';
 import type { Connection } from './database.ts';
 import { folderQueries } from './folders.ts';
-import { positionsWithin } from './list.ts';
+import { scopedPositions } from './list.ts';
 import { messageQueries } from './messages.ts';
 import type { SearchHit } from './search.ts';
-import { commitAt, foldersIn, isVisible, reachedCommit, type Scope, sees, timeOf } from './sql.ts';
-import { countUpTo, Received } from './sums.ts';
+import {
+  commitAt,
+  commitTime,
+  isInScope,
+  isVisible,
+  reachedCommit,
+  type Scope,
+  scopedFolders,
+} from './sql.ts';
+import { countUpTo, ReceivedCounts } from './sums.ts';
 import type { ChangedCommit } from './timeline.ts';
 
 const MAX_SCOPES = 64;
@@ -60,7 +68,7 @@ class OwnCommits {
   timeOf(number: number): number | undefined {
     this.#catchUp();
     const commit = this.#numbers[number - 1];
-    return commit === undefined ? undefined : timeOf(this.connection, commit);
+    return commit === undefined ? undefined : commitTime(this.connection, commit);
   }
 
   #catchUp(): void {
@@ -93,7 +101,7 @@ interface Read {
 
 /** Selects commits that were not read yet. Commits arrive in order, and rows of spans and events are only added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
-  const own = `folder_id IN ${foldersIn(scope)}`;
+  const own = `folder_id IN ${scopedFolders(scope)}`;
   const sources = [
     `SELECT from_commit AS number FROM mailboxes WHERE id IN (${scope.mailboxes.join(', ')})`,
     `SELECT from_commit FROM folder_spans WHERE ${own}`,
@@ -121,7 +129,7 @@ export function scopedCatalog(
   const scope = whole.scopeOf(keys);
   const own = ownCommits(connection, scope);
   const isOurs = (docid: number | undefined): docid is number =>
-    docid !== undefined && sees(connection, scope, docid);
+    docid !== undefined && isInScope(connection, scope, docid);
   const count = (condition: string) => countWhere(connection, scope, condition);
   const limited =
     <R extends { readonly scope?: Scope | undefined }, More extends unknown[], T>(
@@ -151,11 +159,11 @@ export function scopedCatalog(
       counts: () => attachmentCounts(connection, scope),
     },
     totals: () => ({
-      ...new Received(connection, { scope, fits: null }, []).all(() => true),
+      ...new ReceivedCounts(connection, { scope, fits: null }, []).all(() => true),
       pending: count('m.extractor <= 0'),
       unparsed: count('m.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)'),
     }),
-    positions: positionsWithin(connection, scope),
+    positions: scopedPositions(connection, scope),
     list: limited(whole.list),
     listPlaces: limited(whole.listPlaces),
     search(request) {

@@ -1,22 +1,22 @@
 import type { Connection } from './database.ts';
 import {
-  atPlace,
   type Conjunct,
   EVERYTHING,
-  hasStar,
+  hasPrefixStar,
   isCurrent,
-  lastPlaceIs,
-  type Members,
-  type Observed,
+  lastPlaceCondition,
+  type MemberSet,
+  mergePlaceConditions,
+  type ObservedChange,
+  observedCondition,
   type PlaceCondition,
+  placeCondition,
   seen,
-  together,
   type View,
-  wasObserved,
 } from './resolve-query.ts';
-import { type Direction, type Range, type Sql, unionOf, Watch, within } from './search-sql.ts';
+import { type Direction, type Range, type Sql, TimeLimit, unionOf, within } from './search-sql.ts';
 import { numberList, reachedCommit } from './sql.ts';
-import { type CountedSet, countUpTo } from './sums.ts';
+import { type ChartedSet, countUpTo } from './sums.ts';
 
 /** Enough to fill a page if one message in fifty matches. */
 const FIRST = 1_000;
@@ -57,7 +57,7 @@ export class SetSearch {
     return { count, complete: true };
   }
 
-  *walk(direction: Direction, watch = new Watch()): Generator<number, void, undefined> {
+  *walk(direction: Direction, watch = new TimeLimit()): Generator<number, void, undefined> {
     for (const sets of this.#stretches(direction, FIRST)) {
       const found = sets.any(this.conjuncts);
       yield* direction === 'newest' ? found.reverse() : found;
@@ -208,22 +208,22 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
     const key = `place ${place.folders?.join() ?? 'any'} ${place.flagSets?.join() ?? 'any'}`;
     return isNow
       ? listing(key, holds, (range) => listPlace(place, range))
-      : checking(key, holds, atPlace(place, view));
+      : checking(key, holds, placeCondition(place, view));
   };
-  const who = (holds: boolean) => (members: Members) => {
+  const who = (holds: boolean) => (members: MemberSet) => {
     const condition = `t.${members.column} IN (${members.values.join(', ')})`;
     return listing(condition, holds, (range) =>
       within('SELECT t.docid FROM thread_members t', 't.docid', range, [condition]),
     );
   };
-  const changed = (holds: boolean) => (change: Observed) => {
-    const condition = wasObserved(change, view);
+  const changed = (holds: boolean) => (change: ObservedChange) => {
+    const condition = observedCondition(change, view);
     return checking(condition, holds, condition);
   };
   const says = (holds: boolean) => (expression: string) => ({
     key: `text ${expression}`,
     holds,
-    of: hasStar(expression) ? ('starred' as const) : ('list' as const),
+    of: hasPrefixStar(expression) ? ('starred' as const) : ('list' as const),
     list: (range: Range) =>
       within('SELECT rowid FROM msg_fts', 'rowid', range, ['msg_fts MATCH ?'], [expression]),
   });
@@ -232,7 +232,7 @@ function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   return [
     ...bounded('docids', low, high),
     ...conjunct.members.map(who(true)),
-    ...together(conjunct.places).map(where(true)),
+    ...mergePlaceConditions(conjunct.places).map(where(true)),
     ...(deleted === null ? [] : [checking('deleted', deleted, isDeleted)]),
     ...conjunct.observed.map(changed(true)),
     ...has.map(says(true)),
@@ -255,7 +255,10 @@ function listPlace(place: PlaceCondition, range: Range): Sql {
     ...(flagSets === null ? [] : [`p.flag_set IN (${flagSets.join(', ')})`]),
   ]);
   // A message without a current place counts by its last one.
-  return unionOf([current, checked(`m.open_places = 0 AND ${lastPlaceIs(place, null)}`, range)]);
+  return unionOf([
+    current,
+    checked(`m.open_places = 0 AND ${lastPlaceCondition(place, null)}`, range),
+  ]);
 }
 
 function checked(condition: string, range: Range): Sql {
@@ -275,7 +278,7 @@ export interface SumsFilter {
   /** Docids, half-open like `Range`. */
   readonly low: number;
   readonly high: number;
-  readonly fits: (set: CountedSet) => boolean;
+  readonly fits: (set: ChartedSet) => boolean;
 }
 
 const NOTHING: SumsFilter = { low: 0, high: 0, fits: () => false };
@@ -308,7 +311,7 @@ export function sumsFilter(
   if (!isPlain || (has.length > 0 && !isIndexed())) return undefined;
   const mailboxes = has.map(mailboxesMeant);
   if (mailboxes.some((ids) => ids === undefined)) return undefined;
-  const isIn = (set: CountedSet, folders: readonly number[] | null) =>
+  const isIn = (set: ChartedSet, folders: readonly number[] | null) =>
     [...set.current, ...set.last].some((folder) => folders?.includes(folder) ?? true);
   return {
     low,

@@ -1,10 +1,10 @@
 import type { Connection } from './database.ts';
 import {
   type Conjunct,
-  filtersOf,
-  hasStar,
-  type Members,
-  matchOf,
+  candidateConditions,
+  ftsMatch,
+  hasPrefixStar,
+  type MemberSet,
   type View,
 } from './resolve-query.ts';
 
@@ -28,7 +28,7 @@ type AccessPath = { readonly by: 'match' } | { readonly by: 'both'; readonly rar
 type Side =
   | { readonly by: 'folders'; readonly folders: readonly number[] }
   | { readonly by: 'unread' | 'starred' }
-  | { readonly by: 'thread' | 'message-id'; readonly members: Members }
+  | { readonly by: 'thread' | 'message-id'; readonly members: MemberSet }
   | { readonly by: 'flags'; readonly flagSets: readonly number[] }
   | { readonly by: 'ended' }
   | { readonly by: 'all' };
@@ -39,7 +39,7 @@ type Side =
  *
  * The full-text index is ordered by `msg_fts.rowid` and joined with CROSS. Any other form makes SQLite sort all hits.
  */
-export function walks(
+export function walkStatements(
   conjunct: Conjunct,
   driver: AccessPath,
   direction: Direction,
@@ -55,9 +55,9 @@ export function walks(
       },
     ];
   }
-  const match = needsMatch(conjunct) ? [matchOf(conjunct.has, conjunct.lacks)] : [];
+  const match = needsMatch(conjunct) ? [ftsMatch(conjunct.has, conjunct.lacks)] : [];
   const asked = [
-    ...filtersOf(conjunct, view),
+    ...candidateConditions(conjunct, view),
     ...match.map(
       () => 'EXISTS (SELECT 1 FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = m.docid)',
     ),
@@ -72,8 +72,8 @@ export function walks(
 }
 
 /** Returns a statement that counts a conjunct. Undefined if one index is not enough. */
-export function counted(conjunct: Conjunct, view: View): Sql | undefined {
-  if (filtersOf(conjunct, view).length > 0) return undefined;
+export function countStatement(conjunct: Conjunct, view: View): Sql | undefined {
+  if (candidateConditions(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
     const { from, where, params } = matched(conjunct, { by: 'match' }, view);
     return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
@@ -86,7 +86,7 @@ function matched(
   driver: AccessPath,
   view: View,
 ): { readonly from: string; readonly where: string; readonly params: Sql['params'] } {
-  const filters = filtersOf(conjunct, view);
+  const filters = candidateConditions(conjunct, view);
   const within = bounds('msg_fts.rowid', conjunct);
   const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
   return {
@@ -101,7 +101,7 @@ function matched(
       ...filters,
     ].join(' AND '),
     params: [
-      matchOf(conjunct.has, conjunct.lacks),
+      ftsMatch(conjunct.has, conjunct.lacks),
       ...within.params,
       ...(among === undefined ? [] : among.params),
     ],
@@ -137,7 +137,7 @@ function newestOf(
   };
   if (driver.by === 'match') {
     const { sql, params } = firstOf('rowid', 'msg_fts', ['msg_fts MATCH ?']);
-    return { sql, params: [matchOf(conjunct.has, conjunct.lacks), ...params] };
+    return { sql, params: [ftsMatch(conjunct.has, conjunct.lacks), ...params] };
   }
   return unionOf(
     sources(driver, false).map(({ docid, from, where }) => firstOf(docid, from, where)),
@@ -148,7 +148,7 @@ function newestOf(
  * Returns the best `limit` of a conjunct's newest `among` hits with their bm25 rank (lower is better). Ranks are read
  * in index order and sorted outside FTS5, whose own sort takes twice as long because it includes word positions.
  */
-export function ranked(
+export function rankNewest(
   conjunct: Conjunct,
   driver: AccessPath,
   limit: number,
@@ -167,7 +167,7 @@ export function ranked(
 }
 
 /** Returns the best `limit` of some docids (newest first) that match an expression. */
-export function rankedAmong(expression: string, docids: readonly number[], limit: number): Sql {
+export function rankDocids(expression: string, docids: readonly number[], limit: number): Sql {
   return {
     // See `matched` for the plus. Without the inner limit, FTS5 would rank and sort all its hits.
     sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND rowid >= ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
@@ -271,7 +271,7 @@ export function within(
 }
 
 /** A conjunct, the index to walk, and bounds narrowed to the possible hits. */
-export interface Drive {
+export interface PlannedWalk {
   readonly conjunct: Conjunct;
   readonly driver: AccessPath;
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
@@ -312,7 +312,7 @@ export function chooseAccessPath(
   view: View,
   direction: Direction,
   grown = 1,
-): Drive {
+): PlannedWalk {
   const match = needsMatch(conjunct);
   const fallback = match ? ({ by: 'match' } as const) : ({ by: 'all' } as const);
   const rivals = rivalsOf(conjunct, view);
@@ -359,7 +359,7 @@ const SPARSE = 16;
 /** Returns whether walks would finish before sets could be built. Each alternative merges its own words with a star. */
 export function isSparse(
   connection: Connection,
-  drives: readonly Drive[],
+  drives: readonly PlannedWalk[],
   direction: Direction,
 ): boolean {
   const [first] = drives;
@@ -392,7 +392,7 @@ function inOneGo(
   rivals: readonly Side[],
   direction: Direction,
   range: Range,
-): Drive {
+): PlannedWalk {
   const [rare] = rivals
     .map((side) => density(connection, conjunct, side, direction, range))
     .toSorted((a, b) => a.rate - b.rate);
@@ -402,7 +402,7 @@ function inOneGo(
 }
 
 function hasPrefix({ has, lacks }: Conjunct): boolean {
-  return [...has, ...lacks].some(hasStar);
+  return [...has, ...lacks].some(hasPrefixStar);
 }
 
 function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View): Side[] {
@@ -466,7 +466,7 @@ const GROWTH = 4;
 const LONGEST = 64;
 
 /** Stops walks when time runs out, and remembers where. */
-export class Watch {
+export class TimeLimit {
   /** The docid to continue after; null unless stopped. */
   stoppedAt: number | null = null;
 
@@ -496,12 +496,12 @@ function isBehind(docid: number, other: number, direction: Direction): boolean {
 }
 
 /** Yields the docids of all drives in order, without duplicates. Close it unless drained. */
-export function* walkDrives(
+export function* walkPaths(
   connection: Connection,
-  drives: readonly Drive[],
+  drives: readonly PlannedWalk[],
   direction: Direction,
   view: View,
-  watch: Watch,
+  watch: TimeLimit,
 ): Generator<number, void, undefined> {
   const walks = drives.map((drive) => stretches(connection, drive, direction, view, watch));
   for (const docid of mergedWalks(walks, direction)) {
@@ -512,10 +512,10 @@ export function* walkDrives(
 
 function* stretches(
   connection: Connection,
-  begun: Drive,
+  begun: PlannedWalk,
   direction: Direction,
   view: View,
-  watch: Watch,
+  watch: TimeLimit,
 ): Generator<number, void, undefined> {
   let drive = begun;
   for (let grown = 1; ; grown = Math.min(LONGEST, grown * GROWTH)) {
@@ -529,7 +529,7 @@ function* stretches(
     for (const part of parts) {
       yield* merged(
         connection,
-        walks({ ...conjunct, ...part }, driver, direction, view),
+        walkStatements({ ...conjunct, ...part }, driver, direction, view),
         direction,
       );
       const passed = direction === 'newest' ? part.low : part.high - 1;
@@ -550,9 +550,9 @@ function* stretches(
 const PART = 4_096;
 
 /** Returns whether a walk may be split: each candidate is checked, and no part would merge a prefix again. */
-function isCuttable({ conjunct }: Drive, view: View): boolean {
+function isCuttable({ conjunct }: PlannedWalk, view: View): boolean {
   const { has, lacks } = conjunct;
-  return filtersOf(conjunct, view).length > 0 && ![...has, ...lacks].some(hasStar);
+  return candidateConditions(conjunct, view).length > 0 && ![...has, ...lacks].some(hasPrefixStar);
 }
 
 function* cut(

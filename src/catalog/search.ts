@@ -4,43 +4,43 @@ import { ftsString, UnpackedTexts } from '../mail/normalise.ts';
 import { attachmentTexts } from './attachment-texts.ts';
 import type { Connection } from './database.ts';
 import { searchError } from './errors.ts';
-import { archiveNames, everNamed, type FolderName, namesWithin } from './folders.ts';
+import { allNames, archiveNames, type FolderName, namesWithin } from './folders.ts';
 import { indexQueries } from './indexing.ts';
 import type { PlaceQueries } from './list.ts';
-import { attachmentsOf, readable, senderOf } from './messages.ts';
+import { displaySender, listAttachments, readableText } from './messages.ts';
 import { type Row, selectBy, sqlQuery } from './query.ts';
 import type { SearchNode, TextNode } from './query-ast.ts';
 import {
   alternatives,
   type Conjunct,
-  type Members,
+  countPrefixes,
+  createView,
+  type MemberSet,
   type Names,
   ObservedCommits,
   type Predicate,
   resolve,
-  starsIn,
   type UnknownName,
   type View,
-  viewOf,
 } from './resolve-query.ts';
 import { SetSearch, sumsFilter, sumUnread, unreadCount } from './search-sets.ts';
 import {
   chooseAccessPath,
-  counted,
+  countStatement,
   type Direction,
-  type Drive,
   isSparse,
-  ranked,
-  rankedAmong,
+  type PlannedWalk,
+  rankDocids,
+  rankNewest,
   type Sql,
-  Watch,
-  walkDrives,
-  walks,
+  TimeLimit,
+  walkPaths,
+  walkStatements,
 } from './search-sql.ts';
-import { beginning, type Snippet, snippet, soughtWords } from './snippets.ts';
-import { type Envelope, FOLDERS_OF_MAILBOXES, idsWithin, isoTime, type Scope } from './sql.ts';
-import { receivedInAll } from './sums.ts';
-import { threadNaming, threadNamingWithin, threadOf, threadWithin } from './threads.ts';
+import { openingText, type Snippet, snippet, soughtPhrases } from './snippets.ts';
+import { type Envelope, FOLDERS_OF_MAILBOXES, idsByPrefix, isoTime, type Scope } from './sql.ts';
+import { totalReceived } from './sums.ts';
+import { threadByMessageId, threadByMessageIdInScope, threadInScope, threadOf } from './threads.ts';
 
 const PLACES_OF = `SELECT p.id, p.folder_id, p.uid, p.flag_set, p.date, p.from_commit, p.to_commit,
     seen.time AS first_seen, closing.time AS ended_at
@@ -135,7 +135,7 @@ function attachmentMatcher(
   node: SearchNode,
 ): (docid: number) => MatchedAttachment[] {
   // Field operators such as `body:` do not cover attachments.
-  const words = soughtWords(node, ['any']);
+  const words = soughtPhrases(node, ['any']);
   const strings = soughtTexts(node).flatMap(({ text, prefix }) => ftsString(text, prefix) ?? []);
   if (words.length === 0 || strings.length === 0) return () => [];
   const expression = `att_text : (${strings.join(' OR ')})`;
@@ -199,7 +199,7 @@ function hitReader(
   view: View,
 ): (docid: number) => SearchHit | undefined {
   const texts = unpackedTexts(connection);
-  const words = soughtWords(node);
+  const words = soughtPhrases(node);
   const inAttachments = attachmentMatcher(connection, node);
   // Hits often share a commit, and formatting a time takes longer than a lookup.
   const times = new Map<number, string | null>();
@@ -226,15 +226,15 @@ function hitReader(
     const [first] = hitPlaces;
     if (first === undefined) return undefined;
     const text = texts.of(docid, row.text);
-    const found = snippet(text, words) ?? { text: beginning(text), matches: [] };
+    const found = snippet(text, words) ?? { text: openingText(text), matches: [] };
     const attached = inAttachments(docid);
-    const listed = attachmentsOf(connection, docid);
+    const listed = listAttachments(connection, docid);
     const line: SearchLine = {
       id: row.id.toString('hex'),
       ...first,
       size: row.size,
-      subject: readable(row.subject),
-      from: senderOf(row),
+      subject: readableText(row.subject),
+      from: displaySender(row),
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
@@ -272,7 +272,7 @@ function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
 }
 
 function rankedHits(has: readonly string[], most: number): number {
-  const stars = has.reduce((sum, expression) => sum + starsIn(expression), 0);
+  const stars = has.reduce((sum, expression) => sum + countPrefixes(expression), 0);
   const words = rankedWords({ has }) + STAR_WEIGHT * stars;
   return Math.ceil(most / Math.max(1, words / FEW_WORDS));
 }
@@ -293,7 +293,7 @@ const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
  */
 function byRelevance(
   connection: Connection,
-  drives: readonly Drive[],
+  drives: readonly PlannedWalk[],
   limit: number,
   view: View,
   inOrder: () => Iterable<number>,
@@ -306,12 +306,12 @@ function byRelevance(
   const [only] = drives;
   const most = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
   if (only !== undefined && drives.length === 1 && has.length > 0) {
-    const { sql, params } = ranked(only.conjunct, only.driver, limit, most, view);
+    const { sql, params } = rankNewest(only.conjunct, only.driver, limit, most, view);
     return inRank(connection.text<RankRow>(sql, params));
   }
   const newest = firstOf(inOrder(), has.length > 0 ? most : limit);
   if (has.length === 0) return newest;
-  const { sql, params } = rankedAmong(`(${has.join(' OR ')})`, newest, limit);
+  const { sql, params } = rankDocids(`(${has.join(' OR ')})`, newest, limit);
   const best = inRank(connection.text<RankRow>(sql, params));
   // Hits without any of the words come last, and only if the page has room.
   return best.length < limit ? [...new Set([...best, ...newest])].slice(0, limit) : best;
@@ -351,7 +351,7 @@ function countBySums(
   const filter = sumsFilter(conjuncts, view, isIndexed);
   if (filter === undefined || filter.low > 0 || filter.high < Number.MAX_SAFE_INTEGER)
     return undefined;
-  return receivedInAll(connection).all(filter.fits).messages;
+  return totalReceived(connection).all(filter.fits).messages;
 }
 
 export interface SearchRequest {
@@ -419,7 +419,7 @@ export function searchQueries(
       if (unread !== undefined) return { count: unread, complete: true };
       const bySums = countBySums(connection, bounded, view, isIndexed);
       if (bySums !== undefined) return { count: bySums, complete: true };
-      const byIndex = drives.length === 1 ? counted(only.conjunct, view) : undefined;
+      const byIndex = drives.length === 1 ? countStatement(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
           return { count: n, complete: true };
@@ -427,8 +427,8 @@ export function searchQueries(
       if (!isSparse(connection, drives, direction))
         return setsOf(connection, drives, view).countWhile(mayContinue);
       let count = 0;
-      const watch = new Watch(mayContinue);
-      for (const _ of walkDrives(connection, drives, direction, view, watch)) {
+      const watch = new TimeLimit(mayContinue);
+      for (const _ of walkPaths(connection, drives, direction, view, watch)) {
         count += 1;
         if (!mayContinue()) return { count, complete: false };
       }
@@ -440,7 +440,7 @@ export function searchQueries(
         const { drives, unknown, view, names } = prepared(connection, ids, request);
         const read = hitReader(connection, places, names, request.node, view);
         const hits: SearchHit[] = [];
-        const watch = new Watch(request.mayContinue);
+        const watch = new TimeLimit(request.mayContinue);
         for (const docid of docids(connection, drives, request, view, watch)) {
           if (hits.length >= request.limit) break;
           const hit = read(docid);
@@ -460,7 +460,7 @@ export function searchQueries(
     *foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number> {
       const { drives, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
-      yield* walkDrives(connection, drives, direction, view, new Watch(mayContinue));
+      yield* walkPaths(connection, drives, direction, view, new TimeLimit(mayContinue));
     },
     /**
      * Like `foundDocids`, but optimised for the first matches. Returns the docid to continue after if `mayContinue`
@@ -471,7 +471,7 @@ export function searchQueries(
       mayContinue?: () => boolean,
     ): Generator<number, number | null, undefined> {
       const { drives, view } = prepared(connection, ids, request);
-      const watch = new Watch(mayContinue);
+      const watch = new TimeLimit(mayContinue);
       yield* inOrder(connection, drives, 'newest', view, watch);
       return watch.stoppedAt;
     },
@@ -488,7 +488,7 @@ export function searchQueries(
     *foundIds(request: SearchRequest): IterableIterator<MessageId> {
       const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
-      for (const docid of docids(connection, drives, request, view, new Watch())) {
+      for (const docid of docids(connection, drives, request, view, new TimeLimit())) {
         if (left <= 0) return;
         const row = connection.get(ID, { docid });
         if (row === undefined) continue;
@@ -507,7 +507,7 @@ export function searchQueries(
         unknown,
         drives: drives.map(({ conjunct, driver, stretch }) => ({
           driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
-          sql: walks({ ...conjunct, ...stretch }, driver, direction, view).map(shown),
+          sql: walkStatements({ ...conjunct, ...stretch }, driver, direction, view).map(shown),
         })),
       };
     },
@@ -526,7 +526,7 @@ function shown({ sql, params }: Sql): string {
 }
 
 function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
-  const view = viewOf(connection, request);
+  const view = createView(connection, request);
   const { scope } = view;
   const known = archiveNames(connection, view.asOf);
   const folders = scope === null ? known.folders : namesWithin(known.folders, scope);
@@ -534,7 +534,7 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
   const names: Names = {
     folders,
     flagSets: known.flagSets,
-    ever: () => everNamed(connection, scope),
+    ever: () => allNames(connection, scope),
     ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
     observed: new ObservedCommits(connection, view),
     accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
@@ -566,25 +566,25 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
 type Lookups = Pick<Names, 'byIdPrefix' | 'threadOf' | 'threadNaming'>;
 
 function lookups(connection: Connection, ids: IdLookup): Lookups {
-  const members = (thread: number | undefined): Members | undefined =>
+  const members = (thread: number | undefined): MemberSet | undefined =>
     thread === undefined ? undefined : { column: 'thread', values: [thread] };
   return {
     byIdPrefix: ids,
     threadOf: (docid) => members(threadOf(connection, docid)),
-    threadNaming: (messageId) => members(threadNaming(connection, messageId)),
+    threadNaming: (messageId) => members(threadByMessageId(connection, messageId)),
   };
 }
 
 const CANDIDATES = 10;
 
 function lookupsWithin(connection: Connection, scope: Scope): Lookups {
-  const members = (values: readonly number[]): Members | undefined =>
+  const members = (values: readonly number[]): MemberSet | undefined =>
     values.length === 0 ? undefined : { column: 'docid', values };
   return {
     byIdPrefix: (prefix) =>
-      idsWithin(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
-    threadOf: (docid) => members(threadWithin(connection, scope, docid)),
-    threadNaming: (messageId) => members(threadNamingWithin(connection, scope, messageId)),
+      idsByPrefix(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
+    threadOf: (docid) => members(threadInScope(connection, scope, docid)),
+    threadNaming: (messageId) => members(threadByMessageIdInScope(connection, scope, messageId)),
   };
 }
 
@@ -600,27 +600,27 @@ function accountsOf(
 
 function docids(
   connection: Connection,
-  drives: readonly Drive[],
+  drives: readonly PlannedWalk[],
   { sort, limit }: SearchRequest,
   view: View,
-  watch: Watch,
+  watch: TimeLimit,
 ): Iterable<number> {
   return sort === 'relevance'
     ? byRelevance(connection, drives, limit, view, () =>
-        inOrder(connection, drives, 'newest', view, new Watch()),
+        inOrder(connection, drives, 'newest', view, new TimeLimit()),
       )
     : inOrder(connection, drives, sort, view, watch);
 }
 
 function inOrder(
   connection: Connection,
-  drives: readonly Drive[],
+  drives: readonly PlannedWalk[],
   direction: Direction,
   view: View,
-  watch: Watch,
+  watch: TimeLimit,
 ): Iterable<number> {
   return isWalked(connection, drives, direction)
-    ? walkDrives(connection, drives, direction, view, watch)
+    ? walkPaths(connection, drives, direction, view, watch)
     : setsOf(connection, drives, view).walk(direction, watch);
 }
 
@@ -628,11 +628,15 @@ function inOrder(
  * Returns whether to walk the indexes. A single alternative is always walked. With several, each walk could search far
  * for its next hit and check the same messages as the others, so there must be few candidates.
  */
-function isWalked(connection: Connection, drives: readonly Drive[], direction: Direction): boolean {
+function isWalked(
+  connection: Connection,
+  drives: readonly PlannedWalk[],
+  direction: Direction,
+): boolean {
   return drives.length < 2 || isSparse(connection, drives, direction);
 }
 
-function setsOf(connection: Connection, drives: readonly Drive[], view: View): SetSearch {
+function setsOf(connection: Connection, drives: readonly PlannedWalk[], view: View): SetSearch {
   return new SetSearch(
     connection,
     drives.map(({ conjunct }) => conjunct),

@@ -1,8 +1,8 @@
-import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from '../mail/normalise.ts';
+import { foldLetters, foldWord, isAscii, lazy, splitRuns, UNSPACED } from '../mail/normalise.ts';
 import type { SearchNode, TextField, TextNode } from './query-ast.ts';
 
 /** Consecutive words to find. With `prefix`, the last one is a prefix. `loose` words are within unspaced text. */
-export interface Sought {
+export interface SoughtPhrase {
   readonly words: readonly string[];
   readonly prefix: boolean;
   readonly loose: boolean;
@@ -10,19 +10,19 @@ export interface Sought {
 
 const SPACED = `(?!${UNSPACED})`;
 const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
-const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
+const PART_BEFORE = lazy(() => new RegExp(`${SPACED}${PART}$`, 'u'));
 /** In an unspaced script, each run is a word, even next to other letters. */
-const WORD = once(
+const WORD = lazy(
   () =>
     new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
 );
 
 /** Returns the words and phrases that a query looks for in `fields`, by default in bodies. Omits excluded ones. */
-export function soughtWords(
+export function soughtPhrases(
   node: SearchNode,
   fields: readonly TextField[] = ['any', 'body'],
-): Sought[] {
-  const below = (part: SearchNode): Sought[] => soughtWords(part, fields);
+): SoughtPhrase[] {
+  const below = (part: SearchNode): SoughtPhrase[] => soughtPhrases(part, fields);
   switch (node.kind) {
     case 'and':
     case 'or':
@@ -42,7 +42,7 @@ export interface Range {
   readonly end: number;
 }
 
-function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
+function firstMatch(text: string, words: readonly SoughtPhrase[]): Range | undefined {
   if (words.length === 0) return undefined;
   return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);
 }
@@ -50,7 +50,7 @@ function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
 /** Yields the matches that start in a half-open range. */
 export function* matchesBetween(
   text: string,
-  words: readonly Sought[],
+  words: readonly SoughtPhrase[],
   from: number,
   to: number,
 ): Generator<Range, void, undefined> {
@@ -66,8 +66,8 @@ export function* matchesBetween(
   }
 }
 
-function sought({ text, prefix }: TextNode): Sought[] {
-  return splitRuns(foldLetters(text)).flatMap((part, index, parts): Sought[] => {
+function sought({ text, prefix }: TextNode): SoughtPhrase[] {
+  return splitRuns(foldLetters(text)).flatMap((part, index, parts): SoughtPhrase[] => {
     const words = wordsIn(part.text).map(foldWord);
     if (words.length === 0) return [];
     return [{ words, prefix: prefix && index === parts.length - 1, loose: part.unspaced }];
@@ -75,7 +75,7 @@ function sought({ text, prefix }: TextNode): Sought[] {
 }
 
 interface Cursor {
-  readonly one: Sought;
+  readonly one: SoughtPhrase;
   /** Everything before this was searched. */
   at: number;
   found: Range | undefined;
@@ -91,7 +91,7 @@ class PlainMatches {
 
   constructor(
     private readonly text: string,
-    words: readonly Sought[],
+    words: readonly SoughtPhrase[],
     private readonly from: number,
     private readonly to: number,
   ) {
@@ -138,7 +138,7 @@ class PlainMatches {
  * Returns the first match with accents or in an unspaced script, if `PlainMatches` found none. Folding a whole text
  * takes as long as unpacking it, but only words with non-ASCII letters can change.
  */
-function findFolded(text: string, words: readonly Sought[]): Range | undefined {
+function findFolded(text: string, words: readonly SoughtPhrase[]): Range | undefined {
   const stretches = stretchesBeyondAscii(text);
   const [earliest] = stretches;
   if (earliest === undefined) return undefined;
@@ -180,7 +180,7 @@ function isDivider(code: number): boolean {
 
 function findFrom(
   text: string,
-  words: readonly Sought[],
+  words: readonly SoughtPhrase[],
   from: number,
   to: number,
 ): Range | undefined {
@@ -254,7 +254,7 @@ const LATIN_1_PARTS = [0xaa, 0xb2, 0xb3, 0xb5, 0xb9, 0xba, 0xbc, 0xbd, 0xbe];
 
 function matchEnd(
   window: readonly { readonly word: string; readonly start: number; readonly end: number }[],
-  { words, prefix }: Sought,
+  { words, prefix }: SoughtPhrase,
 ): Range | undefined {
   const last = words.length - 1;
   const fits = words.every((word, i) => {
@@ -269,7 +269,7 @@ function matchEnd(
 /** In an unspaced run, a match may start at any character. */
 function looseEnd(
   shown: { readonly word: string; readonly start: number; readonly end: number },
-  { words }: Sought,
+  { words }: SoughtPhrase,
 ): Range | undefined {
   const [word = ''] = words;
   const at = shown.word.indexOf(word);
@@ -289,7 +289,7 @@ const LENGTH = 160;
 /** Length of the text before the first match. */
 const LEAD = 50;
 /** Returns the part of a text around its first match, on one line. */
-export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
+export function snippet(text: string, words: readonly SoughtPhrase[]): Snippet | undefined {
   const first = firstMatch(text, words);
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
@@ -298,7 +298,7 @@ export function snippet(text: string, words: readonly Sought[]): Snippet | undef
 }
 
 /** Returns the start of a text without matches, on one line. */
-export function beginning(text: string): string {
+export function openingText(text: string): string {
   return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
@@ -383,7 +383,7 @@ const OVERLAP = 256;
 /**
  * Returns the matches in a text, in order, with the text around them. Without matches, returns the start of the text.
  */
-export function excerpts(text: string, words: readonly Sought[]): Excerpts {
+export function excerpts(text: string, words: readonly SoughtPhrase[]): Excerpts {
   const found: Range[] = [];
   let complete = true;
   if (firstMatch(text, words) !== undefined)
@@ -417,7 +417,7 @@ const PAGE = 420;
 const PAGE_LEAD = 80;
 
 /** Returns a small page of a text, around the first match. */
-export function smallPage(text: string, words: readonly Sought[]): Excerpt {
+export function firstExcerpt(text: string, words: readonly SoughtPhrase[]): Excerpt {
   const first = firstMatch(text, words);
   if (first === undefined || first.end <= PAGE / 2)
     return stretch(text, 0, PAGE, [
@@ -428,7 +428,10 @@ export function smallPage(text: string, words: readonly Sought[]): Excerpt {
   return stretch(text, from, Math.max(from + PAGE, first.end), matches);
 }
 
-function* matchesIn(text: string, words: readonly Sought[]): Generator<Range, void, undefined> {
+function* matchesIn(
+  text: string,
+  words: readonly SoughtPhrase[],
+): Generator<Range, void, undefined> {
   for (let at = 0; at < text.length; ) {
     const end = Math.min(text.length, at + STRETCH);
     let next = end;

@@ -9,30 +9,34 @@ export interface Scope {
   readonly mailboxes: readonly number[];
 }
 
-export function foldersIn({ mailboxes }: Scope): string {
+export function scopedFolders({ mailboxes }: Scope): string {
   return `(SELECT id FROM folders WHERE mailbox_id IN (${mailboxes.join(', ')}))`;
 }
 
 /** True in SQL if a JSON list of mailboxes includes one of the scope. */
-export function isAmong(list: string, { mailboxes }: Scope): string {
+export function includesScope(list: string, { mailboxes }: Scope): string {
   return `EXISTS (SELECT 1 FROM json_each(${list}) WHERE value IN (${mailboxes.join(', ')}))`;
 }
 
-export function placeSetsIn(scope: Scope): string {
-  return `(SELECT id FROM place_sets WHERE ${isAmong('mailboxes', scope)})`;
+export function scopedPlaceSets(scope: Scope): string {
+  return `(SELECT id FROM place_sets WHERE ${includesScope('mailboxes', scope)})`;
 }
 
 /** True in SQL if a message `m` is or was in a mailbox of the scope. */
 export function isVisible(scope: Scope): string {
-  return `m.place_set IN ${placeSetsIn(scope)}`;
+  return `m.place_set IN ${scopedPlaceSets(scope)}`;
 }
 
-/** Like `foldersIn`, for a query whose parameter `mailboxes` is a JSON array. */
+/** Like `scopedFolders`, for a query whose parameter `mailboxes` is a JSON array. */
 export const FOLDERS_OF_MAILBOXES =
   '(SELECT id FROM folders WHERE mailbox_id IN (SELECT value FROM json_each(:mailboxes)))';
 
 /** Returns whether a message is or was in a mailbox of the scope. */
-export function sees(connection: Connection, scope: Scope | undefined, docid: number): boolean {
+export function isInScope(
+  connection: Connection,
+  scope: Scope | undefined,
+  docid: number,
+): boolean {
   if (scope === undefined) return true;
   const sqlText = `SELECT 1 FROM messages m WHERE m.docid = ? AND ${isVisible(scope)}`;
   return connection.first<number>(sqlText, [docid]) !== undefined;
@@ -44,7 +48,7 @@ export interface Prefixed {
 }
 
 /** Returns the lowest and highest hash with a prefix of hex digits in either case. Undefined for other text. */
-export function idBounds(
+export function prefixBounds(
   prefix: string,
 ): { readonly low: Buffer; readonly high: Buffer } | undefined {
   const digits = prefix.toLowerCase();
@@ -58,13 +62,13 @@ export function idBounds(
  *
  * @param prefix hex digits in either case; other text matches nothing
  */
-export function idsWithin(
+export function idsByPrefix(
   connection: Connection,
   scope: Scope,
   prefix: string,
   limit: number,
 ): Prefixed[] {
-  const bounds = idBounds(prefix);
+  const bounds = prefixBounds(prefix);
   if (bounds === undefined) return [];
   const rows = connection.text<{ hash: Buffer; docid: number }>(
     `SELECT r.hash, r.docid FROM records r CROSS JOIN messages m ON m.docid = r.docid
@@ -193,7 +197,7 @@ export function commitAt(connection: Connection, time: number): number {
 }
 
 /** In milliseconds since the epoch. Undefined if the commit was never folded. */
-export function timeOf(connection: Connection, number: number): number | undefined {
+export function commitTime(connection: Connection, number: number): number | undefined {
   return connection.get(BY_NUMBER, { number })?.time;
 }
 
@@ -203,7 +207,7 @@ export function reachedCommit(connection: Connection): number {
 }
 
 /** Returns when a message was received, as ISO 8601 in UTC. */
-export function isoOfDocid(docid: number): string | null {
+export function docidToIso(docid: number): string | null {
   return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);
 }
 

@@ -1,15 +1,15 @@
-import { docidAt, isDated } from '../mail/docid.ts';
+import { docidAt, hasDate } from '../mail/docid.ts';
 import {
-  duplicates,
-  facets,
-  foundPeople,
-  foundTypes,
-  keptPeople,
-  keptTypes,
-  largest,
+  countFacets,
+  findDuplicates,
+  largestMessages,
+  matchingPeople,
+  matchingTypes,
   type Person,
-  peopleCalled,
-  typesCalled,
+  peopleByPrefix,
+  storedPeople,
+  storedTypes,
+  typesByPrefix,
 } from './breakdowns.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName, namesWithin } from './folders.ts';
@@ -18,17 +18,17 @@ import type { CountRequest, SearchQueries } from './search.ts';
 import { commitAt, type Scope } from './sql.ts';
 import {
   type Dimension,
-  daysReceived,
-  everything,
-  Found,
+  listReceivedDays,
+  MatchingMessages,
+  matchAll,
   named,
-  Received,
+  quotedTerm,
+  ReceivedCounts,
   type StatsRow,
   type Sums,
-  sumsOf,
-  term,
+  sumMessages,
 } from './sums.ts';
-import { periodOf } from './timeline.ts';
+import { enclosingPeriod } from './timeline.ts';
 
 /** Yields the years or months from one docid to another, oldest first. */
 function* periodsBetween(
@@ -38,7 +38,7 @@ function* periodsBetween(
   timeZone: string | undefined,
 ) {
   for (let at = low; at <= high; ) {
-    const { key, ...period } = periodOf(unit, at, timeZone);
+    const { key, ...period } = enclosingPeriod(unit, at, timeZone);
     yield { ...period, key: key.slice(0, unit === 'year' ? 4 : 7) };
     at = period.high;
   }
@@ -57,20 +57,20 @@ function undatedRows(sums: Sums): StatsRow[] {
   return sums.messages === 0 ? [] : [{ key: 'no date', ...sums, query: '-after:1971-01-01' }];
 }
 
-export class Asked {
+export class StatsQuery {
   /** The query's matches. Undefined if there is no query, so that stored sums can be used. */
-  readonly found: Found | undefined;
+  readonly found: MatchingMessages | undefined;
   readonly scope: Scope | null;
-  readonly #all: Found;
+  readonly #all: MatchingMessages;
 
   constructor(
     private readonly connection: Connection,
     private readonly search: SearchQueries,
     private readonly request: StatsRequest,
   ) {
-    const { node = everything() } = request;
+    const { node = matchAll() } = request;
     this.scope = request.scope ?? null;
-    this.#all = new Found(connection, search, { ...request, node });
+    this.#all = new MatchingMessages(connection, search, { ...request, node });
     // Stored sums cover only the present.
     const isKept = request.node === undefined && request.asOf === undefined;
     this.found = isKept ? undefined : this.#all;
@@ -92,19 +92,19 @@ export class Asked {
         return this.#folders();
       case 'type':
         return this.found === undefined && this.scope === null
-          ? keptTypes(this.connection, (type) => this.#count(type))
-          : foundTypes(this.#all);
+          ? storedTypes(this.connection, (type) => this.#count(type))
+          : matchingTypes(this.#all);
       case 'from':
       case 'to':
       case 'domain':
         return this.found === undefined
-          ? keptPeople(this.connection, by, this.scope, limit)
-          : foundPeople(by, this.found, limit);
+          ? storedPeople(this.connection, by, this.scope, limit)
+          : matchingPeople(by, this.found, limit);
     }
   }
 
-  #received(bounds: readonly number[]): Received {
-    return new Received(this.connection, { scope: this.scope, fits: null }, bounds);
+  #received(bounds: readonly number[]): ReceivedCounts {
+    return new ReceivedCounts(this.connection, { scope: this.scope, fits: null }, bounds);
   }
 
   #count(type: string): number {
@@ -117,7 +117,7 @@ export class Asked {
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
       const filter = { scope: this.scope, fits: null };
-      const days = daysReceived(this.connection, filter, () => true);
+      const days = listReceivedDays(this.connection, filter, () => true);
       const [first = 0, last = -1] = [days[0], days.at(-1)];
       const dated =
         first > last ? [] : between(first * DOCIDS_PER_DAY, (last + 1) * DOCIDS_PER_DAY - 1);
@@ -128,8 +128,8 @@ export class Asked {
       return [...undatedRows(undated), ...rows];
     }
     const all = this.found.messages();
-    const messages = all.filter(({ docid }) => isDated(docid));
-    const undated = undatedRows(sumsOf(all.slice(messages.length)));
+    const messages = all.filter(({ docid }) => hasDate(docid));
+    const undated = undatedRows(sumMessages(all.slice(messages.length)));
     const [newest, oldest] = [messages[0], messages.at(-1)];
     if (newest === undefined || oldest === undefined) return undated;
     // Both are sorted, so one pass over the messages is enough for any number of periods.
@@ -137,7 +137,7 @@ export class Asked {
     const rows = between(oldest.docid, newest.docid).map(({ key, high }) => {
       const end = at;
       while (at > 0 && (messages[at - 1]?.docid ?? high) < high) at -= 1;
-      return row(key, sumsOf(messages.slice(at, end)));
+      return row(key, sumMessages(messages.slice(at, end)));
     });
     return [...undated, ...rows];
   }
@@ -151,7 +151,7 @@ export class Asked {
       key: address,
       ...(kept?.all(({ mailboxes }) => mailboxes.some((id) => ids.has(id))) ??
         this.#all.sums(named('mailbox', address))),
-      query: term('mailbox', address),
+      query: quotedTerm('mailbox', address),
     }));
   }
 
@@ -167,7 +167,7 @@ export class Asked {
         key: path,
         ...(kept?.all(({ current, last }) => [...current, ...last].some((id) => ids.has(id))) ??
           this.#all.sums(named('folder', path))),
-        query: term('in', path),
+        query: quotedTerm('in', path),
       }));
   }
 
@@ -181,7 +181,7 @@ export class Asked {
 
 /** Statistics of the archive, from stored sums or by counting a query's matches. */
 export function statsQueries(connection: Connection, search: SearchQueries) {
-  const asked = (request: StatsRequest) => new Asked(connection, search, request);
+  const asked = (request: StatsRequest) => new StatsQuery(connection, search, request);
   const within = <T>(act: () => T): T => connection.snapshot(act);
   return {
     totals: (request: StatsRequest) => within(() => asked(request).totals()),
@@ -205,22 +205,23 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
         ).slice(0, limit),
       ),
     facets: (request: CountRequest, limit: number, mayContinue: () => boolean) =>
-      within(() => facets(connection, search, request, limit, mayContinue)),
+      within(() => countFacets(connection, search, request, limit, mayContinue)),
     people: (
       typed: string,
       limit: number,
       scope?: Scope,
       mayContinue: () => boolean = () => true,
-    ): Person[] => within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
+    ): Person[] =>
+      within(() => peopleByPrefix(connection, typed, limit, scope ?? null, mayContinue)),
     types: (
       prefix: string,
       limit: number,
     ): { readonly type: string; readonly contents: number }[] =>
-      typesCalled(connection, prefix, limit),
+      typesByPrefix(connection, prefix, limit),
     largest: (request: StatsRequest, limit: number) =>
-      within(() => largest(connection, asked(request), limit)),
+      within(() => largestMessages(connection, asked(request), limit)),
     duplicates: (request: StatsRequest, limit: number) =>
-      within(() => duplicates(connection, asked(request), limit)),
+      within(() => findDuplicates(connection, asked(request), limit)),
   };
 }
 

@@ -1,9 +1,9 @@
-import { isDated } from '../mail/docid.ts';
+import { hasDate } from '../mail/docid.ts';
 import type { Connection } from './database.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from './list.ts';
 import type { SearchNode } from './query-ast.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
-import { foldersIn, numberList, placeSetsIn, reachedCommit, type Scope } from './sql.ts';
+import { numberList, reachedCommit, type Scope, scopedFolders, scopedPlaceSets } from './sql.ts';
 
 export const DIMENSIONS = [
   'year',
@@ -23,7 +23,7 @@ export interface Sums {
   readonly deleted: number;
 }
 
-export function plus(a: Sums, b: Sums): Sums {
+export function addSums(a: Sums, b: Sums): Sums {
   return {
     messages: a.messages + b.messages,
     bytes: a.bytes + b.bytes,
@@ -66,7 +66,7 @@ export interface DuplicateRow {
 const UNQUOTABLE = /["“”„]/u;
 
 /** Returns a query term with a quoted value. Null if the value is empty or contains a quotation mark. */
-export function term(operator: string, value: string): string | null {
+export function quotedTerm(operator: string, value: string): string | null {
   return UNQUOTABLE.test(value) || value === '' ? null : `${operator}:"${value}"`;
 }
 
@@ -79,7 +79,7 @@ interface FoundMessage {
 const CHUNK = 5_000;
 const SPAN = { start: 0, end: 0 };
 
-export class Found {
+export class MatchingMessages {
   #docids: readonly number[] | undefined;
 
   constructor(
@@ -107,7 +107,7 @@ export class Found {
   }
 
   sums(term?: SearchNode): Sums {
-    return sumsOf(this.messages(term));
+    return sumMessages(this.messages(term));
   }
 
   /** Returns the rows of a statement for all matches. The SQL must end where the list of docids goes. */
@@ -136,7 +136,7 @@ export class Found {
   }
 }
 
-export function sumsOf(messages: readonly FoundMessage[]): Sums {
+export function sumMessages(messages: readonly FoundMessage[]): Sums {
   return {
     messages: messages.length,
     bytes: messages.reduce((sum, { size }) => sum + size, 0),
@@ -148,7 +148,7 @@ export function named(kind: 'folder' | 'mailbox' | 'mime', value: string): Searc
   return { kind, value, span: SPAN };
 }
 
-export function everything(): SearchNode {
+export function matchAll(): SearchNode {
   return { kind: 'all', span: SPAN };
 }
 
@@ -158,7 +158,7 @@ export interface ChartFilter {
   readonly fits: ((mailboxes: readonly number[]) => boolean) | null;
 }
 
-export interface CountedSet extends PlaceSet {
+export interface ChartedSet extends PlaceSet {
   readonly id: number;
   /** True if it has no current place in the scope. */
   readonly deleted: boolean;
@@ -174,8 +174,8 @@ interface Row {
 export function countedSets(
   connection: Connection,
   { scope, fits }: ChartFilter,
-): ReadonlyMap<number, CountedSet> {
-  const where = scope === null ? '1' : `id IN ${placeSetsIn(scope)}`;
+): ReadonlyMap<number, ChartedSet> {
+  const where = scope === null ? '1' : `id IN ${scopedPlaceSets(scope)}`;
   const rows = connection.text<Row>(
     `SELECT id, current, last, mailboxes FROM place_sets WHERE ${where}`,
     [],
@@ -184,9 +184,12 @@ export function countedSets(
     scope === null
       ? null
       : new Set(
-          connection.column<number>(`SELECT id FROM folders WHERE id IN ${foldersIn(scope)}`, []),
+          connection.column<number>(
+            `SELECT id FROM folders WHERE id IN ${scopedFolders(scope)}`,
+            [],
+          ),
         );
-  const sets = new Map<number, CountedSet>();
+  const sets = new Map<number, ChartedSet>();
   for (const row of rows) {
     const mailboxes = numberList(row.mailboxes, connection.file);
     if (fits?.(mailboxes) === false) continue;
@@ -199,7 +202,7 @@ export function countedSets(
 }
 
 /** Returns an SQL condition for rows whose place set counts. There are few sets, so their numbers are literals. */
-export function isCounted(sets: ReadonlyMap<number, CountedSet>, filter: ChartFilter): string {
+export function chartCondition(sets: ReadonlyMap<number, ChartedSet>, filter: ChartFilter): string {
   if (filter.scope === null && filter.fits === null) return '1';
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
@@ -264,12 +267,12 @@ export function countUpTo(numbers: ArrayLike<number>, limit: number): number {
  * Received messages by consecutive periods. Uses the fold's daily sums; a UTC day that overlaps two periods is counted
  * by message.
  */
-export class Received {
-  readonly sets: ReadonlyMap<number, CountedSet>;
+export class ReceivedCounts {
+  readonly sets: ReadonlyMap<number, ChartedSet>;
   /** By place set: before the first bound, in each period, and after the last bound. */
   readonly #counts = new Map<number, Record<'messages' | 'bytes', Float64Array>>();
   readonly #periods: number;
-  #bySet: (readonly [CountedSet, Sums])[] | undefined;
+  #bySet: (readonly [ChartedSet, Sums])[] | undefined;
 
   /** @param bounds ascending docids: the start of each period, and the end of the last */
   constructor(
@@ -283,21 +286,21 @@ export class Received {
     this.#split();
   }
 
-  of(fits: (set: CountedSet) => boolean): Sums[] {
+  of(fits: (set: ChartedSet) => boolean): Sums[] {
     return this.#sums(fits).slice(1, -1);
   }
 
-  before(fits: (set: CountedSet) => boolean): Sums {
+  before(fits: (set: ChartedSet) => boolean): Sums {
     return this.#sums(fits)[0] ?? NONE;
   }
 
-  all(fits: (set: CountedSet) => boolean): Sums {
+  all(fits: (set: ChartedSet) => boolean): Sums {
     let sums: Sums = NONE;
-    for (const [set, own] of this.bySet()) if (fits(set)) sums = plus(sums, own);
+    for (const [set, own] of this.bySet()) if (fits(set)) sums = addSums(sums, own);
     return sums;
   }
 
-  bySet(): readonly (readonly [set: CountedSet, sums: Sums])[] {
+  bySet(): readonly (readonly [set: ChartedSet, sums: Sums])[] {
     this.#bySet ??= [...this.#counts].flatMap(([id, counts]) => {
       const set = this.sets.get(id);
       if (set === undefined) return [];
@@ -328,7 +331,7 @@ export class Received {
       );
       const counted = this.connection.values<Count>(
         `SELECT place_set, count(*), sum(size) FROM messages
-         WHERE docid >= ${low} AND docid < ${high} AND ${isCounted(this.sets, this.filter)}
+         WHERE docid >= ${low} AND docid < ${high} AND ${chartCondition(this.sets, this.filter)}
          GROUP BY place_set`,
       );
       const first = countUpTo(this.bounds, dayStart);
@@ -356,7 +359,7 @@ export class Received {
     return counts;
   }
 
-  #sums(fits: (set: CountedSet) => boolean): Sums[] {
+  #sums(fits: (set: ChartedSet) => boolean): Sums[] {
     const sums = Array.from({ length: this.#periods }, () => ({ ...NONE }));
     for (const [id, { messages, bytes }] of this.#counts) {
       const set = this.sets.get(id);
@@ -381,29 +384,32 @@ const NONE: Sums = { messages: 0, bytes: 0, deleted: 0 };
 
 const EVERYWHERE: ChartFilter = { scope: null, fits: null };
 
-const WHOLE = new WeakMap<Connection, { readonly commit: number; readonly received: Received }>();
+const WHOLE = new WeakMap<
+  Connection,
+  { readonly commit: number; readonly received: ReceivedCounts }
+>();
 
 /** Returns the sums of the whole archive, cached until the next commit. */
-export function receivedInAll(connection: Connection): Received {
+export function totalReceived(connection: Connection): ReceivedCounts {
   const commit = reachedCommit(connection);
   const kept = WHOLE.get(connection);
   if (kept?.commit === commit) return kept.received;
-  const received = new Received(connection, EVERYWHERE, []);
+  const received = new ReceivedCounts(connection, EVERYWHERE, []);
   received.bySet();
   WHOLE.set(connection, { commit, received });
   return received;
 }
 
 /** Returns the UTC days on which messages of these sets were received, ascending. Skips undated messages. */
-export function daysReceived(
+export function listReceivedDays(
   connection: Connection,
   filter: ChartFilter,
-  fits: (set: CountedSet) => boolean,
+  fits: (set: ChartedSet) => boolean,
 ): number[] {
   const counted = countedSets(connection, filter);
   const found = receivedDays(connection).flatMap(({ id, days }) => {
     const set = counted.get(id);
     return set !== undefined && fits(set) ? days : [];
   });
-  return [...new Set(found)].filter((day) => isDated(day * DOCIDS_PER_DAY)).sort((a, b) => a - b);
+  return [...new Set(found)].filter((day) => hasDate(day * DOCIDS_PER_DAY)).sort((a, b) => a - b);
 }

@@ -149,7 +149,7 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
 }
 
 /** Returns the docids of a message's thread in a scope, ascending. Until it is indexed, only its own. */
-export function threadWithin(
+export function threadInScope(
   connection: Connection,
   scope: Scope,
   docid: number,
@@ -161,12 +161,12 @@ export function threadWithin(
 }
 
 /** Returns the docids of the scope's messages in the thread of a Message-ID. */
-export function threadNamingWithin(
+export function threadByMessageIdInScope(
   connection: Connection,
   scope: Scope,
   messageId: string,
 ): readonly number[] {
-  const thread = threadNaming(connection, messageId);
+  const thread = threadByMessageId(connection, messageId);
   if (thread === undefined) return [];
   const node = threadNode(messageId);
   const parts = threadsWithin(connection, scope, thread);
@@ -174,7 +174,7 @@ export function threadNamingWithin(
 }
 
 /** Returns the thread of a Message-ID, even if its message is missing. */
-export function threadNaming(connection: Connection, messageId: string): number | undefined {
+export function threadByMessageId(connection: Connection, messageId: string): number | undefined {
   return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
 

@@ -1,4 +1,4 @@
-import { DOCIDS_PER_SECOND, docidAt, isDated } from '../mail/docid.ts';
+import { DOCIDS_PER_SECOND, docidAt, hasDate } from '../mail/docid.ts';
 import type { Connection } from './database.ts';
 import { archiveNames, type FolderName } from './folders.ts';
 import { DOCIDS_PER_DAY } from './list.ts';
@@ -6,20 +6,20 @@ import type { SearchNode } from './query-ast.ts';
 import { localMoment, wallTime } from './query-dates.ts';
 import type { View } from './resolve-query.ts';
 import type { CountRequest, SearchQueries } from './search.ts';
-import { commitAt, foldersIn, type Scope } from './sql.ts';
-import { daysReceived, Received } from './sums.ts';
+import { commitAt, type Scope, scopedFolders } from './sql.ts';
+import { listReceivedDays, ReceivedCounts } from './sums.ts';
 
-export type SpineUnit = 'month' | 'week' | 'day';
+export type TimelineUnit = 'month' | 'week' | 'day';
 
 /** A month, week or day of a zone. Weeks start on Mondays. */
-type CalendarPeriod = ReturnType<typeof periodOf>;
+type CalendarPeriod = ReturnType<typeof enclosingPeriod>;
 
 const DAY = 86_400_000;
 /** The longest ranges for daily and weekly bars. */
 const DAYS_UP_TO = 62 * DAY;
 const WEEKS_UP_TO = 731 * DAY;
 
-export function unitFor(low: number, high: number): SpineUnit {
+export function timelineUnit(low: number, high: number): TimelineUnit {
   const length = timeOf(high) - timeOf(low);
   if (length <= DAYS_UP_TO) return 'day';
   return length <= WEEKS_UP_TO ? 'week' : 'month';
@@ -35,7 +35,11 @@ function timeOf(docid: number): number {
  *
  * @param timeZone IANA name; default this machine's
  */
-export function periodOf(unit: SpineUnit | 'year', docid: number, timeZone: string | undefined) {
+export function enclosingPeriod(
+  unit: TimelineUnit | 'year',
+  docid: number,
+  timeZone: string | undefined,
+) {
   const { year, month, day } = wallTime(timeOf(docid), timeZone);
   const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
   const begin = (count: number) =>
@@ -58,17 +62,17 @@ export function periodOf(unit: SpineUnit | 'year', docid: number, timeZone: stri
   };
 }
 
-export interface SpineRequest extends CountRequest {
+export interface TimelineRequest extends CountRequest {
   /** IANA name; default this machine's zone. */
   readonly timeZone?: string | undefined;
   /** By default, chosen from the time range. */
-  readonly unit?: SpineUnit | undefined;
+  readonly unit?: TimelineUnit | undefined;
   /** End of the time range for that choice, in milliseconds since the epoch. By default, the last message. */
   readonly until?: number | undefined;
 }
 
 /** Times are milliseconds since the epoch. */
-export interface SpineBar {
+export interface TimelineBar {
   /** Its first day in the zone: `2026-03-01`. */
   readonly key: string;
   readonly from: number;
@@ -79,10 +83,10 @@ export interface SpineBar {
 }
 
 /** When a query's matches were received. Undated messages are left out. */
-export interface Spine {
-  readonly unit: SpineUnit;
+export interface Timeline {
+  readonly unit: TimelineUnit;
   /** Oldest first. */
-  readonly bars: readonly SpineBar[];
+  readonly bars: readonly TimelineBar[];
   readonly messages: number;
   /** False if time ran out. */
   readonly complete: boolean;
@@ -99,12 +103,12 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
  *
  * @param mayContinue called every few hundred messages; the count ends if it returns false
  */
-export function spine(
+export function countTimeline(
   connection: Connection,
   search: Pick<SearchQueries, 'foundDocids' | 'sumsFilter'>,
-  request: SpineRequest,
+  request: TimelineRequest,
   mayContinue: () => boolean,
-): Spine {
+): Timeline {
   return connection.snapshot(
     () => keptSpine(connection, search, request) ?? countedSpine(search, request, mayContinue),
   );
@@ -119,12 +123,12 @@ interface Bar extends CalendarPeriod {
 function keptSpine(
   connection: Connection,
   search: Pick<SearchQueries, 'sumsFilter'>,
-  request: SpineRequest,
-): Spine | undefined {
+  request: TimelineRequest,
+): Timeline | undefined {
   const filter = search.sumsFilter(request);
   if (filter === undefined) return undefined;
   const counted = { scope: request.scope ?? null, fits: null };
-  const days = daysReceived(connection, counted, filter.fits);
+  const days = listReceivedDays(connection, counted, filter.fits);
   const [first, last] = [days[0], days.at(-1)];
   if (first === undefined || last === undefined) return NOTHING;
   const low = Math.max(first * DOCIDS_PER_DAY, filter.low);
@@ -136,7 +140,7 @@ function keptSpine(
     // A UTC day may overlap two periods of another zone.
     let at = Math.max(low, day * DOCIDS_PER_DAY, periods.at(-1)?.high ?? 0);
     while (at < end) {
-      const period = periodOf(unit, at, request.timeZone);
+      const period = enclosingPeriod(unit, at, request.timeZone);
       periods.push(period);
       at = period.high;
     }
@@ -145,7 +149,7 @@ function keptSpine(
     [Math.max(low, period.low), Math.min(high, period.high)] as const;
   const bounds = [...new Set(periods.flatMap(within))];
   const positions = new Map(bounds.map((bound, at) => [bound, at]));
-  const sums = new Received(connection, counted, bounds).of(filter.fits);
+  const sums = new ReceivedCounts(connection, counted, bounds).of(filter.fits);
   const bars = periods.flatMap((period): Bar[] => {
     const { messages = 0, deleted = 0 } = sums[positions.get(within(period)[0]) ?? -1] ?? {};
     return messages > 0 ? [{ ...period, messages, ended: deleted }] : [];
@@ -153,11 +157,11 @@ function keptSpine(
   return spineOf(unit, bars, { complete: true, last: null });
 }
 
-function unitOf({ unit, until }: SpineRequest, low: number, high: number): SpineUnit {
-  return unit ?? unitFor(low, until === undefined ? high : Math.max(high, docidAt(until)));
+function unitOf({ unit, until }: TimelineRequest, low: number, high: number): TimelineUnit {
+  return unit ?? timelineUnit(low, until === undefined ? high : Math.max(high, docidAt(until)));
 }
 
-const NOTHING: Spine = {
+const NOTHING: Timeline = {
   unit: 'day',
   bars: [],
   messages: 0,
@@ -167,18 +171,18 @@ const NOTHING: Spine = {
 
 function countedSpine(
   search: Pick<SearchQueries, 'foundDocids'>,
-  request: SpineRequest,
+  request: TimelineRequest,
   mayContinue: () => boolean,
-): Spine {
+): Timeline {
   const oldest = firstDated(search.foundDocids({ ...request, sort: 'oldest' }, mayContinue));
-  let unit: SpineUnit = 'day';
+  let unit: TimelineUnit = 'day';
   const bars: Bar[] = [];
   const all = new Counting(mayContinue);
   for (const docid of all.of(search, request)) {
     const last = bars.at(-1);
     if (last === undefined) unit = unitOf(request, oldest, docid + 1);
     if (last !== undefined && docid >= last.low) last.messages += 1;
-    else bars.push({ ...periodOf(unit, docid, request.timeZone), messages: 1, ended: 0 });
+    else bars.push({ ...enclosingPeriod(unit, docid, request.timeZone), messages: 1, ended: 0 });
   }
   const { node } = request;
   const deleted = { ...request, node: { kind: 'and' as const, nodes: [node, ENDED], span: SPAN } };
@@ -195,7 +199,7 @@ function countedSpine(
 }
 
 function firstDated(docids: Iterable<number>): number {
-  for (const docid of docids) if (isDated(docid)) return docid;
+  for (const docid of docids) if (hasDate(docid)) return docid;
   return 0;
 }
 
@@ -219,7 +223,7 @@ class Counting {
     let seen = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
       // The rest has no date, because the newest come first.
-      if (!isDated(docid)) return;
+      if (!hasDate(docid)) return;
       yield docid;
       this.last = docid;
       seen += 1;
@@ -229,10 +233,10 @@ class Counting {
 }
 
 function spineOf(
-  unit: SpineUnit,
+  unit: TimelineUnit,
   bars: readonly Bar[],
   { complete, last }: Pick<Counting, 'complete' | 'last'>,
-): Spine {
+): Timeline {
   return {
     unit,
     bars: bars.map(({ key, low, high, messages, ended }) => ({
@@ -249,7 +253,7 @@ function spineOf(
 }
 
 /** What happened to a message after a past time. */
-export type Afterwards =
+export type LaterChange =
   /** Milliseconds since the epoch. */
   | { readonly kind: 'deleted'; readonly at: number }
   | { readonly kind: 'moved'; readonly mailbox: string; readonly folder: string };
@@ -267,16 +271,16 @@ interface LastPlace extends Interval {
  * Returns what happened to messages after the view's time. Omits unchanged ones. A message was moved if it is in none
  * of its former folders. Folders have their present names.
  */
-export function afterwards(
+export function changesSince(
   connection: Connection,
   docids: readonly number[],
   { asOf, scope }: View,
-): ReadonlyMap<number, Afterwards> {
-  const found = new Map<number, Afterwards>();
+): ReadonlyMap<number, LaterChange> {
+  const found = new Map<number, LaterChange>();
   if (asOf === null || docids.length === 0) return found;
   const list = JSON.stringify(docids);
   const chosen = `docid IN (SELECT value FROM json_each(?))${
-    scope === null ? '' : ` AND folder_id IN ${foldersIn(scope)}`
+    scope === null ? '' : ` AND folder_id IN ${scopedFolders(scope)}`
   }`;
   const then = Map.groupBy(
     connection.text<Interval>(
@@ -309,7 +313,7 @@ function becameOf(
   then: readonly Interval[],
   places: readonly LastPlace[],
   names: ReadonlyMap<number, FolderName>,
-): Afterwards | undefined {
+): LaterChange | undefined {
   const current = places.filter(({ ended }) => ended === null);
   const [first] = current;
   if (first === undefined) {
@@ -405,5 +409,5 @@ export function changeQueries(connection: Connection) {
 }
 
 function within(scope: Scope | undefined): string {
-  return scope === undefined ? '' : ` AND c.folder_id IN ${foldersIn(scope)}`;
+  return scope === undefined ? '' : ` AND c.folder_id IN ${scopedFolders(scope)}`;
 }

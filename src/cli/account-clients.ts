@@ -1,15 +1,21 @@
 import type { AccountSettings, Settings, TokenSource } from '../core/config-schema.ts';
-import { type ExitCode, exitOf, hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
+import {
+  describeError,
+  type ExitCode,
+  exitCodeFor,
+  hasCode,
+  MailkeepError,
+} from '../core/errors.ts';
 import { nearestAddress } from '../core/names.ts';
 import { Limiter } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import { readState, type StateFile } from '../core/state.ts';
 import { terminalLine, terminalSafe, visibleJson } from '../core/terminal-safe.ts';
-import { type OriginAnswer, OriginRefusal } from '../service/errors.ts';
+import { OriginRefusal, type OriginResponse } from '../service/errors.ts';
 import type { AccountRecord } from '../service/mailbox-wire.ts';
 import type { CallOptions, RetryPolicy } from '../service/surface-client.ts';
 import { type AccountClients, openClients } from '../sync/account-origins.ts';
-import { chosenAccounts } from '../sync/selection.ts';
+import { chooseAccounts } from '../sync/selection.ts';
 import type { CommandContext } from './context.ts';
 import { operationError } from './errors.ts';
 import { waitingText } from './progress.ts';
@@ -44,7 +50,7 @@ function hintByHand({ code }: MailkeepError, hint: string | null): string | null
 /** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service repeats. */
 function answeredWords(
   { status, facts }: OriginRefusal,
-  answer: OriginAnswer,
+  answer: OriginResponse,
   secrets: ReadonlySet<string>,
 ): { readonly json: object; readonly lines: string[] } {
   const { code, message, params, errors, correlationId: id } = answer;
@@ -76,7 +82,7 @@ export interface Clients extends AccountClients {
 }
 
 /** Covers a short failure. A limit on test deliveries is reported instead of awaited. */
-export const SHORT_PATIENCE = { budgetMs: 5_000 };
+export const SHORT_RETRIES = { budgetMs: 5_000 };
 
 /** Returns the limiter's learned rates; undefined for a damaged state. */
 function learned(state: StateFile | undefined, key: string): unknown {
@@ -101,7 +107,7 @@ export async function withClients(
   retries: Partial<RetryPolicy>,
   act: (clients: Clients) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const { notices, surroundings, now, signal, globals } = context;
+  const { notices, environment, now, signal, globals } = context;
   const state = readState(settings.dataDir);
   const limiter = new Limiter({
     policy: settings.rateLimit,
@@ -111,7 +117,7 @@ export async function withClients(
   });
   const secrets = new Set<string>();
   const token = async (source: TokenSource): Promise<string> => {
-    const secret = (await readToken(source, surroundings.env)).reveal();
+    const secret = (await readToken(source, environment.env)).reveal();
     secrets.add(secret);
     return secret;
   };
@@ -128,7 +134,7 @@ export async function withClients(
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
-    const said = sentenceOf(error);
+    const said = describeError(error);
     printError(notices.stream, globals.json, {
       ...said,
       hint: hintByHand(error, said.hint),
@@ -136,7 +142,7 @@ export async function withClients(
         ? {}
         : { answer: answeredWords(refusal, refusal.answer, secrets) }),
     });
-    return exitOf(error);
+    return exitCodeFor(error);
   } finally {
     await Promise.all([mailbox.close(), platform?.close()]);
     state?.close();
@@ -161,8 +167,8 @@ export async function withEachClients(
  * Returns the account given by `--account`, or the only one.
  * @throws usage-unknown-account, operation-needs-account
  */
-export function oneAccount(settings: Settings, name: string | undefined): AccountSettings {
-  const [account, ...others] = chosenAccounts(settings, name);
+export function chooseAccount(settings: Settings, name: string | undefined): AccountSettings {
+  const [account, ...others] = chooseAccounts(settings, name);
   if (account === undefined || others.length > 0) {
     const known = settings.accounts.map((each) => each.name);
     throw operationError('operation-needs-account', { known });
@@ -184,9 +190,9 @@ export interface NamedMailbox {
  * Finds a mailbox of the Mailbox API token by address or resource id.
  * @throws operation-mailbox-unknown
  */
-export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
+export async function findNamedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
   const { mailboxes } = await clients.reach();
-  const found = mailboxCalled(mailboxes, name);
+  const found = matchMailbox(mailboxes, name);
   if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
   const known = mailboxes.map((mailbox) => mailbox.address);
   throw operationError('operation-mailbox-unknown', {
@@ -197,7 +203,7 @@ export async function namedMailbox(clients: Clients, name: string): Promise<Name
   });
 }
 
-export function mailboxCalled<M extends NamedMailbox>(
+export function matchMailbox<M extends NamedMailbox>(
   mailboxes: readonly M[],
   name: string,
 ): M | undefined {

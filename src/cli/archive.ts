@@ -13,18 +13,18 @@ import {
 import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { isMailbox } from '../catalog/folders.ts';
+import { hasMailboxName } from '../catalog/folders.ts';
 import {
+  findPurgedMessage,
   openReader,
-  purgedMessage,
   type Reader,
-  refuseNeverNamed,
-  refuseUnknownChoice,
+  refuseUnknownFolder,
+  refuseUnknownNames,
   requireArchive,
 } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { type UnknownName, unknownText } from '../catalog/resolve-query.ts';
-import { accountHosts, savedSearches, withSaved } from '../catalog/saved-searches.ts';
+import { accountHosts, expandSaved, readSavedSearches } from '../catalog/saved-searches.ts';
 import { locateDataDir } from '../core/config-locate.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoOf, type MailkeepError } from '../core/errors.ts';
@@ -34,13 +34,13 @@ import { count } from '../core/text.ts';
 import type { MessageId } from '../core/types.ts';
 import { retentionError } from '../verify/errors.ts';
 import type { CommandContext, Values } from './context.ts';
-import { given, moment } from './option-values.ts';
+import { parseTime, withoutAbsent } from './option-values.ts';
 import { dateText, SHORT_ID, senderText } from './output.ts';
 import type { Notices } from './warnings.ts';
 
 /** @throws usage-no-archive, archive-unreadable */
-export function archiveOf({ globals, surroundings }: CommandContext): string {
-  const dataDir = locateDataDir(globals, surroundings);
+export function requireArchiveDir({ globals, environment }: CommandContext): string {
+  const dataDir = locateDataDir(globals, environment);
   requireArchive(dataDir, true);
   return dataDir;
 }
@@ -63,10 +63,10 @@ export async function withReader<T>(
 
 /**
  * Parses a query, replacing the names of saved searches.
- * @throws errors of `withSaved` and `parseQuery`
+ * @throws errors of `expandSaved` and `parseQuery`
  */
 export function readQuery(context: CommandContext, { dataDir }: Reader, typed: string) {
-  const text = withSaved(typed, () => savedSearches(dataDir));
+  const text = expandSaved(typed, () => readSavedSearches(dataDir));
   const query = parseQuery(text, { now: context.now() });
   return { text, query, accounts: accountHosts(query.node, context) };
 }
@@ -81,11 +81,11 @@ export function readSelection(
   { query: typed, asOf: at }: Values<'query' | 'asOf', string | undefined>,
 ) {
   const asked = typed === undefined ? null : readQuery(context, reader, typed);
-  const when = at === undefined ? undefined : moment('--as-of', at, context.now());
+  const when = at === undefined ? undefined : parseTime('--as-of', at, context.now());
   const asOf = when ?? asked?.query.asOf ?? null;
   if (asked === null) return { query: null, asOf, unknown: [] };
   const search = { node: asked.query.node, accounts: asked.accounts };
-  const request = { ...search, ...given({ asOf: asOf ?? undefined }), limit: 1 };
+  const request = { ...search, ...withoutAbsent({ asOf: asOf ?? undefined }), limit: 1 };
   const { unknown } = reader.catalog.explainSearch({ ...request, sort: 'newest' });
   return { query: { text: asked.text, ...search }, asOf, unknown };
 }
@@ -108,13 +108,13 @@ export async function withState<T>(
  * Tests whether a sync could write: writes and removes a file. If the folder is missing, uses a temporary one in its
  * parent.
  */
-export function tryWriting(dataDir: string): {
+export function testWriting(dataDir: string): {
   readonly folder: string;
   readonly error: MailkeepError | undefined;
 } {
   let folder = dataDir;
   while (!existsSync(folder) && isMissing(folder)) folder = path.dirname(folder);
-  const error = refusal(
+  const error = systemRefusal(
     () => {
       const trial = path.join(folder, `.doctor-${process.pid}`);
       if (folder === dataDir) writeOnce(trial);
@@ -157,7 +157,7 @@ function isMissing(folder: string): boolean {
 }
 
 /** Returns the error of an action that the system refused; undefined on success. */
-export function refusal(
+export function systemRefusal(
   act: () => void,
   refused: (errno: string, cause: unknown) => MailkeepError,
 ): MailkeepError | undefined {
@@ -175,7 +175,7 @@ export function refusal(
  * Returns the message with an id or id prefix.
  * @throws usage-unknown-message, usage-ambiguous-id, message-purged
  */
-export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
+export function findMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
   const found = catalog.messages.byPrefix(typed);
   switch (found.match) {
     case 'unique':
@@ -187,7 +187,7 @@ export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string):
       throw usageError('usage-ambiguous-id', { id: typed, candidates });
     }
     case 'none': {
-      const purged = purgedMessage({ catalog }, typed);
+      const purged = findPurgedMessage({ catalog }, typed);
       if (purged !== undefined) throw retentionError('message-purged', purged);
       throw usageError('usage-unknown-message', { id: typed });
     }
@@ -213,12 +213,12 @@ function candidate(
  * @throws usage-unknown-name
  */
 export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
-  refuseNeverNamed(unknown);
+  refuseUnknownNames(unknown);
   for (const name of unknown) notices.warn(unknownText(name, terminalLine(name.found)));
 }
 
 /** Warns if a time is before the first commit, because an empty result then proves nothing. */
-export function warnBeforeBeginning(
+export function warnBeforeFirstCommit(
   { charts }: Pick<Catalog, 'charts'>,
   asOf: number | null | undefined,
   notices: Notices,
@@ -241,9 +241,9 @@ export function mailboxKeys(
   if (named.length === 0) return Promise.resolve(null);
   return withReader(context, (reader) =>
     named.flatMap((mailbox) => {
-      refuseUnknownChoice(reader, { mailbox });
+      refuseUnknownFolder(reader, { mailbox });
       const known = reader.catalog.folders.mailboxes();
-      return known.filter((box) => isMailbox(box, mailbox)).map(mailboxKey);
+      return known.filter((box) => hasMailboxName(box, mailbox)).map(mailboxKey);
     }),
   );
 }

@@ -13,7 +13,7 @@ import { accountOf } from '../registry/account-named.ts';
 import { fleetError } from '../registry/errors.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import type { CommandContext } from './context.ts';
-import type { TypedLine, WhichAccount } from './option-values.ts';
+import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /**
  * Runs a reading command at the node of a fleet that holds an account, and prints what it prints.
@@ -22,8 +22,8 @@ import type { TypedLine, WhichAccount } from './option-values.ts';
  */
 export async function askFleet(
   context: CommandContext,
-  which: WhichAccount,
-  line: TypedLine,
+  which: AccountOption,
+  line: ForwardedCommand,
 ): Promise<ExitCode> {
   const { output, notices, signal } = context;
   const sink: AnswerSink = {
@@ -70,8 +70,8 @@ async function speak(
  */
 export async function withHolder<T>(
   context: CommandContext,
-  which: WhichAccount,
-  { command, options, words }: TypedLine,
+  which: AccountOption,
+  { command, options, words }: ForwardedCommand,
   act: (options: AskOptions, question: Question, place: FleetConfig['fleet']) => Promise<T>,
 ): Promise<T> {
   const { output, notices, globals } = context;

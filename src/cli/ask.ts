@@ -7,7 +7,7 @@ import { operationError } from './errors.ts';
  * Returns functions that prompt on a terminal; undefined without one. They write to standard error, so that standard
  * output contains only results.
  */
-export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
+export function terminalPrompter(context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>) {
   const { notices, signal } = context;
   const stdin = context.stdin();
   if (stdin.isTTY !== true) return undefined;
@@ -45,19 +45,19 @@ export function terminalAsker(context: Pick<CommandContext, 'stdin' | 'notices' 
   };
 }
 
-export type Asker = NonNullable<ReturnType<typeof terminalAsker>>;
+export type Prompter = NonNullable<ReturnType<typeof terminalPrompter>>;
 
 /** Bytes, more than any token has: a wrong file is refused early. */
 const MAX_TOKEN = 65_536;
 
 /** Returns standard input as trimmed text; empty if there is none or too much. */
-export async function pipedText(stdin: Readable): Promise<string> {
-  const bytes = await pipedBytes(stdin, MAX_TOKEN);
+export async function readStdinText(stdin: Readable): Promise<string> {
+  const bytes = await readStdinBytes(stdin, MAX_TOKEN);
   return bytes.length > MAX_TOKEN ? '' : bytes.toString('utf8').trim();
 }
 
 /** Returns standard input. Stops reading after more than `most` bytes. */
-export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer> {
+export async function readStdinBytes(stdin: Readable, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of stdin) {
@@ -74,16 +74,16 @@ export async function pipedBytes(stdin: Readable, most: number): Promise<Buffer>
  * @param lines the planned actions, terminal-safe
  * @throws operation-needs-yes without a terminal or with --json
  */
-export async function confirmed(
+export async function confirm(
   context: CommandContext,
   act: string,
   lines: readonly string[],
 ): Promise<boolean> {
-  const asker = context.globals.json ? undefined : terminalAsker(context);
-  if (asker === undefined) throw operationError('operation-needs-yes', { act });
+  const prompter = context.globals.json ? undefined : terminalPrompter(context);
+  if (prompter === undefined) throw operationError('operation-needs-yes', { act });
   // A prompt appears even with --quiet.
   context.notices.stream.write(`${lines.join('\n')}\n`);
-  const answer = await asker.line('This cannot be undone. Type yes to continue');
+  const answer = await prompter.line('This cannot be undone. Type yes to continue');
   if (/^yes$/i.test(answer)) return true;
   context.notices.say('Nothing was done.');
   return false;

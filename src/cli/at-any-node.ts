@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { Body, CommandEntry } from './context.ts';
-import type { TypedLine } from './option-values.ts';
+import type { CommandEntry, RunCommand } from './context.ts';
+import type { ForwardedCommand } from './option-values.ts';
 
 const HELP = `
 In a fleet, --account reads an account of it, on any of its nodes: see docs/fleet.md.`;
@@ -37,7 +37,11 @@ export function atAnyNode(entry: CommandEntry): CommandEntry {
 }
 
 /** What runs where `--account` is given, otherwise the command itself. */
-function elsewhere(command: Command, options: TypedLine['options'], body: Body): Body {
+function elsewhere(
+  command: Command,
+  options: ForwardedCommand['options'],
+  body: RunCommand,
+): RunCommand {
   const { account, tenant } = command.opts<{ account?: string; tenant?: string }>();
   if (account === undefined) return body;
   return async (context) => {

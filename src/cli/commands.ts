@@ -1,8 +1,8 @@
 import { atAnyNode } from './at-any-node.ts';
 import type { CommandEntry } from './context.ts';
 import { FORGET, MCP, STATS } from './fleet-commands.ts';
-import { READING } from './reading-commands.ts';
-import { run, type Surface } from './run.ts';
+import { READ_ONLY_COMMANDS } from './reading-commands.ts';
+import { type ProcessStreams, run } from './run.ts';
 
 const entry = (name: string, summary: string, load: CommandEntry['load']): CommandEntry => ({
   name,
@@ -18,12 +18,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     'keep the archive up to date, by schedules and webhooks',
     () => import('./commands/daemon.ts'),
   ),
-  atAnyNode(READING.status),
-  atAnyNode(READING.search),
-  atAnyNode(READING.list),
-  atAnyNode(READING.show),
-  atAnyNode(READING.attachments),
-  atAnyNode(READING.history),
+  atAnyNode(READ_ONLY_COMMANDS.status),
+  atAnyNode(READ_ONLY_COMMANDS.search),
+  atAnyNode(READ_ONLY_COMMANDS.list),
+  atAnyNode(READ_ONLY_COMMANDS.show),
+  atAnyNode(READ_ONLY_COMMANDS.attachments),
+  atAnyNode(READ_ONLY_COMMANDS.history),
   atAnyNode(STATS),
   entry('web', 'read and search the archive in a browser', () => import('./commands/web.ts')),
   atAnyNode(MCP),
@@ -117,5 +117,5 @@ export const ALL_COMMANDS: readonly CommandEntry[] = [
 ];
 
 /** Runs one command line of the whole program without affecting this process. */
-export const runCommandLine = (args: readonly string[], surface: Surface) =>
+export const runCommandLine = (args: readonly string[], surface: ProcessStreams) =>
   run(args, ALL_COMMANDS, surface);

@@ -24,11 +24,11 @@ export interface CommandContext extends EngineContext {
 
 /** A command's exit code; default 0. */
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
-export type Ended = ExitCode | void;
+export type CommandResult = ExitCode | void;
 /** Runs a command after its line was parsed. */
-export type Body = (context: CommandContext) => Promise<Ended>;
+export type RunCommand = (context: CommandContext) => Promise<CommandResult>;
 /** Declares a command's arguments and options. The action called by Commander passes its body to `chosen`. */
-export type Define = (command: Command, chosen: (body: Body) => void) => void;
+export type Define = (command: Command, chosen: (body: RunCommand) => void) => void;
 
 interface CommandFile {
   /** True if words of the line may start with a minus: see `minusWords`. */
@@ -70,7 +70,7 @@ export function refuse(command: string, problems: Readonly<Record<string, boolea
 /** Returns the action of a command: it chooses a body that gets the arguments and options of the line. */
 export function action<Args extends unknown[]>(
   chosen: Parameters<Define>[1],
-  body: (context: CommandContext, ...args: Args) => Promise<Ended>,
+  body: (context: CommandContext, ...args: Args) => Promise<CommandResult>,
 ): (...args: Args) => void {
   return (...args) => chosen((context) => body(context, ...args));
 }
@@ -80,7 +80,7 @@ export function subCommand(command: Command, name: string, summary: string): Com
 }
 
 /** Resolves when a command is interrupted, which is the normal end of a server. */
-export function interrupted(signal: AbortSignal): Promise<void> {
+export function untilInterrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });

@@ -9,19 +9,19 @@ import {
   parseIdentities,
   parseRecoveryKey,
   RECOVERY_LINES,
-  type Way,
+  type UnlockMethod,
 } from '../copies/format/keys.ts';
 import { COPY_NAME } from '../copies/format/manifest.ts';
 import type { ObjectStore } from '../copies/object-store.ts';
 import { hasKeysFor } from '../copies/own-copy.ts';
 import { resolveS3 } from '../copies/s3-settings.ts';
 import { ensureBucket, s3Store } from '../copies/s3-store.ts';
-import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, errnoName, MailkeepError } from '../core/errors.ts';
 import { readRegularFile } from '../core/files.ts';
 import { parseTarget } from '../core/s3-target.ts';
-import { rememberMended } from '../verify/copy-facts.ts';
-import { noting } from '../verify/verify.ts';
-import { terminalAsker } from './ask.ts';
+import { recordCopyRepair } from '../verify/copy-facts.ts';
+import { writeStateOrWarn } from '../verify/verify.ts';
+import { terminalPrompter } from './ask.ts';
 import {
   type CommandContext,
   type Flags,
@@ -30,11 +30,11 @@ import {
   type Values,
 } from './context.ts';
 
-export type KeyLine = {
+export type KeyOptions = {
   readonly [File in 'recoveryKeyFile' | 'passphraseFile' | 'identityFile']?: string | undefined;
 };
 /** The same secrets, for commands whose other options specify new ones. */
-export type OpenWithLine = Values<
+export type OpenWithOptions = Values<
   'openWithRecoveryKey' | 'openWithPassphrase' | 'openWithIdentity'
 >;
 
@@ -44,15 +44,15 @@ export type OpenWithLine = Values<
  * @throws store-target-invalid, store-no-credentials, store-setting-invalid; errors of `act`
  */
 export async function withStore<T>(
-  { surroundings, signal }: CommandContext,
+  { environment, signal }: CommandContext,
   target: string,
   wish: Flags<'createBucket' | 'objectLock'> & Values<'bytesPerSecond', number | undefined>,
   act: (store: ObjectStore) => Promise<T>,
 ): Promise<T> {
   const open = async (): Promise<ObjectStore> => {
     const parsed = parseTarget(target);
-    if (parsed.kind === 'folder') return folderStore(path.resolve(surroundings.cwd, parsed.path));
-    const { env } = surroundings;
+    if (parsed.kind === 'folder') return folderStore(path.resolve(environment.cwd, parsed.path));
+    const { env } = environment;
     const { createBucket = false, objectLock: lock = false, bytesPerSecond } = wish;
     const s3 = await resolveS3(parsed, { env, home: env.HOME ?? homedir(), bytesPerSecond });
     if (createBucket) await ensureBucket(s3, signal, { lock });
@@ -68,33 +68,33 @@ export async function withStore<T>(
 
 /** Returns whether a target has, or will have, an encrypted copy: always on S3, in a folder once initialised. */
 export function isEncrypted(
-  { surroundings }: CommandContext,
+  { environment }: CommandContext,
   dataDir: string,
   target: string,
 ): boolean {
   const parsed = parseTarget(target);
   if (parsed.kind === 's3') return true;
-  const folder = path.resolve(surroundings.cwd, parsed.path);
+  const folder = path.resolve(environment.cwd, parsed.path);
   const marker = lstatSync(path.join(folder, COPY_NAME), { throwIfNoEntry: false });
   return marker !== undefined || hasKeysFor(dataDir, folder);
 }
 
 /** @throws usage-invalid if it is missing */
-export function required(to: string | undefined, option: string): string {
+export function requireOption(to: string | undefined, option: string): string {
   if (to !== undefined) return to;
   throw invalidUsage('copy', `${option} is missing.`);
 }
 
 /** Returns findings for text and JSON output. */
-export function foundIn<F extends CopyFinding>(findings: readonly F[]) {
+export function formatFindings<F extends CopyFinding>(findings: readonly F[]) {
   return findings.map(({ error, ...finding }) => {
-    const { code, message } = sentenceOf(error);
+    const { code, message } = describeError(error);
     return { ...finding, code, message };
   });
 }
 
 /** Runs `act`, and records the damage if a copy was refused because of it. */
-export async function notingDamage<T>(
+export async function recordRefusedCopy<T>(
   context: CommandContext,
   dataDir: string,
   to: string,
@@ -107,8 +107,8 @@ export async function notingDamage<T>(
     // A copy by a newer version is intact.
     if (isDamage && error.facts.reason !== 'newer') {
       const finding = { name: 'manifests/', error, repaired: false };
-      noting(context, dataDir, 'copy', (state) =>
-        rememberMended(state, to, context.now(), foundIn([finding]), []),
+      writeStateOrWarn(context, dataDir, 'copy', (state) =>
+        recordCopyRepair(state, to, context.now(), formatFindings([finding]), []),
       );
     }
     throw error;
@@ -123,7 +123,7 @@ const MAX_BYTES = 64 * 1024;
  * Returns the secret that opens a copy: from a file, the environment or a terminal prompt.
  * @throws offsite-no-way without any; copy-recovery-shape, copy-recovery-line, copy-age-identity
  */
-export async function openingKey(context: CommandContext, line: KeyLine): Promise<Way> {
+export async function openingKey(context: CommandContext, line: KeyOptions): Promise<UnlockMethod> {
   const { recoveryKeyFile, passphraseFile, identityFile } = line;
   refuseSeveral(line, '--recovery-key-file, --passphrase-file and --identity-file');
   if (recoveryKeyFile !== undefined) {
@@ -135,7 +135,7 @@ export async function openingKey(context: CommandContext, line: KeyLine): Promis
   }
   const passphrase = passphraseOf(context, passphraseFile);
   if (passphrase !== undefined) return { type: 'passphrase', passphrase };
-  const asker = context.globals.json ? undefined : terminalAsker(context);
+  const asker = context.globals.json ? undefined : terminalPrompter(context);
   if (asker === undefined) throw copiesError('offsite-no-way', { variable: PASSPHRASE });
   const lines: string[] = [];
   for (let number = 1; number <= RECOVERY_LINES; number += 1) {
@@ -148,7 +148,10 @@ export async function openingKey(context: CommandContext, line: KeyLine): Promis
  * Returns the secret that opens a copy while its recipients are changed, when the other options specify new secrets.
  * @throws errors of `openingKey`
  */
-export function openingKeyAlongside(context: CommandContext, line: OpenWithLine): Promise<Way> {
+export function openingKeyAlongside(
+  context: CommandContext,
+  line: OpenWithOptions,
+): Promise<UnlockMethod> {
   const opening = {
     recoveryKeyFile: line.openWithRecoveryKey,
     passphraseFile: line.openWithPassphrase,
@@ -159,7 +162,10 @@ export function openingKeyAlongside(context: CommandContext, line: OpenWithLine)
   return openingKey(context, opening);
 }
 
-function refuseSeveral({ recoveryKeyFile, passphraseFile, identityFile }: KeyLine, names: string) {
+function refuseSeveral(
+  { recoveryKeyFile, passphraseFile, identityFile }: KeyOptions,
+  names: string,
+) {
   const given = [recoveryKeyFile, passphraseFile, identityFile].filter((one) => one !== undefined);
   if (given.length <= 1) return;
   throw invalidUsage('copy', `name one of ${names}.`);
@@ -171,7 +177,7 @@ export function passphraseOf(
   file: string | undefined,
 ): string | undefined {
   if (file === undefined) {
-    const value = context.surroundings.env[PASSPHRASE] ?? '';
+    const value = context.environment.env[PASSPHRASE] ?? '';
     return value === '' ? undefined : value;
   }
   const [first = ''] = readKeyFile(context, file).split(/\r?\n/, 1);
@@ -187,8 +193,8 @@ function keyLines(text: string): string {
     .join('\n');
 }
 
-function readKeyFile({ surroundings }: CommandContext, named: string): string {
-  const file = path.resolve(surroundings.cwd, named);
+function readKeyFile({ environment }: CommandContext, named: string): string {
+  const file = path.resolve(environment.cwd, named);
   try {
     return readRegularFile(file, MAX_BYTES).toString('utf8');
   } catch (error) {
@@ -200,7 +206,7 @@ function readKeyFile({ surroundings }: CommandContext, named: string): string {
  * Adds a subcommand, described like those of `copy`. Its help lists the program's options as global, but not those of
  * `copy`, where the same names have other meanings.
  */
-export function sub(command: Command, name: string, summary: string): Command {
+export function copySubcommand(command: Command, name: string, summary: string): Command {
   const added = subCommand(command, name, summary);
   let program = command;
   while (program.parent !== null) program = program.parent;

@@ -3,7 +3,7 @@ import {
   didYouMean,
   type Known,
   reasonText,
-  some,
+  shortList,
   type Texts,
 } from '../core/errors.ts';
 
@@ -35,7 +35,7 @@ export const operationError = defineErrors({
     ) => [
       f.inBody
         ? `${f.operation} takes "${f.param}" in its body, not as a parameter.`
-        : `${f.operation} has no parameter "${f.param}"${f.known.length === 0 ? '; it takes none' : `; it takes ${some(f.known, 9)}`}.`,
+        : `${f.operation} has no parameter "${f.param}"${f.known.length === 0 ? '; it takes none' : `; it takes ${shortList(f.known, 9)}`}.`,
       f.inBody
         ? `Give it in a JSON object with --body. ${describing(f.operation)}`
         : f.nearest === null
@@ -59,13 +59,13 @@ export const operationError = defineErrors({
       describing(operation),
     ],
     'operation-body-missing': (f: { operation: string; fields: readonly string[] }) => [
-      `${f.operation} needs a body with ${some(f.fields, 9)}.`,
+      `${f.operation} needs a body with ${shortList(f.fields, 9)}.`,
       `Give it as --body FILE, --body - or --body '{…}'. ${describing(f.operation)}`,
     ],
     'operation-field-unknown': (
       f: Texts<'operation' | 'field'> & { nearest: string | null; known: readonly string[] },
     ) => [
-      `The body of ${f.operation} has no field "${f.field}"; it takes ${some(f.known, 13)}.`,
+      `The body of ${f.operation} has no field "${f.field}"; it takes ${shortList(f.known, 13)}.`,
       f.nearest === null
         ? describing(f.operation)
         : `Did you mean "${f.nearest}"? ${describing(f.operation)}`,
@@ -88,7 +88,7 @@ export const operationError = defineErrors({
     ],
     'operation-needs-account': ({ known }: { known: readonly string[] }) => [
       'The configuration has several accounts.',
-      `Choose one with --account NAME: ${some(known, 8)}.`,
+      `Choose one with --account NAME: ${shortList(known, 8)}.`,
     ],
     /** `act` is the name of an operation or command. */
     'operation-needs-yes': ({ act }: { act: string }) => [
@@ -100,7 +100,7 @@ export const operationError = defineErrors({
       'Write them to a file with --output FILE, or print them anyway with --output -',
     ],
     'operation-mailbox-unknown': (f: Texts<'address' | 'account'> & Known) => [
-      `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
+      `The token of account "${f.account}" cannot reach ${f.address}; it reaches ${f.known.length === 0 ? 'no mailbox at all' : shortList(f.known, 8)}.`,
       f.known.length === 0
         ? 'Check the token in the panel of your mail service.'
         : f.suggestion === null
@@ -109,7 +109,7 @@ export const operationError = defineErrors({
     ],
     /** No account can access the mailbox; `known` lists the mailboxes of all accounts. */
     'operation-mailbox-nowhere': (f: Texts<'address'> & Known) => [
-      `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : some(f.known, 8)}.`,
+      `No account of the configuration reaches ${f.address}; together they reach ${f.known.length === 0 ? 'no mailbox at all' : shortList(f.known, 8)}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
   },
@@ -119,7 +119,7 @@ export const operationError = defineErrors({
 export const serviceUnitsError = defineErrors({
   usage: {
     'service-units-differ': ({ files }: { files: readonly string[] }) => [
-      `Files with other content exist already: ${some(files, 6)}. Nothing was written.`,
+      `Files with other content exist already: ${shortList(files, 6)}. Nothing was written.`,
       'Your own changes belong in a drop-in ("systemctl edit mailkeep"); --force replaces the files.',
     ],
     'service-units-path': ({ path }: { path: string }) => [

@@ -1,6 +1,6 @@
 import { hasCode } from '../core/errors.ts';
 import { isWithin } from '../core/files.ts';
-import { AnswerCut } from '../core/listener.ts';
+import { ResponseCutOff } from '../core/listener.ts';
 import { elsewhereOrigin, UnusableAnswer } from '../export/elsewhere/front.ts';
 import type { TypedSelection } from '../export/elsewhere/wire.ts';
 import { fleetLinkError } from '../fleet/errors.ts';
@@ -12,10 +12,10 @@ import type { ExportOrigin } from '../transfer/export-manifest.ts';
 import { refuseUnknown } from './archive.ts';
 import { withHolder } from './ask-fleet.ts';
 import type { CommandContext } from './context.ts';
-import type { WhichAccount } from './option-values.ts';
+import type { AccountOption } from './option-values.ts';
 
 export interface FleetExport {
-  readonly which: WhichAccount;
+  readonly which: AccountOption;
   readonly typed: TypedSelection;
   readonly ids: readonly string[] | undefined;
   /** Where it goes: a file or a folder of this machine. */
@@ -55,7 +55,7 @@ export async function withAccountElsewhere<T>(
     const origin = elsewhereOrigin({
       ask: (request) => holder.fetch(request),
       isPassing: (error) =>
-        error instanceof AnswerCut || PASSING.some((code) => hasCode(error, code)),
+        error instanceof ResponseCutOff || PASSING.some((code) => hasCode(error, code)),
       clock: options.monotonic,
       pause: (ms) => pause(options.clock, ms, signal),
       ...{ signal, typed, ids },
@@ -77,6 +77,6 @@ function failureOf(error: unknown, node: string): unknown {
   if (error instanceof UnusableAnswer) {
     return fleetLinkError('fleet-export-unanswered', { node, reason: error.message }, error);
   }
-  const isCut = error instanceof AnswerCut || hasCode(error, 'fleet-answer-cut');
+  const isCut = error instanceof ResponseCutOff || hasCode(error, 'fleet-answer-cut');
   return isCut ? fleetLinkError('fleet-export-cut', { node }, error) : error;
 }

@@ -1,4 +1,4 @@
-import type { ConcernedMessage } from '../catalog/comparison.ts';
+import type { AffectedMessage } from '../catalog/comparison.ts';
 import type { Finding } from '../catalog/findings.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
@@ -70,7 +70,7 @@ export function findingText(finding: Finding): string {
   }
 }
 
-function messageText({ id, subject, places }: ConcernedMessage): string {
+function messageText({ id, subject, places }: AffectedMessage): string {
   const [place] = places;
   const name = id === null ? 'a message' : `message ${id.slice(0, 12)}`;
   const titled = subject === null ? name : `${name} "${subject}"`;

@@ -1,5 +1,5 @@
 import type { CommandEntry } from './context.ts';
-import { READING } from './reading-commands.ts';
+import { READ_ONLY_COMMANDS } from './reading-commands.ts';
 
 export const STATS: CommandEntry = {
   name: 'stats',
@@ -21,7 +21,7 @@ export const FORGET: CommandEntry = {
 
 /** The commands that a worker of a fleet runs for other nodes: see `READABLE` for what they may be given. */
 export const ANSWERED: readonly CommandEntry[] = [
-  ...Object.values(READING),
+  ...Object.values(READ_ONLY_COMMANDS),
   STATS,
   MCP,
   FORGET,

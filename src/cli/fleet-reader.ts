@@ -6,11 +6,13 @@ import { z } from 'zod';
 import { realFiles } from '../archive/file-system.ts';
 import type { SegmentStore } from '../archive/segment-files.ts';
 import { listSegments } from '../archive/segment-files.ts';
-import { rethrown, type Thrown } from '../core/errors.ts';
+import { deserializeError, type TransferredError } from '../core/errors.ts';
 import { ANSWERED } from './fleet-commands.ts';
 import { run } from './run.ts';
 
-const thrownShape = z.custom<Thrown>((value) => typeof value === 'object' && value !== null);
+const thrownShape = z.custom<TransferredError>(
+  (value) => typeof value === 'object' && value !== null,
+);
 const messageShape = z.union([
   z.object({
     order: z.object({
@@ -55,7 +57,8 @@ class WorkersSegments implements SegmentStore {
 
   noted(message: Message): void {
     if ('fetched' in message) this.#waiting.get(message.fetched)?.done();
-    if ('failed' in message) this.#waiting.get(message.failed)?.failed(rethrown(message.thrown));
+    if ('failed' in message)
+      this.#waiting.get(message.failed)?.failed(deserializeError(message.thrown));
   }
 }
 

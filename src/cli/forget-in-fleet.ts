@@ -13,20 +13,20 @@ import { type ForgetState, forgetsOf } from '../registry/forget-reading.ts';
 import { askForget, type ForgetRequest } from '../registry/forgets.ts';
 import { purgeRemaining, type Remaining } from '../registry/purges.ts';
 import type { Registry } from '../registry/registry.ts';
-import { confirmed } from './ask.ts';
+import { confirm } from './ask.ts';
 import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import { waitingText } from './commands/fleet/status-words.ts';
 import {
   candidateLines,
+  dryRunText,
   type ForgetCandidate,
-  originText,
   shortIds,
-  wouldText,
+  stillAtServiceText,
 } from './commands/forget.ts';
 import type { CommandContext } from './context.ts';
 import { printErrors, valuesIn } from './holder-said.ts';
-import type { TypedLine, WhichAccount } from './option-values.ts';
+import type { AccountOption, ForwardedCommand } from './option-values.ts';
 
 /** Requests that `--list` prints. */
 const MOST = 100;
@@ -65,19 +65,19 @@ export interface ForgetInFleet {
  */
 export async function forgetInFleet(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   options: ForgetInFleet,
 ): Promise<ExitCode> {
   const { output, notices } = context;
   const planned = await candidatesOf(context, which, options.ids);
   if (typeof planned === 'number') return planned;
   if (options.dryRun === true) {
-    await output.object({ wouldForget: planned }, () => wouldText(planned));
+    await output.object({ wouldForget: planned }, () => dryRunText(planned));
     return EXIT.done;
   }
   const lines = candidateLines(planned);
   const isAgain = lines.length === 0;
-  if (!options.yes && !isAgain && !(await confirmed(context, 'forget', lines))) return EXIT.done;
+  if (!options.yes && !isAgain && !(await confirm(context, 'forget', lines))) return EXIT.done;
   return withFleet(context, async ({ config: { fleet: place }, registry }) => {
     const { archive, tenant } = await accountOf(registry, which.account, which.tenant);
     const { account } = which;
@@ -88,7 +88,7 @@ export async function forgetInFleet(
     const facts = { account, tenant, request: request.id, forgotten };
     const what = `${counted(forgotten.length, 'message')} (${shortIds(forgotten)})`;
     const atOrigin = planned.reduce((sum, one) => sum + one.atOrigin, 0);
-    const after = [...originText(atOrigin, forgotten.length), BACKUPS];
+    const after = [...stillAtServiceText(atOrigin, forgotten.length), BACKUPS];
     const it = forgotten.length === 1 ? 'it' : 'them';
     if (!options.wait) {
       await output.object({ ...facts, state: 'recorded' }, () =>
@@ -112,7 +112,10 @@ export async function forgetInFleet(
  *
  * @throws what `withFleet` and `accountOf` throw
  */
-export async function listForgets(context: CommandContext, which: WhichAccount): Promise<ExitCode> {
+export async function listForgets(
+  context: CommandContext,
+  which: AccountOption,
+): Promise<ExitCode> {
   const { output, notices } = context;
   refuseFolder(context, 'forget');
   return withFleet(context, async ({ registry }) => {
@@ -135,11 +138,11 @@ export async function listForgets(context: CommandContext, which: WhichAccount):
 /** Asks the holder what is meant; returns the exit code of its refusal, which is printed. */
 async function candidatesOf(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   ids: readonly string[],
 ): Promise<readonly ForgetCandidate[] | ExitCode> {
   const { notices, globals, signal } = context;
-  const line: TypedLine = { command: 'forget', options: [], words: ids };
+  const line: ForwardedCommand = { command: 'forget', options: [], words: ids };
   const [printed, said]: [Buffer[], Buffer[]] = [[], []];
   const sink = {
     output: async (bytes: Buffer) => void printed.push(bytes),

@@ -122,19 +122,19 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   completion: ANY,
 };
 
-export function exitCodesOf(command: string): Meanings {
+export function commandExitCodes(command: string): Meanings {
   return OF_COMMAND[command] ?? MEANINGS;
 }
 
 export function exitStatusHelp(command: string): string {
-  const lines = Object.entries(exitCodesOf(command)).map(
+  const lines = Object.entries(commandExitCodes(command)).map(
     ([code, meaning]) => `  ${code.padEnd(3)}  ${meaning}`,
   );
   return ['', 'EXIT STATUS', ...lines].join('\n');
 }
 
 /** Returns the EXAMPLES section of a subcommand: the parent's examples that call it. */
-export function examplesOf(help: string, words: string): string {
+export function subcommandExamples(help: string, words: string): string {
   const [, section = ''] = /\nEXAMPLES\n((?: {2}.*\n)+)/.exec(help) ?? [];
   const calls = (line: string): boolean => line !== '' && ` ${line} `.includes(words);
   const lines = section.split('\n').filter(calls);

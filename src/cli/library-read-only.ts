@@ -1,17 +1,17 @@
 import './all-errors.ts';
 import { z } from 'zod';
-import type { ConcernedMessage } from '../catalog/comparison.ts';
+import type { AffectedMessage } from '../catalog/comparison.ts';
 import type { Finding } from '../catalog/findings.ts';
 import {
   catalogLag,
-  openReaderOf,
+  openReaderAt,
   type Reader,
-  refuseNeverNamed,
-  refuseUnknownChoice,
+  refuseUnknownFolder,
+  refuseUnknownNames,
 } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { usageError } from '../core/error-tables.ts';
-import { MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, MailkeepError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import type { PlaceLine, SearchLine } from '../mail/identity.ts';
 import { retentionError } from '../verify/errors.ts';
@@ -57,7 +57,7 @@ export class ReadOnlyArchive implements Archive {
   static open(dataDir: string): ReadOnlyArchive {
     return withSentences(() => {
       const dir = checkArgument(z.string().min(1), 'dataDir', dataDir);
-      return new ReadOnlyArchive(openReaderOf(dir));
+      return new ReadOnlyArchive(openReaderAt(dir));
     });
   }
 
@@ -96,7 +96,7 @@ export class ReadOnlyArchive implements Archive {
     const places = withSentences(() => {
       const { after: from, before: to, ...others } = checkArgument(LIST, 'options', options);
       const filter = { ...others, from, to };
-      refuseUnknownChoice(this.reader, filter);
+      refuseUnknownFolder(this.reader, filter);
       return this.reader.catalog.list(filter);
     });
     return eachWithSentences(places);
@@ -112,7 +112,7 @@ export class ReadOnlyArchive implements Archive {
       const after = last === undefined ? last : catalog.messages.docidOf(this.#idOf(last));
       const asOf = at ?? parsed.asOf ?? undefined;
       const { hits, unknown } = catalog.search({ node: parsed.node, limit, sort, asOf, after });
-      refuseNeverNamed(unknown);
+      refuseUnknownNames(unknown);
       return hits.map(({ line }) => line);
     });
   }
@@ -172,7 +172,7 @@ function problem(finding: Finding): Problem {
   };
 }
 
-function affectedMessages(finding: Finding): readonly ConcernedMessage[] {
+function affectedMessages(finding: Finding): readonly AffectedMessage[] {
   if ('messages' in finding) return finding.messages;
   return 'message' in finding && finding.message !== null ? [finding.message] : [];
 }
@@ -207,6 +207,6 @@ function* eachWithSentences<T>(items: IterableIterator<T>): Generator<T, void, u
 
 /** Sets an error's message to the command line's sentence, without its hint about options. */
 function withSentence(error: unknown): unknown {
-  if (error instanceof MailkeepError) error.message = sentenceOf(error).message;
+  if (error instanceof MailkeepError) error.message = describeError(error).message;
   return error;
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
 import type { Catalog } from '../catalog/catalog.ts';
-import { isMailbox, matchingFolders } from '../catalog/folders.ts';
+import { hasMailboxName, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
 import { readDate } from '../catalog/query-dates.ts';
 import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
@@ -39,7 +39,7 @@ const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\
  * epoch.
  * @throws usage-bad-date
  */
-export function moment(option: string, text: string, now: number): number {
+export function parseTime(option: string, text: string, now: number): number {
   const ago = parseDuration(text);
   if (ago !== undefined) return now - ago;
   const exact = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
@@ -54,7 +54,7 @@ export function moment(option: string, text: string, now: number): number {
  * moment in the user's time zone. Returns milliseconds since the epoch.
  * @throws usage-bad-date
  */
-export function beginning(option: string, text: string, now: number): number {
+export function parseStart(option: string, text: string, now: number): number {
   const ago = parseDuration(text);
   if (ago !== undefined) return now - ago;
   const date = readDate(text, { now });
@@ -100,7 +100,7 @@ export function signerKey(text: string): Buffer {
   return key;
 }
 
-export function collected(text: string, before: readonly string[] = []): string[] {
+export function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
 
@@ -118,12 +118,12 @@ export function recipients(text: string, before: readonly string[] = []): string
 export const MAILBOXES = [
   '--mailbox <address>',
   'only this mailbox (address or resource id); repeatable',
-  collected,
+  collect,
 ] as const;
 export const FOLDERS = [
   '--folder <path>',
   'only this folder: a path, a pattern, or a purpose such as sent; repeatable',
-  collected,
+  collect,
 ] as const;
 
 /** Makes options refuse others, all by their attribute names: the first of each list refuses the rest. */
@@ -135,7 +135,7 @@ export function exclude(command: Command, ...refusals: readonly (readonly string
   }
 }
 
-const REPEATABLE: readonly unknown[] = [collected, recipients];
+const REPEATABLE: readonly unknown[] = [collect, recipients];
 
 /**
  * Makes a command and its subcommands refuse empty values and arguments, and repeated options, of which the parser
@@ -166,7 +166,9 @@ export function checkValues(command: Command, refuse: (problem: string) => never
 }
 
 /** Returns the values that are defined, so that defaults apply to the others. */
-export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function withoutAbsent<T extends object>(
+  values: T,
+): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
   for (const name in values) {
     const value = values[name];
@@ -180,7 +182,7 @@ function isGiven<V>(value: V): value is Exclude<V, undefined> {
 }
 
 /** Options that select incomplete messages. */
-export interface QuarantineChoice {
+export interface IncompleteSelection {
   /** Address or resource id. */
   readonly mailbox?: string;
   /** As for `list`: a path, a pattern or a special use. */
@@ -188,9 +190,9 @@ export interface QuarantineChoice {
   readonly uid?: number;
 }
 
-export function chosenEntries(
+export function selectIncomplete(
   { quarantine, folders }: Pick<Catalog, 'quarantine' | 'folders'>,
-  { mailbox, folder, uid }: QuarantineChoice,
+  { mailbox, folder, uid }: IncompleteSelection,
 ): QuarantineEntry[] {
   const keyOf = (one: { host: string; mailbox: string }, path: string): string =>
     JSON.stringify([one.host, one.mailbox, path]);
@@ -207,20 +209,20 @@ export function chosenEntries(
     .open()
     .filter(
       (entry) =>
-        isMailbox(entry, mailbox) &&
+        hasMailboxName(entry, mailbox) &&
         (paths === undefined || paths.has(keyOf(entry, entry.folder))) &&
         (uid === undefined || uid === entry.uid),
     );
 }
 
 /** A command line to run elsewhere: options by their long names, and the other words. */
-export interface TypedLine {
+export interface ForwardedCommand {
   readonly command: string;
   readonly options: readonly (readonly [name: string, value: string | null])[];
   readonly words: readonly string[];
 }
 
-export interface WhichAccount {
+export interface AccountOption {
   readonly account: string;
   readonly tenant: string | undefined;
 }

@@ -75,7 +75,7 @@ export class OutputClosed extends Error {
  */
 export function streamOutput(
   stream: Writable & { isTTY?: boolean; columns?: number },
-  options: { readonly json: boolean } & ColourWish,
+  options: { readonly json: boolean } & ColourOptions,
 ) {
   let failure: Error | undefined;
   stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -100,7 +100,7 @@ export function streamOutput(
     interactive: terminal && !options.json,
     // A terminal without a set size reports 0.
     columns: stream.columns || 100,
-    colours: pc.createColors(!options.json && wantsColour(terminal, options)),
+    colours: pc.createColors(!options.json && usesColour(terminal, options)),
     /** Prints the single result of a command: an object in JSON, otherwise text. */
     object: print,
     /** Prints one of many results: a JSON line, or one or more lines of text. */
@@ -123,7 +123,7 @@ export function streamOutput(
 
 export type Output = Readonly<ReturnType<typeof streamOutput>>;
 
-export interface ColourWish {
+export interface ColourOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly noColour?: boolean;
 }
@@ -133,7 +133,7 @@ export interface ColourWish {
  * value of FORCE_COLOR (https://force-color.org) except `0` and `false` enables them even without a terminal.
  * Otherwise, capable terminals get colours.
  */
-export function wantsColour(terminal: boolean, { env, noColour = false }: ColourWish): boolean {
+export function usesColour(terminal: boolean, { env, noColour = false }: ColourOptions): boolean {
   if (noColour || (env.NO_COLOR ?? '') !== '') return false;
   const forced = env.FORCE_COLOR ?? '';
   if (forced !== '') return forced !== '0' && forced !== 'false';
@@ -172,7 +172,7 @@ const GAP = '  ';
 const LEAST = 16;
 
 /** Returns the texts of a report: drops false parts and flattens lists. */
-export function present(parts: readonly (string | false | readonly string[])[]): string[] {
+export function joinReport(parts: readonly (string | false | readonly string[])[]): string[] {
   return parts.filter((part) => part !== false).flat();
 }
 
@@ -297,7 +297,7 @@ export function commandLine(command: string, data: string | undefined): string {
 const COUNTING_MS = 100;
 
 /** Returns a function that tells whether time is left to count results beyond a page. */
-export function countingTime(now: () => number): () => boolean {
+export function createCountTimer(now: () => number): () => boolean {
   const end = now() + COUNTING_MS;
   return () => now() < end;
 }

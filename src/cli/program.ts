@@ -3,24 +3,24 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { usageError } from '../core/error-tables.ts';
 import { EXIT_STATUS_HELP } from '../core/errors.ts';
 import { nearest } from '../core/names.ts';
-import { noPathProblem } from '../core/s3-target.ts';
+import { pathProblem } from '../core/s3-target.ts';
 import { commandName } from './command-name.ts';
 import {
-  type Body,
   type CommandEntry,
   type Flags,
   type Globals,
   invalidUsage,
+  type RunCommand,
   type Values,
 } from './context.ts';
-import { examplesOf, exitStatusHelp } from './help-text.ts';
+import { exitStatusHelp, subcommandExamples } from './help-text.ts';
 import { checkValues, markMinusWords } from './option-values.ts';
 
 /** A parsed command line: a command to run, or a text to print. */
 export type Request =
   | {
       readonly kind: 'run';
-      readonly body: Body;
+      readonly body: RunCommand;
       readonly globals: Globals;
       readonly verbose: boolean;
     }
@@ -66,7 +66,7 @@ export async function parseCommandLine(
   if (first !== undefined && before.some((arg) => arg === '--help' || arg === '-h'))
     return parseCommandLine(['help', first], commands, columns);
   let printed = '';
-  let body: Body | undefined;
+  let body: RunCommand | undefined;
   const program = new Command('mailkeep')
     .description('Mirrors hosted mailboxes into a local archive, and searches it offline.')
     .version(packageJson.version, '-V, --version', 'print the version')
@@ -119,8 +119,8 @@ export async function parseCommandLine(
       for (const { words, sub, above } of commandsBelow(command, `mailkeep ${name}`, [command])) {
         sub.addHelpText('after', () => {
           if (isLooking) return '';
-          const own = examplesOf(helpOf(sub), '');
-          const found = above.map((other) => examplesOf(helpOf(other), ` ${words} `));
+          const own = subcommandExamples(helpOf(sub), '');
+          const found = above.map((other) => subcommandExamples(helpOf(other), ` ${words} `));
           const inherited = own === '' ? found.find((examples) => examples !== '') : '';
           return `${inherited ?? ''}${exitStatusHelp(name)}`;
         });
@@ -183,7 +183,7 @@ function refuseAddresses(acting: Command): void {
     for (const option of command.options) {
       if (!PATH_OPTION.test(option.flags) || option.long === FOLDER_OPTION) continue;
       for (const value of [values[option.attributeName()]].flat()) {
-        const found = typeof value === 'string' ? noPathProblem(value) : undefined;
+        const found = typeof value === 'string' ? pathProblem(value) : undefined;
         if (found === undefined) continue;
         const problem = `${option.long} takes a path: ${found}.`;
         throw invalidUsage(acting.name(), problem);

@@ -6,7 +6,7 @@ import { type EventLog, openLog } from '../daemon/runs.ts';
 import type { Forecast } from '../sync/plan/plan-folder.ts';
 import type { ProgressListener, SyncProgress } from '../sync/result.ts';
 import type { CommandContext } from './context.ts';
-import { fitNarrow, present, shownName } from './output.ts';
+import { fitNarrow, joinReport, shownName } from './output.ts';
 import type { Notices } from './warnings.ts';
 
 type EventOf<Name extends SyncProgress['event']> = Extract<SyncProgress, { event: Name }>;
@@ -19,7 +19,7 @@ interface MailboxTally extends Stored {
   readonly finished: boolean;
 }
 
-export interface Tally {
+export interface ProgressTally {
   readonly startedAt: number;
   /** By account and address, in starting order. */
   readonly mailboxes: ReadonlyMap<string, MailboxTally>;
@@ -34,12 +34,12 @@ export interface Tally {
   readonly samples: readonly { readonly at: number; readonly messages: number }[];
 }
 
-export function emptyTally(startedAt: number): Tally {
+export function emptyTally(startedAt: number): ProgressTally {
   const counts = { mailboxes: new Map(), requests: new Map(), perMinute: new Map() };
   return { startedAt, ...counts, forecast: new Map(), waiting: null, indexing: null, samples: [] };
 }
 
-export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
+export function updateTally(tally: ProgressTally, event: SyncProgress, now: number): ProgressTally {
   switch (event.event) {
     case 'mailbox-started': {
       const { account, address, messages: ahead } = event;
@@ -78,7 +78,7 @@ export function tallied(tally: Tally, event: SyncProgress, now: number): Tally {
   }
 }
 
-export function sumOf(tally: Tally) {
+export function sumOf(tally: ProgressTally) {
   const mailboxes = [...tally.mailboxes.values()];
   return {
     ahead: Math.max(total(mailboxes.map(({ ahead }) => ahead)), total(tally.forecast.values())),
@@ -97,7 +97,7 @@ const MIN_MS = 5_000;
 const WINDOW_MS = 60_000;
 const SAMPLE_EVERY_MS = 1_000;
 
-function addSample(tally: Tally, now: number): Tally {
+function addSample(tally: ProgressTally, now: number): ProgressTally {
   const last = tally.samples.at(-1);
   if (last !== undefined && now - last.at < SAMPLE_EVERY_MS) return tally;
   const recent = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
@@ -105,7 +105,7 @@ function addSample(tally: Tally, now: number): Tally {
 }
 
 /** Returns the messages stored per second in the last minute; null during the first few seconds. */
-export function speedOf(tally: Tally, now: number): number | null {
+export function messagesPerSecond(tally: ProgressTally, now: number): number | null {
   const [first] = tally.samples.filter(({ at }) => now - at <= WINDOW_MS);
   if (first === undefined || now - first.at < MIN_MS) return null;
   const stored = sumOf(tally).messages - first.messages;
@@ -113,8 +113,8 @@ export function speedOf(tally: Tally, now: number): number | null {
 }
 
 /** Returns the milliseconds left, at the last minute's speed and within the rate limits; null without a speed. */
-export function timeLeft(tally: Tally, now: number): number | null {
-  const speed = speedOf(tally, now);
+export function timeLeft(tally: ProgressTally, now: number): number | null {
+  const speed = messagesPerSecond(tally, now);
   if (speed === null) return null;
   const { ahead, messages } = sumOf(tally);
   const paced = [...tally.perMinute].map(([account, perMinute]) =>
@@ -124,13 +124,13 @@ export function timeLeft(tally: Tally, now: number): number | null {
 }
 
 /** Returns how many messages of an account are still to be stored. */
-function aheadOf(tally: Tally, account: string): number {
+function aheadOf(tally: ProgressTally, account: string): number {
   const own = [...tally.mailboxes.values()].filter((mailbox) => mailbox.account === account);
   const promised = Math.max(total(own.map(({ ahead }) => ahead)), tally.forecast.get(account) ?? 0);
   return Math.max(0, promised - total(own.map(({ messages }) => messages)));
 }
 
-function withMailbox(tally: Tally, mailbox: MailboxTally): Tally {
+function withMailbox(tally: ProgressTally, mailbox: MailboxTally): ProgressTally {
   return { ...tally, mailboxes: new Map(tally.mailboxes).set(mailboxKey(mailbox), mailbox) };
 }
 
@@ -184,7 +184,7 @@ function storedText({ messages, ahead }: Pick<MailboxTally, 'messages' | 'ahead'
 }
 
 /** Returns `1,300 requests, 58 a minute (budget 60)`. The budget is one account's current rate. */
-function requestsText(tally: Tally, now: number): string {
+function requestsText(tally: ProgressTally, now: number): string {
   const elapsed = now - tally.startedAt;
   const { requests } = sumOf(tally);
   const rate = elapsed < 1_000 ? requests : (requests / elapsed) * 60_000;
@@ -203,11 +203,11 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
 }
 
 /** Returns the whole state as one line, for logs and files. */
-export function summaryLine(tally: Tally, now: number): string {
+export function summaryLine(tally: ProgressTally, now: number): string {
   const open = openMailboxes(tally);
   const names = open.slice(0, 2).map(({ address }) => shownName(address));
   const { waiting } = tally;
-  return present([
+  return joinReport([
     workText(tally) ?? fetchedText(tally, now),
     requestsText(tally, now),
     names.length > 0 && names.join(' and '),
@@ -216,7 +216,7 @@ export function summaryLine(tally: Tally, now: number): string {
 }
 
 /** Returns the overall state, from the most detailed text to the shortest. */
-export function sumTexts(tally: Tally, now: number): readonly string[] {
+export function sumTexts(tally: ProgressTally, now: number): readonly string[] {
   const { waiting } = tally;
   const isWaiting = waiting !== null && waiting.until > now;
   const done = storedText(sumOf(tally));
@@ -227,7 +227,7 @@ export function sumTexts(tally: Tally, now: number): readonly string[] {
   return [
     `all  ${stored}; ${requestsText(tally, now)}`,
     `all  ${stored}`,
-    `all  ${present([done, left !== null && `${span(left)} left`]).join(', ')}`,
+    `all  ${joinReport([done, left !== null && `${span(left)} left`]).join(', ')}`,
   ];
 }
 
@@ -243,11 +243,11 @@ function mailboxTexts(mailbox: MailboxTally, columns: number): readonly string[]
 }
 
 /** Returns `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
-function fetchedText(tally: Tally, now: number): string {
+function fetchedText(tally: ProgressTally, now: number): string {
   const sum = sumOf(tally);
-  const speed = speedOf(tally, now);
+  const speed = messagesPerSecond(tally, now);
   const left = sum.messages < sum.ahead ? timeLeft(tally, now) : null;
-  return present([
+  return joinReport([
     storedText(sum),
     bytes(sum.bytes),
     speed !== null && `${speed < 10 ? speed.toFixed(1) : count(speed)}/s`,
@@ -256,7 +256,7 @@ function fetchedText(tally: Tally, now: number): string {
 }
 
 /** Returns the text after everything is fetched; null before. */
-function workText(tally: Tally): string | null {
+function workText(tally: ProgressTally): string | null {
   const { indexing } = tally;
   const isFetching = tally.mailboxes.size === 0 || openMailboxes(tally).length > 0;
   if (isFetching || indexing === null) return null;
@@ -265,7 +265,7 @@ function workText(tally: Tally): string | null {
   return `indexing ${count(indexed)} of ${counted(indexed + remaining, 'message')}`;
 }
 
-function openMailboxes(tally: Tally): readonly MailboxTally[] {
+function openMailboxes(tally: ProgressTally): readonly MailboxTally[] {
   return [...tally.mailboxes.values()].filter(({ finished }) => !finished);
 }
 
@@ -279,7 +279,7 @@ export function plainProgress(notices: Notices, now: () => number): Progress {
   return {
     listen(event) {
       const at = now();
-      tally = tallied(tally, event, at);
+      tally = updateTally(tally, event, at);
       if (event.event === 'forecast') notices.say(forecastText(event.forecast));
       if (!SHOWN.includes(event.event) || at - lastLine < LINE_EVERY_MS) return;
       lastLine = at;
@@ -351,7 +351,7 @@ export function liveProgress(notices: Notices, now: () => number): Progress {
 
   return {
     listen(event) {
-      tally = tallied(tally, event, now());
+      tally = updateTally(tally, event, now());
       if (event.event === 'forecast') {
         const text = forecastText(event.forecast);
         screen.log(`${fitNarrow(text, notices.stream.columns)}\n`);
@@ -375,7 +375,7 @@ function longestFitting(texts: unknown, columns: number): string {
 }
 
 /** Progress of a sync run that the user started. */
-export interface FollowedPass extends EventLog {
+export interface SyncRunProgress extends EventLog {
   /** Clears the progress. Call it before printing a result; further calls do nothing. */
   readonly stop: () => void;
 }
@@ -384,11 +384,11 @@ export interface FollowedPass extends EventLog {
  * Returns the progress of a sync run on standard error: bars on a terminal, otherwise lines, or nothing if silent.
  * @param logged use a log of JSON Lines instead
  */
-export async function followPass(
+export async function followSyncRun(
   { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
   { log }: Settings,
   logged: boolean,
-): Promise<FollowedPass> {
+): Promise<SyncRunProgress> {
   if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
   const show = notices.live ? liveProgress : plainProgress;
   const { listen, stop } = show(notices, now);

@@ -1,7 +1,7 @@
 import type { ReadingCommand } from './command-name.ts';
 import type { CommandEntry } from './context.ts';
 
-export const READING: {
+export const READ_ONLY_COMMANDS: {
   readonly [Name in ReadingCommand]: CommandEntry & { readonly name: Name };
 } = {
   status: {

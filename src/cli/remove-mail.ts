@@ -1,16 +1,16 @@
-import { settingsOf } from '../catalog/archive-settings.ts';
+import { loadSettings } from '../catalog/archive-settings.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Removable } from '../catalog/messages.ts';
+import type { RemovalEffect } from '../catalog/messages.ts';
 import { openWriter } from '../catalog/open-writer.ts';
-import { isConfigOf, isNamed, locateConfig } from '../core/config-locate.ts';
-import { capital } from '../core/errors.ts';
+import { configuresArchive, isConfigGiven, locateConfig } from '../core/config-locate.ts';
+import { capitalise } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { bytes, counted } from '../core/text.ts';
 import { isImported } from '../mail/identity.ts';
 import { finishPurge, journalForget, planRemoval, refuseHeld } from '../verify/purge.ts';
-import { archiveOf, withReader, withState } from './archive.ts';
-import { confirmed } from './ask.ts';
+import { requireArchiveDir, withReader, withState } from './archive.ts';
+import { confirm } from './ask.ts';
 import type { CommandContext } from './context.ts';
 
 export interface MailToRemove {
@@ -18,7 +18,7 @@ export interface MailToRemove {
   readonly act: 'forget' | 'undo';
   /** For example "import 12 into Backup". */
   readonly name: string;
-  readonly removable: Removable;
+  readonly removable: RemovalEffect;
 }
 
 type Choose = (
@@ -39,7 +39,7 @@ export async function removeMail(
   choose: Choose,
 ): Promise<void> {
   const { output, notices, signal } = context;
-  const dataDir = archiveOf(context);
+  const dataDir = requireArchiveDir(context);
   const print = (mail: ReturnType<Choose>, boxes: Boxes, done?: Done) =>
     output.object(resultOf(mail, boxes, done), () => textOf(mail, boxes, done).join('\n'));
   if (dryRun) {
@@ -63,7 +63,7 @@ export async function removeMail(
       return await print(mail, boxes, { segments: before?.segments ?? 0 });
     }
     refuseHeld(context, catalog, state, holdsIn(context, dataDir), mail.removable);
-    if (!yes && !(await confirmed(context, mail.act, textOf(mail, boxes)))) return;
+    if (!yes && !(await confirm(context, mail.act, textOf(mail, boxes)))) return;
     notices.say('Reading the log for data of these messages.');
     const plan = await planRemoval(writer, mail.removable, signal);
     await journalForget(writer, plan);
@@ -76,11 +76,12 @@ export async function removeMail(
 
 /** Returns the holds of the archive's configuration. A configuration found by search may belong to another archive. */
 function holdsIn(context: CommandContext, dataDir: string) {
-  const { globals, surroundings } = context;
-  const file = locateConfig(globals.config, surroundings);
+  const { globals, environment } = context;
+  const file = locateConfig(globals.config, environment);
   if (file === undefined) return [];
-  const isOurs = isNamed(globals.config, surroundings) || isConfigOf(file, dataDir, surroundings);
-  return isOurs ? settingsOf(context).retention.hold : [];
+  const isOurs =
+    isConfigGiven(globals.config, environment) || configuresArchive(file, dataDir, environment);
+  return isOurs ? loadSettings(context).retention.hold : [];
 }
 
 type Boxes = ReturnType<Catalog['folders']['mailboxes']>;
@@ -97,7 +98,7 @@ function boxesOf(catalog: Catalog, { removable: { parts } }: MailToRemove): Boxe
     .filter((box) => parts.some((one) => one.host === box.host && one.mailbox === box.mailbox));
 }
 
-function bytesOf({ going }: Removable): number {
+function bytesOf({ going }: RemovalEffect): number {
   return going.reduce((sum, { size }) => sum + size, 0);
 }
 
@@ -124,7 +125,7 @@ function textOf(mail: ReturnType<Choose>, boxes: Boxes, done?: Done): string[] {
   const { act, name, removable } = mail;
   const { parts, places, going, staying, incomplete } = removable;
   if (mail.run !== undefined && places === 0) {
-    return [`${capital(name)} is undone already: the archive has none of its messages.`];
+    return [`${capitalise(name)} is undone already: the archive has none of its messages.`];
   }
   const verb =
     act === 'undo'

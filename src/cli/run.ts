@@ -1,20 +1,26 @@
 import './all-errors.ts';
 import { fstatSync, writeSync } from 'node:fs';
 import { type Readable, Writable } from 'node:stream';
-import { nameProcess } from '../archive/lock.ts';
+import { setProcessName } from '../archive/lock.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
-import { combinedExit, EXIT, type ExitCode, exitOf, sentenceOf } from '../core/errors.ts';
-import { noPathProblem } from '../core/s3-target.ts';
+import {
+  combineExitCodes,
+  describeError,
+  EXIT,
+  type ExitCode,
+  exitCodeFor,
+} from '../core/errors.ts';
+import { pathProblem } from '../core/s3-target.ts';
 import { terminalSafe } from '../core/terminal-safe.ts';
 import { commandName } from './command-name.ts';
 import { type CommandEntry, type Globals, invalidUsage } from './context.ts';
 import { wrappedHelp } from './help-text.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { hasSwitch, parseCommandLine } from './program.ts';
-import { printError, reportTo, streamNotices, WORDS } from './warnings.ts';
+import { printError, reportEvents, streamNotices, WORDS } from './warnings.ts';
 
 /** The process as available to a command. */
-export interface Surface {
+export interface ProcessStreams {
   /** A function, because opening it costs time and most commands do not read it. */
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { isTTY?: boolean; columns?: number };
@@ -31,7 +37,7 @@ export interface Surface {
 export async function run(
   args: readonly string[],
   commands: readonly CommandEntry[],
-  surface: Surface,
+  surface: ProcessStreams,
 ): Promise<ExitCode> {
   const { stdin, stdout, stderr, env, cwd, signal, now, only } = surface;
   const json = hasSwitch(args, '--json');
@@ -48,14 +54,14 @@ export async function run(
       await output.written();
       return EXIT.done;
     }
-    nameProcess(commandName(args) ?? '');
+    setProcessName(commandName(args) ?? '');
     verbose = request.verbose;
     const globals = withEnvironment(request.globals, env);
     const { quiet } = globals;
     const notices = streamNotices(stderr, { json, quiet, verbose, env, noColour });
-    const surroundings = { cwd, env };
-    const report = reportTo(notices);
-    const base = { globals, surroundings, signal, now, report, words: WORDS, only };
+    const environment = { cwd, env };
+    const report = reportEvents(notices);
+    const base = { globals, environment, signal, now, report, words: WORDS, only };
     const context = { ...base, output, notices, stdin };
     const startedAt = now();
     ended = (await request.body(context)) ?? EXIT.done;
@@ -72,7 +78,7 @@ export async function run(
       printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
-    return combinedExit([ended, reported(error, json, { stderr, env, verbose })]);
+    return combineExitCodes([ended, reportError(error, json, { stderr, env, verbose })]);
   }
 }
 
@@ -80,7 +86,10 @@ export async function run(
 const MAX_HELP_COLUMNS = 100;
 
 /** Returns the help width: the terminal's, otherwise COLUMNS. */
-function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface['env']): number {
+function helpColumns(
+  { isTTY, columns }: ProcessStreams['stdout'],
+  { COLUMNS }: ProcessStreams['env'],
+): number {
   // A terminal without a set size reports 0.
   const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
   return wanted >= 20 ? Math.min(wanted, MAX_HELP_COLUMNS) : 80;
@@ -90,11 +99,11 @@ function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface
  * Adds `MAILKEEP_DATA` and `MAILKEEP_CONFIG` if the line has no `--data` or `--config`.
  * @throws usage-invalid for an empty variable, which would silently select another archive or configuration
  */
-function withEnvironment(globals: Globals, env: Surface['env']): Globals {
+function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals {
   const { MAILKEEP_DATA: data, MAILKEEP_CONFIG: config } = env;
   const used = { data: globals.data ?? data, config: globals.config ?? config };
   for (const [option, value] of Object.entries(used)) {
-    const found = value === undefined ? undefined : noPathProblem(value);
+    const found = value === undefined ? undefined : pathProblem(value);
     if (value?.trim() !== '' && found === undefined) continue;
     const variable = `MAILKEEP_${option.toUpperCase()}`;
     const problem =
@@ -110,15 +119,15 @@ function withEnvironment(globals: Globals, env: Surface['env']): Globals {
  * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG.
  * With `--json`, where standard error contains one object, only MAILKEEP_DEBUG adds it.
  */
-export function reported(
+export function reportError(
   error: unknown,
   json: boolean,
-  { stderr, env, verbose = false }: Pick<Surface, 'stderr' | 'env'> & { verbose?: boolean },
+  { stderr, env, verbose = false }: Pick<ProcessStreams, 'stderr' | 'env'> & { verbose?: boolean },
 ): ExitCode {
-  printError(stderr, json, sentenceOf(error));
+  printError(stderr, json, describeError(error));
   if ((env.MAILKEEP_DEBUG ?? '') !== '' || (verbose && !json))
     stderr.write(`${terminalSafe(stackOf(error))}\n`);
-  return exitOf(error);
+  return exitCodeFor(error);
 }
 
 function stackOf(error: unknown): string {
@@ -160,7 +169,7 @@ export async function runProcess(commands: readonly CommandEntry[]): Promise<voi
   const { env, stderr } = process;
   // Node.js would print the throwing line, which is a page of minified source.
   process.on('uncaughtException', (error) =>
-    process.exit(reported(error, hasSwitch(args, '--json'), { stderr, env })),
+    process.exit(reportError(error, hasSwitch(args, '--json'), { stderr, env })),
   );
 
   process.exitCode = await run(args, commands, {

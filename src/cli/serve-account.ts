@@ -1,5 +1,5 @@
 import type { ListenAddress } from '../core/address.ts';
-import { EXIT, type ExitCode, sentenceOf } from '../core/errors.ts';
+import { describeError, EXIT, type ExitCode } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { startFront } from '../web/elsewhere/front.ts';
 import { linkSockets } from '../web/link-channel.ts';
@@ -7,7 +7,7 @@ import { openSessions } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
 import { cannotListen, printLink, whileServed } from './commands/web.ts';
 import type { CommandContext } from './context.ts';
-import type { WhichAccount } from './option-values.ts';
+import type { AccountOption } from './option-values.ts';
 import {
   chosenMailboxes,
   mailboxKeysOf,
@@ -27,7 +27,7 @@ export interface ServeAccountOptions {
  */
 export async function serveAccount(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   { listen, mailboxes: named, open }: ServeAccountOptions,
 ): Promise<ExitCode> {
   return withServedArchive(context, which, async (ask, dataDir) => {
@@ -39,7 +39,7 @@ export async function serveAccount(
       web = await startFront({
         ...{ listen, publicUrl: null, sessions: sessions.store, state: sessions.state, now, ask },
         onError: (error) =>
-          notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
+          notices.warn(`A request could not be answered: ${describeError(error).message}`),
       }).catch((error: unknown) => {
         throw cannotListen(listen, error);
       });
@@ -58,16 +58,16 @@ export async function serveAccount(
 /** Prints a link of the server that runs for an account at this node. */
 export async function askForAccountLink(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   { mailboxes: named, open }: Omit<ServeAccountOptions, 'listen'>,
 ): Promise<ExitCode> {
   const dataDir = await servedFolderOf(context, which, 'web');
   const mailboxes = await mailboxKeysOf(context, which, named);
-  const sockets = linkSockets(dataDir, context.surroundings.env);
+  const sockets = linkSockets(dataDir, context.environment.env);
   return printLink(context, { dataDir, sockets, mailboxes, open });
 }
 
-function linkCommand({ account, tenant }: WhichAccount): string {
+function linkCommand({ account, tenant }: AccountOption): string {
   const of = tenant === undefined ? '' : ` --tenant ${tenant}`;
   return terminalLine(`mailkeep web --link --account ${account}${of}`);
 }

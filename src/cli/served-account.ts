@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { isMailbox } from '../catalog/folders.ts';
+import { hasMailboxName } from '../catalog/folders.ts';
 import { usageError } from '../core/error-tables.ts';
 import { nearestAddress } from '../core/names.ts';
 import { converse } from '../fleet/reading/converse.ts';
@@ -12,7 +12,7 @@ import { type AskArchive, mailboxesOf } from '../web/elsewhere/front.ts';
 import { refuseFolder, withHolder } from './ask-fleet.ts';
 import { withFleet } from './commands/fleet/open-fleet.ts';
 import type { CommandContext } from './context.ts';
-import type { WhichAccount } from './option-values.ts';
+import type { AccountOption } from './option-values.ts';
 
 const LINE = { command: 'web', options: [], words: [] } as const;
 
@@ -34,7 +34,7 @@ async function servedFolder(cache: string, registry: Registry, archive: number):
 /** The same for an account by its name. @throws usage-invalid; what `withFleet` and `accountOf` throw */
 export function servedFolderOf(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   command: string,
 ): Promise<string> {
   refuseFolder(context, command);
@@ -51,7 +51,7 @@ export function servedFolderOf(
  */
 export async function mailboxKeysOf(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   named: readonly string[],
 ): Promise<readonly string[] | null> {
   if (named.length === 0) return null;
@@ -61,7 +61,7 @@ export async function mailboxKeysOf(
 /** Runs `act` with what asks the holder of an account, and the folder in which this node remembers who may ask. */
 export async function withServedArchive<T>(
   context: CommandContext,
-  which: WhichAccount,
+  which: AccountOption,
   act: (ask: AskArchive, dataDir: string) => Promise<T>,
 ): Promise<T> {
   return withHolder(context, which, LINE, async (options, question, { cache }) => {
@@ -88,7 +88,7 @@ export async function chosenMailboxes(
   const known = await mailboxesOf(ask);
   if (named.length === 0) return null;
   return named.flatMap((found) => {
-    const meant = known.filter((one) => isMailbox(one, found));
+    const meant = known.filter((one) => hasMailboxName(one, found));
     if (meant.length > 0) return meant.map(({ key }) => key);
     const candidates = known.map(({ address }) => address);
     const suggestion = nearestAddress(found, candidates);

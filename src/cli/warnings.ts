@@ -1,14 +1,14 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
-import type { EngineContext, EngineEvent, Remembered } from '../catalog/open-reader.ts';
+import type { EngineContext, EngineEvent, UnwrittenState } from '../catalog/open-reader.ts';
 import type { ConfigWarning } from '../core/config.ts';
 import {
-  combinedExit,
+  combineExitCodes,
+  describeError,
+  describeFacts,
   EXIT_OF_FAMILY,
   type ExitCode,
   type MailkeepError,
-  sayFacts,
-  sentenceOf,
 } from '../core/errors.ts';
 import type { KnownDamage } from '../core/state.ts';
 import { jsonLine, terminalLine } from '../core/terminal-safe.ts';
@@ -18,26 +18,26 @@ import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
 import { damageError, type VerificationStatus } from '../verify/verification.ts';
 import { findingText } from './finding-text.ts';
 import {
+  type ColourOptions,
   type Colours,
-  type ColourWish,
   commandLine,
   fitNarrow,
-  present,
+  joinReport,
   shownName,
-  wantsColour,
+  usesColour,
 } from './output.ts';
 
 /** A problem reported with the result of a sync run, and the exit code it causes. */
-export interface Trouble extends ErrorReport {
+export interface SyncProblem extends ErrorReport {
   readonly exit: ExitCode;
 }
 
-export function exitOfSync(result: SyncResult): ExitCode {
-  return combinedExit(troublesOf(result).map(({ exit }) => exit));
+export function syncExitCode(result: SyncResult): ExitCode {
+  return combineExitCodes(listProblems(result).map(({ exit }) => exit));
 }
 
 /** Returns all problems of a sync run, most severe first. */
-export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
+export function listProblems({ failures, mailboxes }: SyncResult): SyncProblem[] {
   const troubles = failures.map(describeFailure);
   const held = sumOf(mailboxes, 'held');
   if (held.sum > 0) {
@@ -49,24 +49,24 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
     const facts = { quarantined: quarantined.sum, mailboxes: quarantined.addresses };
     troubles.push(troubleOf(syncError('sync.quarantined', facts)));
   }
-  const worst = combinedExit(troubles.map(({ exit }) => exit));
+  const worst = combineExitCodes(troubles.map(({ exit }) => exit));
   return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
 /** Returns known damage as a problem of a sync run, with its exit code. */
-export function damageTrouble(damage: KnownDamage): Trouble {
+export function damageProblem(damage: KnownDamage): SyncProblem {
   return troubleOf(damageError(damage));
 }
 
-function troubleOf(error: MailkeepError): Trouble {
-  return { ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] };
+function troubleOf(error: MailkeepError): SyncProblem {
+  return { ...describeError(error), exit: EXIT_OF_FAMILY[error.family] };
 }
 
-function describeFailure(failure: SyncFailure): Trouble {
+function describeFailure(failure: SyncFailure): SyncProblem {
   const { account, mailbox, folder, uid, code, facts, family } = failure;
   const parts = [mailbox ?? account, folder, uid].map((part) => String(part ?? ''));
   const place = shownName(...parts.filter((part) => part !== ''));
-  const { message, hint } = sayFacts(code, facts);
+  const { message, hint } = describeFacts(code, facts);
   return {
     code,
     message: place === '' ? message : `${place}: ${message}`,
@@ -140,10 +140,10 @@ export function streamNotices(
     readonly quiet: boolean;
     readonly json: boolean;
     readonly verbose?: boolean;
-  } & ColourWish,
+  } & ColourOptions,
 ) {
   const terminal = stream.isTTY === true;
-  const colours = pc.createColors(wantsColour(terminal, options));
+  const colours = pc.createColors(usesColour(terminal, options));
   const line = (text: string): void => {
     if (!options.quiet && !options.json)
       stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
@@ -193,7 +193,7 @@ export function verificationLines(
   const { found, findings } = last;
   const shown = findings.slice(0, MAX_SHOWN);
   const more = found - shown.length;
-  return present([
+  return joinReport([
     verifiedText(last, now),
     drillLine(last, now),
     shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
@@ -232,10 +232,10 @@ export function verifiedText(last: VerificationStatus, now: number): string {
 /** Command-line texts for findings and errors that the engine stores. */
 export const WORDS: EngineContext['words'] = {
   finding: findingText,
-  error: (error) => sentenceOf(error).message,
+  error: (error) => describeError(error).message,
 };
 
-const REMEMBERED: Readonly<Record<Remembered, string>> = {
+const REMEMBERED: Readonly<Record<UnwrittenState, string>> = {
   result: 'the result',
   damage: 'the damage',
   sample: 'how far the sample came',
@@ -251,7 +251,7 @@ const HOLDS: Readonly<Record<NonNullable<ConfigWarning['holds']> | 'token', stri
 };
 
 /** Returns a listener that prints engine events on standard error. */
-export function reportTo(notices: Notices): (event: EngineEvent) => void {
+export function reportEvents(notices: Notices): (event: EngineEvent) => void {
   return (event) => {
     switch (event.event) {
       case 'config-located':
@@ -283,7 +283,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
         });
       case 'state-not-written':
         return notices.warn(
-          `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
+          `${REMEMBERED[event.what]} could not be remembered. ${describeError(event.error).message}`,
         );
       case 'purging':
         return notices.say(`Removing ${counted(event.messages, 'message')} from the log.`);
@@ -298,7 +298,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
       case 'not-fetched': {
         const { folder, uid } = event.place;
         return notices.warn(
-          `${terminalLine(folder)} uid ${uid}: ${sentenceOf(event.error).message}`,
+          `${terminalLine(folder)} uid ${uid}: ${describeError(event.error).message}`,
         );
       }
     }

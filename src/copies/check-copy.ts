@@ -3,23 +3,23 @@ import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import { realFiles } from '../archive/file-system.ts';
 import { formatPath, logFolder, type SegmentFile, segmentPath } from '../archive/format.ts';
-import { openAgain } from '../archive/log-reader.ts';
+import { reopenSegment } from '../archive/log-reader.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { readState } from '../core/state.ts';
-import { proverOnThreads } from '../verify/check-segment.ts';
-import { recalledCopy } from '../verify/copy-facts.ts';
-import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { threadedProver } from '../verify/check-segment.ts';
+import { recallCopy } from '../verify/copy-facts.ts';
+import { NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError, copyError, objectError } from './errors.ts';
 import type { ClearManifest } from './format/manifest.ts';
-import { checkKept, keptManifest } from './kept-objects.ts';
+import { checkKeptObjects, readLocalManifest } from './kept-objects.ts';
 import type { LocalKey } from './local-key.ts';
-import { type FoundManifests, findManifests, listedBytes } from './manifests.ts';
+import { type FoundManifests, findManifests, verifiedObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import { ownKeyOf } from './own-copy.ts';
+import { findLocalKey } from './own-copy.ts';
 import { copiedSegments, fetchSegment, openCopy, type SegmentSource } from './restore-copy.ts';
-import { isOlder, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
+import { isOlderManifest, type ObjectEntry, refuseRolledBack } from './upload-copy.ts';
 
 export interface CopyFinding {
   /** The object, or the first object of the segment if it is unknown which one is damaged. */
@@ -49,7 +49,7 @@ export async function checkObjects(
   for (const entry of objects) {
     signal.throwIfAborted();
     try {
-      for await (const _ of listedBytes(store, entry, signal));
+      for await (const _ of verifiedObject(store, entry, signal));
     } catch (error) {
       findings.push(findingOf(entry.name, error));
     }
@@ -148,7 +148,7 @@ function endsIn(
 ): Ends {
   const { header } = withSegment(realFiles, dir, segment, [generation], (opened) => opened);
   const begin = { number: header.previousNumber, hash: header.previousHash };
-  const state = segmentState(realFiles, dir, segment, listing, NEVER_TORN);
+  const state = segmentState(realFiles, dir, segment, listing, NO_TORN_BATCH);
   return { segment, begin, end: state?.end ?? begin };
 }
 
@@ -185,12 +185,12 @@ export interface CheckedTarget extends CheckedCopy {
  * Checks the off-site copy of an archive. With a private key, it opens and reads every segment. Without one, it compares
  * every object with the signed manifest.
  *
- * @throws offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
+ * @throws offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
  */
 export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
   const { dataDir, store, signal, onProgress } = order;
-  const key = await ownKeyOf(dataDir, store, signal);
-  const kept = [...(await checkKept({ store, key, signal }))];
+  const key = await findLocalKey(dataDir, store, signal);
+  const kept = [...(await checkKeptObjects({ store, key, signal }))];
   const manifests = await findManifests(store, key, signal);
   const clear = manifestToCheck(order, key, manifests, kept);
   const invalid = manifests.invalid.filter(({ name }) => name !== clear.name);
@@ -200,19 +200,19 @@ export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
     invalid: invalid.map(({ name }) => name),
   };
   if (key.privateKeys.length === 0) {
-    const objects = drawn(clear.objects, order);
+    const objects = drawSample(clear.objects, order);
     const checked = await checkObjects({ store, objects, signal, progress: onProgress });
     const findings = [...kept, ...checked.findings];
     return { ...checked, findings, of: clear.objects.length, ...about, opened: false };
   }
   const opened = await openCopy(store, clear, key.opening);
   const scratch = mkdtempSync(path.join(order.temporary, 'mailkeep-copy-'));
-  const prover = proverOnThreads();
+  const prover = threadedProver();
   try {
     const all = copiedSegments(opened.manifest).map(({ segment }) => segment);
     const checked = await checkSegments({
       ...{ ...opened, prover, scratch, signal },
-      chosen: order.sample === undefined ? undefined : new Set(drawn(all, order)),
+      chosen: order.sample === undefined ? undefined : new Set(drawSample(all, order)),
       progress: onProgress,
     });
     return { ...checked, findings: [...kept, ...checked.findings], ...about, opened: true };
@@ -229,8 +229,8 @@ function manifestToCheck(
   manifests: FoundManifests,
   findings: CopyFinding[],
 ): ClearManifest {
-  const kept = keptManifest(dataDir, key);
-  if (isOlder(manifests, kept)) {
+  const kept = readLocalManifest(dataDir, key);
+  if (isOlderManifest(manifests, kept)) {
     const { name } = kept.clear;
     const error = objectError('object-missing', { store: store.label, name });
     findings.push(manifests.invalid.find((one) => one.name === name) ?? { name, error });
@@ -244,7 +244,7 @@ function manifestToCheck(
 }
 
 /** Draws as many parts as the sample asks for, at least one, and keeps their order. */
-export function drawn<T>(
+export function drawSample<T>(
   parts: readonly T[],
   { sample, random }: Pick<CheckOrder, 'sample' | 'random'>,
 ): readonly T[] {
@@ -275,11 +275,11 @@ export async function checkFolder(
   refuseOther(order.dataDir, to);
   const last = Math.max(0, ...listing.keys());
   const all = Array.from({ length: last }, (_, at) => at + 1);
-  const asked = drawn(all, order).map((segment): SegmentFile & { readonly path: string } => {
+  const asked = drawSample(all, order).map((segment): SegmentFile & { readonly path: string } => {
     const name = { segment, generation: Math.max(1, ...(listing.get(segment) ?? [])) };
     return { ...name, path: segmentPath(to, name) };
   });
-  const prover = proverOnThreads();
+  const prover = threadedProver();
   const { findings, checked } = await checkChain({ signal, progress: onProgress }, to, asked, {
     async endsOf(file) {
       await prover.intact({ ...file, sealed: file.generation > 1 });
@@ -287,7 +287,7 @@ export async function checkFolder(
     },
     finding: ({ path, segment }, error) => ({ name: path, error: damageOf(error, path, segment) }),
   }).finally(() => prover.close());
-  const reached = segmentState(realFiles, to, last, listing, NEVER_TORN);
+  const reached = segmentState(realFiles, to, last, listing, NO_TORN_BATCH);
   const number = reached?.end.number ?? 0;
   const seen = copiedBefore(order.dataDir, to);
   if (number < seen)
@@ -302,7 +302,7 @@ export async function checkFolder(
 function copiedBefore(dataDir: string, to: string): number {
   const state = readState(dataDir);
   try {
-    return state === undefined ? 0 : (recalledCopy(state, to).made?.commit ?? 0);
+    return state === undefined ? 0 : (recallCopy(state, to).made?.commit ?? 0);
   } finally {
     state?.close();
   }
@@ -318,7 +318,7 @@ function refuseOther(dataDir: string, to: string): void {
 function archiveIdIn(dir: string): string | undefined {
   const listing = listSegments(realFiles, dir);
   for (const segment of listing.keys()) {
-    const id = openAgain(realFiles, dir, segment, listing);
+    const id = reopenSegment(realFiles, dir, segment, listing);
     if (id === undefined) continue;
     id.file.close();
     return id.header.archiveId.toString('hex');

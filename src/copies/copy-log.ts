@@ -9,39 +9,43 @@ import {
   segmentPath,
   temporaryPath,
 } from '../archive/format.ts';
-import { publish, writing } from '../archive/hot-segment.ts';
+import { convertWriteErrors, publishFile } from '../archive/hot-segment.ts';
 import { holderPath } from '../archive/lock.ts';
-import { openAgain, sealedCommit } from '../archive/log-reader.ts';
-import { layOut, removeUnfinished } from '../archive/log-writer.ts';
-import { filesWithDamage, mendSegment } from '../archive/mend-segment.ts';
+import { reopenSegment, sealedCommit } from '../archive/log-reader.ts';
+import { createArchive, removeUnfinished } from '../archive/log-writer.ts';
+import { mendSegment, reportUnreadable } from '../archive/mend-segment.ts';
 import {
   allowsZstd,
   allowZstd,
-  batchesToTheEnd,
   checkFormat,
   isSealedWithZstd,
   isUnused,
+  readBatchesToEnd,
 } from '../archive/recovery.ts';
 import { removeGenerations } from '../archive/seal.ts';
 import {
-  damageIn,
   listSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   type SegmentListing,
+  segmentDamage,
   withSegment,
 } from '../archive/segment-files.ts';
-import { type ChainState, provenEnd, segmentBatches } from '../archive/segment-reader.ts';
+import {
+  type ChainState,
+  segmentBatches,
+  verifyWrittenSegment,
+} from '../archive/segment-reader.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { reachedBy } from '../catalog/implied.ts';
+import { readCatalogHead } from '../catalog/implied.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { removeCatalogs, updateCatalog } from '../catalog/open-writer.ts';
-import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
+import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoName } from '../core/errors.ts';
 import { isWithin, makeFoldersDurably } from '../core/files.ts';
-import { dropAsides } from '../verify/prune.ts';
+import { removeSetAsideFiles } from '../verify/prune.ts';
 import { copyError } from './errors.ts';
 
 interface SegmentState {
@@ -56,13 +60,13 @@ interface SegmentState {
 }
 
 /** Only a batch after the highest acknowledged commit can be torn. This number excludes every batch. */
-export const NEVER_TORN = Number.POSITIVE_INFINITY;
+export const NO_TORN_BATCH = Number.POSITIVE_INFINITY;
 
 /**
  * Undefined if the segment is missing or none of its files has an intact header.
  *
  * @param listing a recent listing of the directory; files that have since disappeared are looked up again
- * @param seen the highest commit that is known to be acknowledged; `NEVER_TORN` unless this is the last segment
+ * @param seen the highest commit that is known to be acknowledged; `NO_TORN_BATCH` unless this is the last segment
  */
 export function segmentState(
   files: FileLayer,
@@ -86,7 +90,7 @@ function stateIn(
   listing: SegmentListing,
   seen: number,
 ): SegmentState | undefined {
-  const opened = openAgain(files, dir, segment, listing);
+  const opened = reopenSegment(files, dir, segment, listing);
   if (opened === undefined) return undefined;
   try {
     const { header, name, sealed } = opened;
@@ -100,7 +104,7 @@ function stateIn(
     let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
     let endedAt: number | null = null;
     let damaged = name.generation > 1;
-    for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
+    for (const item of readBatchesToEnd(opened, seen, { digest: false }, () => undefined)) {
       if (item.what === 'remainder') break;
       damaged = damaged || item.problems.length > 0;
       end = { number: item.commit.number, hash: item.commit.hash };
@@ -128,7 +132,7 @@ interface CopyOptions {
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
 
-export type Copied = Awaited<ReturnType<typeof copyLog>>;
+export type CopyLogResult = Awaited<ReturnType<typeof copyLog>>;
 
 const CHUNK_BYTES = 1024 * 1024;
 
@@ -142,13 +146,13 @@ const CHUNK_BYTES = 1024 * 1024;
  */
 export async function copyLog(options: CopyOptions) {
   const { from, to, signal, forget, progress } = options;
-  const files = filesWithDamage(options.files ?? realFiles);
+  const files = reportUnreadable(options.files ?? realFiles);
   checkFormat(files, from);
   const ours = listSegments(files, from);
-  await layOut(files, to);
+  await createArchive(files, to);
   const states = new Map<number, SegmentState>();
   const lastHere = [...ours.keys()].at(-1);
-  const seenIn = (segment: number) => (segment === lastHere ? options.seen : NEVER_TORN);
+  const seenIn = (segment: number) => (segment === lastHere ? options.seen : NO_TORN_BATCH);
   for (const segment of ours.keys()) {
     const state = segmentState(files, from, segment, ours, seenIn(segment));
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
@@ -162,7 +166,7 @@ export async function copyLog(options: CopyOptions) {
   let [written, bytes, purged, done] = [0, 0, 0, 0];
   for (const [segment, here] of states) {
     signal.throwIfAborted();
-    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
+    const there = segmentState(files, to, segment, theirs, NO_TORN_BATCH);
     const behind = isBehind(here, there);
     if (behind) {
       // If the segment there is unreadable, its earlier purges are unknown.
@@ -204,7 +208,7 @@ function refuseStrangers(
   let known = false;
   let unreadable: number | undefined;
   for (const segment of theirs.keys()) {
-    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
+    const there = segmentState(files, to, segment, theirs, NO_TORN_BATCH);
     const here = states.get(segment);
     if (there === undefined) {
       unreadable ??= segment;
@@ -264,11 +268,16 @@ async function transfer(
   { end }: SegmentState,
   seen: number,
 ): Promise<number> {
-  const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
+  const source = openCurrentGeneration(
+    files,
+    from,
+    segment,
+    listSegments(files, from).get(segment) ?? [],
+  );
   try {
     // A writer may switch to zstd at any time, and a backup made file by file may have an older FORMAT than its segments.
     if (allowsZstd(files, from) || isSealedWithZstd(source)) {
-      await writing(formatPath(to), 0, () => allowZstd(files, to));
+      await convertWriteErrors(formatPath(to), 0, () => allowZstd(files, to));
     }
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
@@ -299,8 +308,8 @@ async function copyFile(
   seen: number,
 ): Promise<number> {
   // Bytes after the last commit of the current segment are not copied.
-  const length = source.sealed === undefined ? soundLength(source, seen) : source.file.size();
-  await publish(files, path, length, {
+  const length = source.sealed === undefined ? committedLength(source, seen) : source.file.size();
+  await publishFile(files, path, length, {
     async write(target) {
       const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
       for (let at = 0; at < length; ) {
@@ -311,15 +320,17 @@ async function copyFile(
       }
     },
     check: (temporary) =>
-      provenEnd(files, source.name, temporary, source.sealed !== undefined, () => unsound(source)),
+      verifyWrittenSegment(files, source.name, temporary, source.sealed !== undefined, () =>
+        unsound(source),
+      ),
   });
   return length;
 }
 
 /** Returns the end of the last commit in a segment of generation 1. @param seen as for `segmentState` */
-export function soundLength(source: OpenSegment, seen: number): number {
+export function committedLength(source: OpenSegment, seen: number): number {
   let length = source.file.size();
-  for (const item of batchesToTheEnd(source, seen, { digest: false }, () => undefined)) {
+  for (const item of readBatchesToEnd(source, seen, { digest: false }, () => undefined)) {
     length = item.what === 'batch' ? item.end : item.offset;
   }
   return length;
@@ -335,7 +346,7 @@ async function dropReplaced(files: FileLayer, to: string, segment: number): Prom
 }
 
 function unsound(segment: OpenSegment) {
-  return damageIn(segment, 0, 'bytes');
+  return segmentDamage(segment, 0, 'bytes');
 }
 
 function damagedHere(
@@ -353,7 +364,7 @@ function damagedHere(
   });
 }
 
-export type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
+export type CopiedCatalogState = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
 interface CopyOrder {
   /** Absolute. */
@@ -375,7 +386,7 @@ interface CopyOrder {
  */
 export async function copyArchive(
   order: CopyOrder,
-): Promise<Copied & { readonly catalog: CatalogThere }> {
+): Promise<CopyLogResult & { readonly catalog: CopiedCatalogState }> {
   const { from, to, signal, onCopy, onFold, onIndex } = order;
   if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
   try {
@@ -394,15 +405,15 @@ export async function copyArchive(
       from,
       to,
       signal,
-      seen: reachedBy(from)?.number ?? 0,
+      seen: readCatalogHead(from)?.number ?? 0,
       progress: onCopy,
       forget: async () => {
         forgotten = (await removeCatalogs(to)) || forgotten;
-        await dropAsides(realFiles, to);
+        await removeSetAsideFiles(realFiles, to);
       },
     });
     if (!order.rebuild) return { ...copied, catalog: await catalogThere(to, forgotten, signal) };
-    await rebuild({ dir: to, signal, onFold, onIndex });
+    await rebuildWithExtractors({ dir: to, signal, onFold, onIndex });
     return { ...copied, catalog: 'rebuilt' };
   });
 }
@@ -429,7 +440,7 @@ async function catalogThere(
   dir: string,
   forgotten: boolean,
   signal: AbortSignal,
-): Promise<CatalogThere> {
+): Promise<CopiedCatalogState> {
   if (existsSync(catalogFile(dir))) return updateCatalog(dir, signal);
   return forgotten ? 'removed' : 'none';
 }

@@ -1,45 +1,50 @@
 import { rmSync } from 'node:fs';
-import { reachedBy } from '../catalog/implied.ts';
+import { readCatalogHead } from '../catalog/implied.ts';
 import type { PortableConfig } from '../core/config-shown.ts';
 import { openExistingState } from '../core/state.ts';
-import { proverOnThreads } from '../verify/check-segment.ts';
+import { threadedProver } from '../verify/check-segment.ts';
 import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
 import { damagedObjects } from '../verify/copy-facts.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, newCopyKeys, newRecoveryKey } from './format/keys.ts';
 import { COPY_NAME } from './format/manifest.ts';
 import {
-  keepManifest,
-  keepSettings,
-  keptManifest,
-  type MendedFinding,
-  mendKept,
   newDescription,
+  type RepairedFinding,
+  readLocalManifest,
+  repairKeptObjects,
   settingsText,
+  storeLocalManifest,
+  storeSettings,
 } from './kept-objects.ts';
 import { keptObject, keyFile, LocalKey, type Locks, rawPublicKey } from './local-key.ts';
 import { copyMemory } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { lockKeys, withOwnKey } from './own-copy.ts';
-import { putObjects, refuseTooMany, removeUnread, wrapFor } from './recipients.ts';
-import { type CopiedOut, type CopyOutOptions, type CopyProgress, copyOut } from './upload-copy.ts';
+import { putObjects, refuseTooManyRecipients, removeUnusedObjects, wrapFor } from './recipients.ts';
+import {
+  type CopyProgress,
+  type UploadOptions,
+  type UploadResult,
+  uploadCopy,
+} from './upload-copy.ts';
 
 interface TargetOrder
-  extends Pick<CopyOutOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
+  extends Pick<UploadOptions, 'store' | 'refresh' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   readonly dataDir: string;
   readonly config?: PortableConfig | undefined;
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
-interface CopiedToTarget extends CopiedOut {
+interface CopiedToTarget extends UploadResult {
   /** Damaged or missing objects at the target, as far as a copy checks them. */
-  readonly findings: readonly MendedFinding[];
+  readonly findings: readonly RepairedFinding[];
 }
 
 /**
  * Updates the off-site copy of an archive, even while a sync runs.
  *
- * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `copyOut`
+ * @throws offsite-no-locks; errors of `withOwnKey`, `lockKeys` and `uploadCopy`
  */
 export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> {
   const { dataDir, config, store, signal, onProgress, lockDays, now, ...rest } = order;
@@ -48,19 +53,21 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
   }
   return withOwnKey(order, async (own, file) => {
     const state = openExistingState(dataDir);
-    const prover = proverOnThreads();
+    const prover = threadedProver();
     const memory = copyMemory(state, own.copyId);
     try {
       const signingKey = readSigningKey(await ownSigningKey(dataDir));
       const locking = { store, memory, lockDays, signal, now };
       const mending = { ...locking, file, signingKey };
-      const { key: mended, findings } = await mendKept({ ...mending, key: own });
+      const { key: mended, findings } = await repairKeptObjects({ ...mending, key: own });
       const settings = settingsText(state, config);
       const key =
-        settings === undefined ? mended : await keepSettings({ ...mending, key: mended }, settings);
+        settings === undefined
+          ? mended
+          : await storeSettings({ ...mending, key: mended }, settings);
       // Keys come first, because the rest is useless without them.
       const keys = lockDays === undefined ? null : await lockKeys({ ...locking, key, lockDays });
-      const copied = await copyOut({
+      const copied = await uploadCopy({
         ...rest,
         dir: dataDir,
         store,
@@ -70,11 +77,11 @@ export async function copyToTarget(order: TargetOrder): Promise<CopiedToTarget> 
         signingKey,
         ...{ memory, lockDays, now },
         damaged: state === undefined ? undefined : damagedObjects(state, store.label),
-        manifest: keptManifest(dataDir, key),
-        seen: reachedBy(dataDir)?.number ?? 0,
+        manifest: readLocalManifest(dataDir, key),
+        seen: readCatalogHead(dataDir)?.number ?? 0,
         progress: onProgress,
       });
-      await keepManifest(dataDir, { store, key, signal }, copied.manifest);
+      await storeLocalManifest(dataDir, { store, key, signal }, copied.manifest);
       return {
         ...copied,
         findings: [...findings, ...copied.mended.map((one) => ({ ...one, repaired: true }))],
@@ -121,7 +128,7 @@ interface NewCopy {
 }
 
 /** @throws offsite-exists if there is a copy */
-export async function refuseExisting(store: ObjectStore, signal: AbortSignal): Promise<void> {
+export async function refuseExistingCopy(store: ObjectStore, signal: AbortSignal): Promise<void> {
   const there = await store.head(COPY_NAME, signal);
   if (there !== undefined) throw copiesError('offsite-exists', { to: store.label });
 }
@@ -132,10 +139,10 @@ export async function refuseExisting(store: ObjectStore, signal: AbortSignal): P
  *
  * @throws offsite-exists, offsite-too-many-recipients, offsite-key-unwritable, copy-age-recipient; errors of the store
  */
-export async function beginCopy(copy: NewCopy): Promise<string> {
+export async function createCopy(copy: NewCopy): Promise<string> {
   const { store, signal, prepared, dataDir, to } = copy;
   const { keys, signer, signingKeyFile } = prepared;
-  await refuseExisting(store, signal);
+  await refuseExistingCopy(store, signal);
   const secrets: CopySecrets = {
     copyId: keys.copyId,
     privateKeys: [keys.privateKey],
@@ -144,7 +151,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
   };
   const { recovery } = prepared;
   const additions = { recovery, passphrase: copy.passphrase, age: copy.age };
-  refuseTooMany([], additions, to);
+  refuseTooManyRecipients([], additions, to);
   const { objects, age } = await wrapFor(secrets, additions, copy.now());
   const copyId = keys.copyId.toString('hex');
   const file = keyFile(dataDir, copyId);
@@ -166,7 +173,7 @@ export async function beginCopy(copy: NewCopy): Promise<string> {
     await putObjects(store, [description], signal);
   } catch (error) {
     rmSync(file, { force: true });
-    await removeUnread(store, objects);
+    await removeUnusedObjects(store, objects);
     throw error;
   }
   await key.with({ kept: [description, ...objects].map(keptObject) }).write(file);

@@ -1,4 +1,4 @@
-import { defineErrors, reasonText, some } from '../core/errors.ts';
+import { defineErrors, reasonText, shortList } from '../core/errors.ts';
 import { count, counted } from '../core/text.ts';
 import type { RecipientType } from './format/errors.ts';
 
@@ -35,7 +35,7 @@ export const copiesError = defineErrors({
     /** `nearest` are numbers of commits. */
     'offsite-no-commit': (f: { to: string; number: number; nearest: readonly string[] }) => [
       `The copy at ${f.to} has no manifest of commit ${count(f.number)}.`,
-      f.nearest.length === 0 ? null : `It has manifests of commits ${some(f.nearest, 5)}.`,
+      f.nearest.length === 0 ? null : `It has manifests of commits ${shortList(f.nearest, 5)}.`,
     ],
     'offsite-not-empty': ({ dir, stranger }: { dir: string; stranger: string }) => [
       `${dir} is not empty: ${stranger} is in it. Nothing was changed there.`,
@@ -75,7 +75,7 @@ export const copiesError = defineErrors({
     'offsite-key-older': ({ to, ids }: { to: string; ids: readonly string[] }) => [
       ids.length === 0
         ? `The keys of the copy at ${to} were rotated. What was given opens only what was copied before.`
-        : `The keys of the copy at ${to} were rotated, or a rotation was begun: what was given does not have the keys of ${counted(ids.length, 'recipient')} (${some(ids, 3)}).`,
+        : `The keys of the copy at ${to} were rotated, or a rotation was begun: what was given does not have the keys of ${counted(ids.length, 'recipient')} (${shortList(ids, 3)}).`,
       ids.length === 0
         ? 'Use a newer recovery key, passphrase or identity.'
         : 'Use a newer recovery key, passphrase or identity. If there is none, --older-key continues with these keys.',
@@ -161,7 +161,7 @@ export const copiesError = defineErrors({
     'offsite-signer-lost': ({ to }: { to: string }) =>
       `A later signer of the copy at ${to} was damaged or removed there.`,
     'offsite-mend-first': ({ to, names }: { to: string; names: readonly string[] }) => [
-      `Objects at ${to} are damaged or missing: ${some(names, 3)}. Nothing was changed.`,
+      `Objects at ${to} are damaged or missing: ${shortList(names, 3)}. Nothing was changed.`,
       'Run "mailkeep copy --to" with its address first: it stores them again.',
     ],
     'offsite-cut-off': ({ to, number, seen }: { to: string; number: number; seen: number }) => [

@@ -6,13 +6,13 @@ import { errnoName, errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFoldersDurably } from '../core/files.ts';
 import { objectError } from './errors.ts';
 import {
-  type Abilities,
   checkObjectName,
-  countedBytes,
   isPlainName,
   type ObjectFact,
   type ObjectStore,
   type PutOptions,
+  requireLength,
+  type StoreAbilities,
 } from './object-store.ts';
 
 const FOLDER_MODE = 0o700;
@@ -141,7 +141,7 @@ class FolderStore implements ObjectStore {
     const unfinished = path.join(folder, `${UNFINISHED}${randomBytes(12).toString('hex')}`);
     try {
       const facts = { store: this.label, name };
-      await writeDurably(unfinished, countedBytes(facts, length, bytes, signal));
+      await writeDurably(unfinished, requireLength(facts, length, bytes, signal));
       signal.throwIfAborted();
       const there = await statsAt(file);
       if (there !== undefined && !there.isFile())
@@ -209,7 +209,7 @@ class FolderStore implements ObjectStore {
     });
   }
 
-  async abilities(signal: AbortSignal): Promise<Abilities> {
+  async abilities(signal: AbortSignal): Promise<StoreAbilities> {
     signal.throwIfAborted();
     return { keepsVersions: false, locks: false };
   }

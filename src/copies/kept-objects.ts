@@ -36,16 +36,16 @@ import {
   keptObject,
   keyFolder,
   type LocalKey,
-  type MaybeLocking,
-  putLocked,
+  type OptionalLock,
+  putWithLock,
   rawPublicKey,
 } from './local-key.ts';
-import { oneObject, wholeObject } from './manifests.ts';
+import { bytesAsStream, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
-import { namesIn, opensOf, ownSecrets } from './own-copy.ts';
+import { listOwnNames, localSecrets, recipientAccess } from './own-copy.ts';
 import type { KeptManifest } from './upload-copy.ts';
 
-export interface MendedFinding extends CopyFinding {
+export interface RepairedFinding extends CopyFinding {
   readonly repaired: boolean;
 }
 
@@ -65,25 +65,25 @@ interface Comparing {
 }
 
 /** Compares the description, recipients and later signers at the target with the local copies. */
-export async function checkKept(comparing: Comparing): Promise<readonly CopyFinding[]> {
+export async function checkKeptObjects(comparing: Comparing): Promise<readonly CopyFinding[]> {
   return (await compared(comparing)).findings;
 }
 
-interface Mending extends MaybeLocking, Comparing {
+interface Mending extends OptionalLock, Comparing {
   readonly file: string;
   /** Signs new settings, and a new description if none was kept. */
   readonly signingKey: SigningKey;
 }
 
 /**
- * Compares like `checkKept`, and stores damaged or missing objects again. Without local copies, accepts the target's
+ * Compares like `checkKeptObjects`, and stores damaged or missing objects again. Without local copies, accepts the target's
  * objects unless they are evidently damaged.
  *
  * @throws errors of the store; offsite-key-unwritable
  */
-export async function mendKept(
+export async function repairKeptObjects(
   mending: Mending,
-): Promise<{ readonly key: LocalKey; readonly findings: readonly MendedFinding[] }> {
+): Promise<{ readonly key: LocalKey; readonly findings: readonly RepairedFinding[] }> {
   const { store, key, signal, file } = mending;
   const found = await compared(mending, mending.signingKey);
   const repaired = new Set<string>(found.displaced);
@@ -106,7 +106,7 @@ export async function mendKept(
  * @param but names of recipients that are to be removed
  * @throws offsite-mend-first; errors of the store
  */
-export async function refuseDamaged(
+export async function refuseDamagedRecipients(
   comparing: Comparing,
   but: ReadonlySet<string> = new Set(),
 ): Promise<void> {
@@ -122,10 +122,10 @@ export async function refuseDamaged(
 }
 
 /** False if the store cannot replace what is there, such as a directory with that name. */
-async function storedAgain(mending: MaybeLocking, { name, bytes }: KeyObject): Promise<boolean> {
+async function storedAgain(mending: OptionalLock, { name, bytes }: KeyObject): Promise<boolean> {
   try {
-    await putLocked(mending, name, bytes.length, oneObject(bytes));
-    const there = await wholeObject(mending.store, name, bytes.length, mending.signal);
+    await putWithLock(mending, name, bytes.length, bytesAsStream(bytes));
+    const there = await readSmallObject(mending.store, name, bytes.length, mending.signal);
     return there.equals(bytes);
   } catch (error) {
     if (isWrong(error)) return false;
@@ -165,7 +165,7 @@ async function strangers(
   const known = new Set(kept.map(({ name }) => name));
   const hashes = new Set(kept.map(({ sha256 }) => sha256));
   for (const folder of ['keys', 'signers', 'settings'] as const) {
-    for await (const { name } of namesIn(store, folder, signal)) {
+    for await (const { name } of listOwnNames(store, folder, signal)) {
       if (known.has(name)) continue;
       const there = await bytesAt(comparing, name);
       if (hasCode(there, 'object-missing')) continue;
@@ -208,7 +208,7 @@ async function firstLook(comparing: Comparing, signingKey?: SigningKey): Promise
     findings.push({ name: COPY_NAME, error: description });
     if (signingKey !== undefined) missing.push(newDescription(key, signingKey));
   }
-  for await (const { name } of namesIn(store, 'keys', signal)) {
+  for await (const { name } of listOwnNames(store, 'keys', signal)) {
     const there = await bytesAt(comparing, name);
     if (hasCode(there, 'object-missing')) continue;
     const error = recipientError(key, name, there);
@@ -247,7 +247,7 @@ export async function newestSettings(
 ): Promise<(KeyObject & { readonly clear: ClearSettings }) | undefined> {
   const { store, key, signal } = comparing;
   let newest: (KeyObject & { readonly clear: ClearSettings }) | undefined;
-  for await (const { name } of namesIn(store, 'settings', signal)) {
+  for await (const { name } of listOwnNames(store, 'settings', signal)) {
     const bytes = await bytesAt(comparing, name);
     if (!Buffer.isBuffer(bytes)) continue;
     try {
@@ -266,7 +266,7 @@ export async function newestSettings(
  *
  * @throws errors of the store; offsite-key-unwritable
  */
-export async function keepSettings(mending: Mending, text: Buffer): Promise<LocalKey> {
+export async function storeSettings(mending: Mending, text: Buffer): Promise<LocalKey> {
   const { store, key, signal, file, signingKey } = mending;
   const mark = settingsMark(key.nameKey, text);
   const isSettings = ({ name }: KeptObject) => name.startsWith(FOLDERS.settings);
@@ -279,7 +279,7 @@ export async function keepSettings(mending: Mending, text: Buffer): Promise<Loca
     { sequence: (before?.clear.sequence ?? -1) + 1, mark },
     { sealing: key.sealing, sign: (bytes) => sign(null, bytes, signingKey) },
   );
-  await putLocked(mending, object.name, object.bytes.length, oneObject(object.bytes));
+  await putWithLock(mending, object.name, object.bytes.length, bytesAsStream(object.bytes));
   const others = (key.kept ?? []).filter((one) => !isSettings(one));
   const changed = key.with({ kept: [...others, keptObject(object)] });
   await changed.write(file);
@@ -297,10 +297,10 @@ export async function keepSettings(mending: Mending, text: Buffer): Promise<Loca
 /** Only a machine that can read the copy knows which signers are valid, and can recreate them. */
 async function signersAt(comparing: Comparing) {
   const { store, key, signal } = comparing;
-  const secrets = ownSecrets(key);
+  const secrets = localSecrets(key);
   const found: KeyObject[] = [];
   const valid: Buffer[] = [];
-  for await (const { name } of namesIn(store, 'signers', signal)) {
+  for await (const { name } of listOwnNames(store, 'signers', signal)) {
     const bytes = await bytesAt(comparing, name);
     if (!Buffer.isBuffer(bytes)) continue;
     try {
@@ -334,7 +334,9 @@ function withoutRecipients(
 ): readonly CopyFinding[] {
   const opens = kept.some(({ name, bytes }) => {
     try {
-      return name.startsWith('keys/') && opensOf(readKeyObject({ name, bytes }), key) !== 'old';
+      return (
+        name.startsWith('keys/') && recipientAccess(readKeyObject({ name, bytes }), key) !== 'old'
+      );
     } catch {
       // It is damaged here. The comparison with the target reports that.
       return false;
@@ -350,7 +352,7 @@ async function bytesAt(
 ): Promise<Buffer | MailkeepError> {
   try {
     const most = name.startsWith(FOLDERS.settings) ? MAX_SETTINGS_BYTES : MAX_KEY_BYTES;
-    return await wholeObject(store, name, most, signal);
+    return await readSmallObject(store, name, most, signal);
   } catch (error) {
     if (isWrong(error)) return error;
     throw error;
@@ -378,7 +380,7 @@ function manifestFile(dataDir: string, { copyId }: LocalKey): string {
 }
 
 /** Returns the newest manifest that this machine has written or read. Undefined if none is kept or it is invalid. */
-export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
+export function readLocalManifest(dataDir: string, key: LocalKey): KeptManifest | undefined {
   const file = manifestFile(dataDir, key);
   if (!existsSync(file)) return undefined;
   const bytes = readRegularFile(file, MAX_MANIFEST_BYTES);
@@ -393,13 +395,13 @@ export function keptManifest(dataDir: string, key: LocalKey): KeptManifest | und
 }
 
 /** Keeps a local copy of a manifest. @throws copy-manifest-damaged if the target changed it; errors of the store */
-export async function keepManifest(
+export async function storeLocalManifest(
   dataDir: string,
   { store, key, signal }: Comparing,
   name: string,
 ): Promise<void> {
-  if (keptManifest(dataDir, key)?.clear.name === name) return;
-  const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal);
+  if (readLocalManifest(dataDir, key)?.clear.name === name) return;
+  const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal);
   decodeManifest(bytes, name, key);
   const file = manifestFile(dataDir, key);
   try {
@@ -452,7 +454,7 @@ export async function writeSettings(to: string, text: Buffer): Promise<void> {
   await replaceFile(realFiles, file, text);
 }
 
-export function settingsIn(dir: string): Buffer | undefined {
+export function readSettings(dir: string): Buffer | undefined {
   const file = path.join(dir, FILE);
   return existsSync(file) ? readRegularFile(file, MAX_SETTINGS_BYTES) : undefined;
 }

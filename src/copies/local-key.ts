@@ -10,7 +10,7 @@ import { inspect } from 'node:util';
 import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, FOLDER_MODE, parseJson } from '../archive/format.ts';
-import { severalAtOnce } from '../core/concurrency.ts';
+import { forEachConcurrent } from '../core/concurrency.ts';
 import { errnoName } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
 import { copiesError } from './errors.ts';
@@ -231,7 +231,7 @@ export function rawPublicKey(key: CryptoKeyObject): Buffer {
   return Buffer.from(x, 'base64url');
 }
 
-export interface MaybeLocking {
+export interface OptionalLock {
   readonly store: ObjectStore;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock' | 'forgetLocks'>;
   /** Days for which to lock objects. Undefined if they are not locked. */
@@ -241,7 +241,7 @@ export interface MaybeLocking {
   readonly now: () => number;
 }
 
-export interface Locking extends MaybeLocking {
+export interface LockOptions extends OptionalLock {
   readonly lockDays: number;
 }
 
@@ -256,13 +256,13 @@ const DAY_MS = 24 * 3_600_000;
 const AT_ONCE = 4;
 
 /** Returns the end of a lock that starts now, milliseconds since the epoch. */
-export function lockEnd({ lockDays, now }: Pick<Locking, 'lockDays' | 'now'>): number {
+export function lockEnd({ lockDays, now }: Pick<LockOptions, 'lockDays' | 'now'>): number {
   return now() + lockDays * DAY_MS;
 }
 
 /** @throws errors of `ObjectStore.put` */
-export async function putLocked(
-  { store, lockDays, memory, signal, now }: MaybeLocking,
+export async function putWithLock(
+  { store, lockDays, memory, signal, now }: OptionalLock,
   name: string,
   length: number,
   bytes: AsyncIterable<Uint8Array>,
@@ -274,10 +274,10 @@ export async function putLocked(
 }
 
 /** Extends the locks of objects with less than half of their time left. @throws errors of `ObjectStore.lock` */
-export async function keepLocked(locking: Locking, names: readonly string[]): Promise<Locks> {
+export async function extendLocks(locking: LockOptions, names: readonly string[]): Promise<Locks> {
   const { store, memory, signal, now } = locking;
   const due = names.filter((name) => isLockDue(locking, name));
-  await severalAtOnce(due, AT_ONCE, async (name) => {
+  await forEachConcurrent(due, AT_ONCE, async (name) => {
     signal.throwIfAborted();
     const until = lockEnd(locking);
     await store.lock(name, until, signal);
@@ -290,7 +290,7 @@ export async function keepLocked(locking: Locking, names: readonly string[]): Pr
 
 /** Returns whether less than half of an object's lock time is left, or no lock is known. */
 export function isLockDue(
-  { memory, lockDays, now }: Pick<Locking, 'memory' | 'lockDays' | 'now'>,
+  { memory, lockDays, now }: Pick<LockOptions, 'memory' | 'lockDays' | 'now'>,
   name: string,
 ): boolean {
   const until = memory.lockedUntil(name);

@@ -91,7 +91,7 @@ async function readVersion(
   version?: string,
 ): Promise<FoundManifest | MailkeepError> {
   try {
-    const bytes = await wholeObject(store, name, MAX_MANIFEST_BYTES, signal, version);
+    const bytes = await readSmallObject(store, name, MAX_MANIFEST_BYTES, signal, version);
     return { name, clear: decodeManifest(bytes, name, trust), modified };
   } catch (error) {
     if (error instanceof MailkeepError && error.family === 'damage') return error;
@@ -100,7 +100,7 @@ async function readVersion(
 }
 
 /** Reads a small object. @throws offsite-too-large; errors of the store */
-export async function wholeObject(
+export async function readSmallObject(
   store: ObjectStore,
   name: string,
   most: number,
@@ -181,7 +181,7 @@ export function copyMemory(state: StateFile | undefined, copyId: string) {
  *
  * @throws copy-object-damaged; errors of the store
  */
-export async function* listedBytes(
+export async function* verifiedObject(
   store: ObjectStore,
   { name, length, sha256 }: ObjectEntry,
   signal: AbortSignal,
@@ -201,6 +201,6 @@ export async function* listedBytes(
   }
 }
 
-export async function* oneObject(bytes: Buffer): AsyncIterable<Buffer> {
+export async function* bytesAsStream(bytes: Buffer): AsyncIterable<Buffer> {
   yield bytes;
 }

@@ -35,7 +35,7 @@ export class ByteRate {
 }
 
 /** Passes bytes on. @throws object-length if there are more or fewer than announced; the signal's reason */
-export async function* countedBytes(
+export async function* requireLength(
   facts: { readonly store: string; readonly name: string },
   announced: number,
   bytes: AsyncIterable<Uint8Array>,
@@ -89,7 +89,7 @@ export interface PutOptions {
 }
 
 /** What a store was observed to do, whatever it claims. */
-export interface Abilities {
+export interface StoreAbilities {
   /** The store keeps deleted and overwritten objects until `delete` removes their versions. */
   readonly keepsVersions: boolean;
   /** A lock was written and read back. */
@@ -151,7 +151,7 @@ export interface ObjectStore {
   delete(name: string, signal: AbortSignal): Promise<void>;
 
   /** The first call tests the store. */
-  abilities(signal: AbortSignal): Promise<Abilities>;
+  abilities(signal: AbortSignal): Promise<StoreAbilities>;
 
   close(): Promise<void>;
 }

@@ -9,23 +9,23 @@ import {
   MAX_SIGNER_BYTES,
   readKeyObject,
   readSigner,
+  type UnlockMethod,
   unlock,
-  type Way,
   type WrappedKeys,
 } from './format/keys.ts';
 import { COPY_NAME, FOLDERS, idOfName, type SmallFolder } from './format/manifest.ts';
 import { decodeCopyFile, keyIdOf, MAX_FILE_BYTES, publicKeyOf } from './format/sealed-object.ts';
 import {
+  extendLocks,
   isLockDue,
-  keepLocked,
   keyFile,
   keyFolder,
   type LocalKey,
-  type Locking,
+  type LockOptions,
   type Locks,
   readLocalKey,
 } from './local-key.ts';
-import { findManifests, wholeObject } from './manifests.ts';
+import { findManifests, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 
 /**
@@ -34,7 +34,7 @@ import type { ObjectStore } from './object-store.ts';
  *
  * @throws offsite-no-copy, offsite-other-copy, offsite-key-unreadable, copy-file-damaged; errors of the store
  */
-export async function ownKeyOf(
+export async function findLocalKey(
   dataDir: string,
   store: ObjectStore,
   signal: AbortSignal,
@@ -61,7 +61,7 @@ async function isThere(key: LocalKey, store: ObjectStore, signal: AbortSignal): 
   for (const { name, bytes } of key.kept ?? []) {
     if (!name.startsWith(FOLDERS.keys)) continue;
     try {
-      if ((await wholeObject(store, name, bytes.length, signal)).equals(bytes)) return true;
+      if ((await readSmallObject(store, name, bytes.length, signal)).equals(bytes)) return true;
     } catch (error) {
       if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     }
@@ -98,7 +98,7 @@ async function copyAt(
   signal: AbortSignal,
 ): Promise<string | MailkeepError | undefined> {
   try {
-    const bytes = await wholeObject(store, COPY_NAME, MAX_FILE_BYTES, signal);
+    const bytes = await readSmallObject(store, COPY_NAME, MAX_FILE_BYTES, signal);
     return decodeCopyFile(bytes).copyId.toString('hex');
   } catch (error) {
     if (hasCode(error, 'object-missing')) return undefined;
@@ -141,9 +141,9 @@ const MAX_OBJECTS = 1_000;
 export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
   const recipients: WrappedKeys[] = [];
   const damaged: MailkeepError[] = [];
-  for await (const { name } of namesIn(store, 'keys', signal)) {
+  for await (const { name } of listOwnNames(store, 'keys', signal)) {
     try {
-      const bytes = await wholeObject(store, name, MAX_KEY_BYTES, signal);
+      const bytes = await readSmallObject(store, name, MAX_KEY_BYTES, signal);
       recipients.push(readKeyObject({ name, bytes }));
     } catch (error) {
       if (!isGone(error)) damaged.push(damageOf(error));
@@ -153,7 +153,7 @@ export async function readRecipients(store: ObjectStore, signal: AbortSignal) {
 }
 
 /** Returns whether a recipient claims to open `new` content, or only `old` content from before a rotation. */
-export function opensOf(
+export function recipientAccess(
   keys: WrappedKeys,
   { copyId, publicKey, next }: LocalKey,
 ): 'new' | 'old' | 'unknown' {
@@ -170,9 +170,9 @@ export function opensOf(
 export async function readSigners(store: ObjectStore, secrets: CopySecrets, signal: AbortSignal) {
   const signers = [secrets.signer];
   const damaged: MailkeepError[] = [];
-  for await (const { name } of namesIn(store, 'signers', signal)) {
+  for await (const { name } of listOwnNames(store, 'signers', signal)) {
     try {
-      const bytes = await wholeObject(store, name, MAX_SIGNER_BYTES, signal);
+      const bytes = await readSmallObject(store, name, MAX_SIGNER_BYTES, signal);
       signers.push(readSigner({ name, bytes }, secrets));
     } catch (error) {
       // Anyone with write access can put an object there.
@@ -183,7 +183,7 @@ export async function readSigners(store: ObjectStore, secrets: CopySecrets, sign
 }
 
 /** Yields the objects in a directory, except those with names of others. */
-export async function* namesIn(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
+export async function* listOwnNames(store: ObjectStore, folder: SmallFolder, signal: AbortSignal) {
   let found = 0;
   for await (const fact of store.list(FOLDERS[folder], signal)) {
     if (idOfName(folder, fact.name) === undefined) continue;
@@ -203,7 +203,7 @@ function damageOf(error: unknown): MailkeepError {
   throw error;
 }
 
-export interface KeysOrder {
+export interface KeyRequest {
   readonly dataDir: string;
   readonly store: ObjectStore;
   readonly signal: AbortSignal;
@@ -215,18 +215,21 @@ export interface KeysOrder {
  * @param way is called only if needed
  * @throws offsite-key-unfit, copy-key-refused; errors of `withOwnKey`, `way` and the store
  */
-export async function openOwnCopy(order: KeysOrder, way: () => Promise<Way>): Promise<CopySecrets> {
+export async function openOwnCopy(
+  order: KeyRequest,
+  way: () => Promise<UnlockMethod>,
+): Promise<CopySecrets> {
   const { store, signal } = order;
   // Takes the lock to detect a running copy before the user writes down a new recovery key.
   const key = await withOwnKey(order, async (own) => own);
-  const own = ownSecrets(key);
+  const own = localSecrets(key);
   if (own !== undefined) return own;
   const { recipients } = await readRecipients(store, signal);
-  return fittingSecrets(key, await unlock(recipients, await way(), signal), store.label);
+  return currentSecrets(key, await unlock(recipients, await way(), signal), store.label);
 }
 
 /** Undefined on a write-only machine. */
-export function ownSecrets(key: LocalKey): CopySecrets | undefined {
+export function localSecrets(key: LocalKey): CopySecrets | undefined {
   const { nameKey, privateKeys, signers } = key;
   const [signer = Buffer.alloc(0)] = signers;
   return privateKeys.length === 0 ? undefined : { ...key.opening, nameKey, signer };
@@ -238,7 +241,7 @@ export function ownSecrets(key: LocalKey): CopySecrets | undefined {
  *
  * @throws offsite-key-unfit
  */
-export function fittingSecrets(key: LocalKey, secrets: CopySecrets, to: string): CopySecrets {
+export function currentSecrets(key: LocalKey, secrets: CopySecrets, to: string): CopySecrets {
   const at = secrets.privateKeys.findIndex((one) => publicKeyOf(one).equals(key.publicKey));
   const isOurs =
     secrets.copyId.toString('hex') === key.copyId &&
@@ -248,12 +251,12 @@ export function fittingSecrets(key: LocalKey, secrets: CopySecrets, to: string):
   return { ...secrets, privateKeys: secrets.privateKeys.slice(at) };
 }
 
-/** Calls `act` with this archive's keys, holding the copy's write lock. @throws offsite-in-use; errors of `ownKeyOf` */
+/** Calls `act` with this archive's keys, holding the copy's write lock. @throws offsite-in-use; errors of `findLocalKey` */
 export async function withOwnKey<T>(
-  { dataDir, store, signal }: KeysOrder,
+  { dataDir, store, signal }: KeyRequest,
   act: (key: LocalKey, file: string) => Promise<T>,
 ): Promise<T> {
-  const { copyId } = await ownKeyOf(dataDir, store, signal);
+  const { copyId } = await findLocalKey(dataDir, store, signal);
   const file = keyFile(dataDir, copyId);
   // The file may have changed before the lock was taken, so it is read again.
   return withCopyLock(dataDir, { copyId }, store.label, () => act(readLocalKey(file), file));
@@ -263,27 +266,27 @@ export async function withOwnKey<T>(
  * Locks the description, the later signers, the settings and the recipients of a copy. Recipients that open only content
  * from before a rotation are not locked, so that they can be removed.
  */
-export async function lockKeys(locking: Locking & { readonly key: LocalKey }): Promise<Locks> {
+export async function lockKeys(locking: LockOptions & { readonly key: LocalKey }): Promise<Locks> {
   const { store, signal } = locking;
   const names: string[] = [COPY_NAME];
   for (const folder of ['keys', 'signers', 'settings'] as const) {
-    for await (const { name } of namesIn(store, folder, signal)) {
+    for await (const { name } of listOwnNames(store, folder, signal)) {
       const isOld =
         folder === 'keys' && isLockDue(locking, name) && (await opensOld(locking, name));
       if (!isOld) names.push(name);
     }
   }
-  return await keepLocked(locking, names);
+  return await extendLocks(locking, names);
 }
 
 /** False for a damaged object. It may hide another version, which has to be locked. */
 async function opensOld(
-  { store, key, signal }: Pick<Locking, 'store' | 'signal'> & { readonly key: LocalKey },
+  { store, key, signal }: Pick<LockOptions, 'store' | 'signal'> & { readonly key: LocalKey },
   name: string,
 ): Promise<boolean> {
   try {
-    const bytes = await wholeObject(store, name, MAX_KEY_BYTES, signal);
-    return opensOf(readKeyObject({ name, bytes }), key) === 'old';
+    const bytes = await readSmallObject(store, name, MAX_KEY_BYTES, signal);
+    return recipientAccess(readKeyObject({ name, bytes }), key) === 'old';
   } catch (error) {
     if (error instanceof MailkeepError && error.family === 'damage') return false;
     throw error;

@@ -8,14 +8,14 @@ import {
   type KeyObject,
   MAX_KEYS,
   MAX_TRIED,
-  type Way,
+  type UnlockMethod,
   type WrappedKeys,
   wrapForAge,
   wrapForPassphrase,
   wrapForRecovery,
 } from './format/keys.ts';
 import { FOLDERS, idOfName } from './format/manifest.ts';
-import { checkKept, refuseDamaged } from './kept-objects.ts';
+import { checkKeptObjects, refuseDamagedRecipients } from './kept-objects.ts';
 import {
   type KnownRecipient,
   keptObject,
@@ -23,17 +23,17 @@ import {
   newNextKey,
   nextPrivateKey,
 } from './local-key.ts';
-import { copyMemory, oneObject, wholeObject } from './manifests.ts';
+import { bytesAsStream, copyMemory, readSmallObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
-  fittingSecrets,
-  type KeysOrder,
-  namesIn,
-  opensOf,
-  ownKeyOf,
-  ownSecrets,
+  currentSecrets,
+  findLocalKey,
+  type KeyRequest,
+  listOwnNames,
+  localSecrets,
   readRecipients,
   readSigners,
+  recipientAccess,
   withOwnKey,
 } from './own-copy.ts';
 
@@ -65,7 +65,7 @@ export async function wrapFor(
 }
 
 /** Refuses more recipients of a type than a reader tries. @throws offsite-too-many-recipients */
-export function refuseTooMany(
+export function refuseTooManyRecipients(
   there: readonly Pick<WrappedKeys, 'type'>[],
   { recovery, passphrase, age = [] }: Additions,
   to: string,
@@ -88,14 +88,14 @@ export async function putObjects(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { name, bytes } of objects) {
-    await store.put(name, bytes.length, oneObject(bytes), { signal });
+    await store.put(name, bytes.length, bytesAsStream(bytes), { signal });
   }
 }
 
 const REMOVING_MS = 10_000;
 
 /** Removes unused objects, even after an interruption. If the store is unreachable, they stay. */
-export async function removeUnread(
+export async function removeUnusedObjects(
   store: ObjectStore,
   objects: readonly KeyObject[],
 ): Promise<void> {
@@ -111,19 +111,19 @@ function idOf({ name }: Pick<KeyObject, 'name'>): string {
  * Lists the recipients of a copy as they describe themselves, its trusted signers and the errors of invalid objects, and whether a rotation was
  * interrupted on this machine.
  *
- * @throws errors of `ownKeyOf` and the store
+ * @throws errors of `findLocalKey` and the store
  */
-export async function listKeys({ dataDir, store, signal }: KeysOrder) {
-  const key = await ownKeyOf(dataDir, store, signal);
+export async function listKeys({ dataDir, store, signal }: KeyRequest) {
+  const key = await findLocalKey(dataDir, store, signal);
   const { recipients, damaged: unreadable } = await readRecipients(store, signal);
-  const differing = (await checkKept({ store, key, signal })).map(({ error }) => error);
+  const differing = (await checkKeptObjects({ store, key, signal })).map(({ error }) => error);
   const named = new Set(differing.map(({ facts }) => facts.name));
   const damaged = [...differing, ...unreadable.filter(({ facts }) => !named.has(facts.name))];
   const listed = recipients
-    .map((keys) => ({ keys, opens: opensOf(keys, key) }))
+    .map((keys) => ({ keys, opens: recipientAccess(keys, key) }))
     .sort((a, b) => a.keys.created - b.keys.created);
   const isRotating = key.next !== undefined || key.replaced.length > 0;
-  const secrets = ownSecrets(key);
+  const secrets = localSecrets(key);
   if (secrets === undefined) {
     return { recipients: listed, signers: key.signers, damaged, isRotating };
   }
@@ -142,7 +142,7 @@ export async function listKeys({ dataDir, store, signal }: KeysOrder) {
  * of `withOwnKey`
  */
 export async function addRecipients(
-  order: KeysOrder & {
+  order: KeyRequest & {
     /** From `openOwnCopy`. */
     readonly secrets: CopySecrets;
     readonly additions: Additions;
@@ -152,15 +152,15 @@ export async function addRecipients(
 ): Promise<readonly string[]> {
   const { store, signal } = order;
   return withOwnKey(order, async (key, file) => {
-    const secrets = fittingSecrets(key, order.secrets, store.label);
+    const secrets = currentSecrets(key, order.secrets, store.label);
     const { recipients } = await readRecipients(store, signal);
-    refuseTooMany(recipients, order.additions, store.label);
-    await refuseDamaged({ store, key, signal });
+    refuseTooManyRecipients(recipients, order.additions, store.label);
+    await refuseDamagedRecipients({ store, key, signal });
     const { objects, age } = await wrapFor(secrets, order.additions, order.now());
     try {
       await putObjects(store, objects, signal);
     } catch (error) {
-      await removeUnread(store, objects);
+      await removeUnusedObjects(store, objects);
       throw error;
     }
     const kept = key.kept && [...key.kept, ...objects.map(keptObject)];
@@ -176,22 +176,22 @@ export async function addRecipients(
  * @throws offsite-no-recipient, offsite-last-recipient, offsite-mend-first, object-locked; errors of `withOwnKey`
  */
 export async function removeRecipients(
-  order: KeysOrder & { readonly ids: readonly string[] },
+  order: KeyRequest & { readonly ids: readonly string[] },
 ): Promise<readonly string[]> {
   const { store, signal } = order;
   return withOwnKey(order, async (key, file) => {
     const there: string[] = [];
-    for await (const { name } of namesIn(store, 'keys', signal)) {
+    for await (const { name } of listOwnNames(store, 'keys', signal)) {
       there.push(idOfName('keys', name) ?? '');
     }
     const chosen = [...new Set(order.ids.map((id) => oneOf(there, id, store.label)))];
     const { recipients } = await readRecipients(store, signal);
     const isLeft = recipients.some(
-      (one) => opensOf(one, key) === 'new' && !chosen.includes(one.id),
+      (one) => recipientAccess(one, key) === 'new' && !chosen.includes(one.id),
     );
     if (!isLeft) throw copiesError('offsite-last-recipient', { to: store.label });
     const names = chosen.map((id) => `${FOLDERS.keys}${id}`);
-    await refuseDamaged({ store, key, signal }, new Set(names));
+    await refuseDamagedRecipients({ store, key, signal }, new Set(names));
     // If an interruption left them in the key file, a copy would store them again.
     const age = key.age.filter(({ id }) => !chosen.includes(id));
     const kept = key.kept?.filter(({ name }) => !names.includes(name));
@@ -211,7 +211,7 @@ function oneOf(ids: readonly string[], beginning: string, to: string): string {
 }
 
 export interface OpenedWith {
-  readonly way: Way;
+  readonly way: UnlockMethod;
   /** The Ed25519 key that `copy init` printed. Undefined if the user gave none. */
   readonly signer: Buffer | undefined;
 }
@@ -241,7 +241,7 @@ export function refuseUnprovenSigner(secrets: CopySecrets, opened: OpenedWith, t
   refuseOtherSigner(secrets, opened, to);
 }
 
-interface RotateOrder extends KeysOrder {
+interface RotateOrder extends KeyRequest {
   /** From `openOwnCopy`. */
   readonly secrets: CopySecrets;
   /** In addition to the age recipients known here. */
@@ -258,9 +258,13 @@ export interface RotatedKeys {
   readonly old: readonly string[];
 }
 
-/** Returns whether a rotation was interrupted after it switched to its new key. @throws errors of `ownKeyOf` */
-export async function isSwitched({ dataDir, store, signal }: KeysOrder): Promise<boolean> {
-  return (await ownKeyOf(dataDir, store, signal)).replaced.length > 0;
+/** Returns whether a rotation was interrupted after it switched to its new key. @throws errors of `findLocalKey` */
+export async function isRotationUnfinished({
+  dataDir,
+  store,
+  signal,
+}: KeyRequest): Promise<boolean> {
+  return (await findLocalKey(dataDir, store, signal)).replaced.length > 0;
 }
 
 /** @throws offsite-too-many-rotations if readers would refuse another key */
@@ -280,9 +284,9 @@ export function refuseTooManyKeys({ privateKeys }: CopySecrets, to: string): voi
 export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
   const { dataDir, store, signal } = order;
   return withOwnKey(order, async (before, file) => {
-    const secrets = fittingSecrets(before, order.secrets, store.label);
+    const secrets = currentSecrets(before, order.secrets, store.label);
     refuseTooManyKeys(secrets, store.label);
-    await refuseDamaged({ store, key: before, signal });
+    await refuseDamagedRecipients({ store, key: before, signal });
     const { key, next, privateKey } = await prepareNextKey(before, file, secrets);
     forgetUploaded(dataDir, key.copyId);
     const rotated = { ...secrets, privateKeys: [privateKey, ...secrets.privateKeys] };
@@ -309,7 +313,7 @@ export async function rotateKeys(order: RotateOrder): Promise<RotatedKeys> {
 }
 
 /** Completes a rotation that had switched to its new key. @throws errors of `withOwnKey` */
-export async function finishRotation(order: KeysOrder): Promise<RotatedKeys> {
+export async function finishRotation(order: KeyRequest): Promise<RotatedKeys> {
   return withOwnKey(order, async (key, file) => ({
     added: [],
     ...(await removeReplaced(order, key, file)),
@@ -341,7 +345,7 @@ function forgetUploaded(dataDir: string, copyId: string): void {
 
 /** Renews only the later signers that this machine trusts, because anyone with the old key may have added others. */
 async function renewSigners(
-  { store, signal }: KeysOrder,
+  { store, signal }: KeyRequest,
   { signers: [, ...later] }: LocalKey,
   rotated: CopySecrets,
 ): Promise<readonly KeyObject[]> {
@@ -364,7 +368,7 @@ async function wrapAgain(
   const known = key.age.filter(({ id }) => recipients.some((one) => one.id === id));
   const remaining = recipients.filter(({ id }) => !replaced.includes(id));
   const names = known.map(({ recipient }) => recipient);
-  refuseTooMany(remaining, { ...additions, age: names }, store.label);
+  refuseTooManyRecipients(remaining, { ...additions, age: names }, store.label);
   const made = [await wrapFor(rotated, additions, now())];
   for (const { recipient, label } of known) {
     made.push(await wrapFor(rotated, { age: [recipient], label }, now()));
@@ -382,13 +386,13 @@ async function readBack(
   signal: AbortSignal,
 ): Promise<void> {
   for (const { name, bytes } of objects) {
-    const found = await wholeObject(store, name, bytes.length, signal);
+    const found = await readSmallObject(store, name, bytes.length, signal);
     if (!found.equals(bytes)) throw copiesError('offsite-not-kept', { to: store.label, name });
   }
 }
 
 async function removeReplaced(
-  { store, signal }: KeysOrder,
+  { store, signal }: KeyRequest,
   key: LocalKey,
   file: string,
 ): Promise<Pick<RotatedKeys, 'removed' | 'old'>> {
@@ -404,6 +408,6 @@ async function removeReplaced(
   }
   if (key.replaced.length > 0) await key.with({ replaced: [] }).write(file);
   const { recipients } = await readRecipients(store, signal);
-  const old = recipients.filter((one) => opensOf(one, key) === 'old').map(({ id }) => id);
+  const old = recipients.filter((one) => recipientAccess(one, key) === 'old').map(({ id }) => id);
   return { removed, old };
 }

@@ -11,19 +11,19 @@ import {
   type SegmentFile,
   segmentPath,
 } from '../archive/format.ts';
-import { publish } from '../archive/hot-segment.ts';
+import { publishFile } from '../archive/hot-segment.ts';
 import { refuseUnknownFormat } from '../archive/recovery.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
 import type { IndexingProgress } from '../catalog/indexer.ts';
 import { withLock } from '../catalog/open-reader.ts';
-import { type FoldProgress, rebuild } from '../catalog/rebuild.ts';
-import { severalAtOnce } from '../core/concurrency.ts';
+import { type FoldProgress, rebuildWithExtractors } from '../catalog/rebuild.ts';
+import { forEachConcurrent } from '../core/concurrency.ts';
 import { usageError } from '../core/error-tables.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders, makeFoldersDurably, readRegularFile } from '../core/files.ts';
-import { proverOnThreads, type SegmentProver } from '../verify/check-segment.ts';
+import { type SegmentProver, threadedProver } from '../verify/check-segment.ts';
 import { ownSigningKey, readSigningKey } from '../verify/checkpoint.ts';
-import { NEVER_TORN, segmentState } from './copy-log.ts';
+import { NO_TORN_BATCH, segmentState } from './copy-log.ts';
 import { copiesError } from './errors.ts';
 import { type CopySecrets, encodeSigner, unlock } from './format/keys.ts';
 import {
@@ -34,13 +34,13 @@ import {
   type Trusted,
 } from './format/manifest.ts';
 import { keyIdIn, keyIdOf, type OpeningKey, open, publicKeyOf } from './format/sealed-object.ts';
-import { mendKept, newestSettings, restoreSettings } from './kept-objects.ts';
+import { newestSettings, repairKeptObjects, restoreSettings } from './kept-objects.ts';
 import { keyFile, LocalKey, type LocalKeyParts, rawPublicKey, readLocalKey } from './local-key.ts';
-import { copyMemory, type FoundManifest, findManifests, listedBytes } from './manifests.ts';
+import { copyMemory, type FoundManifest, findManifests, verifiedObject } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
-  type KeysOrder,
-  ownKeyOf,
+  findLocalKey,
+  type KeyRequest,
   readRecipients,
   readSigners,
   refuseNewerCopy,
@@ -162,7 +162,7 @@ async function fetchWith(
     const name = nameIn(beginning, source.manifest, copied);
     if (name === undefined) throw notTheSegment(to, copied);
     const path = segmentPath(to, name);
-    const length = await publish(realFiles, path, beginning.length, {
+    const length = await publishFile(realFiles, path, beginning.length, {
       write: async (target) => {
         let at = 0;
         for await (const piece of rest(beginning, bytes)) {
@@ -190,7 +190,7 @@ async function* joined(
     if (from !== at || entry === undefined) {
       throw copiesError('offsite-gap', { to: store.label, name, from: at });
     }
-    const sealed = listedBytes(store, entry, signal, versions.of(name));
+    const sealed = verifiedObject(store, entry, signal, versions.of(name));
     for await (const piece of open(key, { kind, name }, sealed)) {
       at += piece.length;
       yield piece;
@@ -253,7 +253,7 @@ async function fetchForRepair(source: SegmentSource, dir: string, into: string) 
   const end = endHere(dir);
   const fetched: number[] = [];
   const lost: { name: string; error: MailkeepError }[] = [];
-  await severalAtOnce(all, AT_ONCE, async (copied) => {
+  await forEachConcurrent(all, AT_ONCE, async (copied) => {
     signal.throwIfAborted();
     const { segment } = copied;
     const reachesFurther = segment === all.at(-1)?.segment && end < manifest.commit.number;
@@ -285,7 +285,7 @@ async function isIntact(
     if (!file.sealed) {
       // Bytes after the last commit of the current segment do not matter.
       const listing = listSegments(realFiles, dir);
-      return segmentState(realFiles, dir, segment, listing, NEVER_TORN)?.damaged === false;
+      return segmentState(realFiles, dir, segment, listing, NO_TORN_BATCH)?.damaged === false;
     }
     await prover.intact(file);
     return true;
@@ -300,7 +300,7 @@ function endHere(dir: string): number {
   const listing = listSegments(realFiles, dir);
   const last = [...listing.keys()].at(-1);
   if (last === undefined) return 0;
-  return segmentState(realFiles, dir, last, listing, NEVER_TORN)?.end.number ?? 0;
+  return segmentState(realFiles, dir, last, listing, NO_TORN_BATCH)?.end.number ?? 0;
 }
 
 interface BringBackOptions extends SegmentSource {
@@ -309,7 +309,7 @@ interface BringBackOptions extends SegmentSource {
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
 }
 
-export type BroughtBack = Awaited<ReturnType<typeof bringBack>>;
+export type RestoredLog = Awaited<ReturnType<typeof restoreLog>>;
 
 /** Marks a directory with an unfinished restore, which can be resumed. */
 const UNFINISHED = 'copy-from.json';
@@ -321,7 +321,7 @@ const RESTORED_AT_ONCE = 4;
  *
  * @throws offsite-not-empty; `disk-full` and other disk errors; errors of the store
  */
-export async function bringBack(options: BringBackOptions) {
+export async function restoreLog(options: BringBackOptions) {
   const { to, manifest, signal, progress } = options;
   refuseUnknownFormat(to, manifest.format);
   await begin(to, manifest);
@@ -329,7 +329,7 @@ export async function bringBack(options: BringBackOptions) {
   const there = listSegments(realFiles, to);
   const lost: { segment: number; error: MailkeepError }[] = [];
   let [done, bytes] = [0, 0];
-  await severalAtOnce(jobs, RESTORED_AT_ONCE, async (job) => {
+  await forEachConcurrent(jobs, RESTORED_AT_ONCE, async (job) => {
     signal.throwIfAborted();
     try {
       if (!there.has(job.segment)) {
@@ -384,10 +384,10 @@ export type SegmentsForRepair = Awaited<ReturnType<typeof segmentsForRepair>>;
  * Fetches the segments that a repair may need from an off-site copy into a new directory below the archive's `tmp`,
  * which the caller removes. Returns also the manifest's commit, unless a later signer signed it.
  *
- * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `ownKeyOf` and the store
+ * @throws offsite-write-only, offsite-no-manifest, offsite-rolled-back; errors of `findLocalKey` and the store
  */
-export async function segmentsForRepair({ dataDir, store, signal }: KeysOrder) {
-  const key = await ownKeyOf(dataDir, store, signal);
+export async function segmentsForRepair({ dataDir, store, signal }: KeyRequest) {
+  const key = await findLocalKey(dataDir, store, signal);
   const to = store.label;
   if (key.privateKeys.length === 0) throw copiesError('offsite-write-only', { to });
   const manifests = await findManifests(store, key, signal);
@@ -401,7 +401,7 @@ export async function segmentsForRepair({ dataDir, store, signal }: KeysOrder) {
   const parent = path.join(dataDir, 'tmp');
   makeFolders(parent, FOLDER_MODE);
   const folder = mkdtempSync(path.join(parent, 'copy-'));
-  const prover = proverOnThreads();
+  const prover = threadedProver();
   try {
     const source = { ...opened, prover, signal, takesVersions: true };
     const fetched = await fetchForRepair(source, dataDir, folder);
@@ -441,7 +441,7 @@ interface BringBackOrder extends OpenedWith {
  * @throws offsite-not-empty, offsite-no-manifest, offsite-no-commit, offsite-rolled-back, offsite-signer-differs,
  * copy-key-refused; errors of the store and `rebuild`
  */
-export async function bringArchiveBack(order: BringBackOrder) {
+export async function restoreArchive(order: BringBackOrder) {
   const { store, to, way, signal } = order;
   await refuseNewerCopy(store, signal);
   const { recipients, damaged } = await readRecipients(store, signal);
@@ -462,14 +462,14 @@ export async function bringArchiveBack(order: BringBackOrder) {
     throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
   }
   return withLock(to, async () => {
-    const prover = proverOnThreads(1);
+    const prover = threadedProver(1);
     const started = performance.now();
-    const brought = await bringBack({
+    const brought = await restoreLog({
       ...{ ...opened, to, prover, signal, takesVersions: true },
       progress: order.onSegments,
     }).finally(() => prover.close());
     const fetchMs = Math.round(performance.now() - started);
-    const { messages } = await rebuild({
+    const { messages } = await rebuildWithExtractors({
       dir: path.resolve(to),
       signal,
       onFold: order.onFold,
@@ -564,7 +564,7 @@ export async function adoptCopy(order: AdoptOrder) {
     // Damage has to be found now, because nothing here shows later what the objects should be.
     const memory = copyMemory(undefined, copyId);
     const mending = { store, key, file, memory, signal, now: Date.now };
-    const { findings } = await mendKept({ ...mending, signingKey });
+    const { findings } = await repairKeptObjects({ ...mending, signingKey });
     return { copyId, signer, newer, findings };
   });
 }

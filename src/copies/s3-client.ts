@@ -5,7 +5,7 @@ import { AwsV4Signer } from 'aws4fetch';
 import { Parser } from 'htmlparser2';
 import { type Clock, onAbort, sleep, systemClock } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
-import { keyOf, labelOf, type S3Target, urlOf } from '../core/s3-target.ts';
+import { objectKey, objectUrl, type S3Target, targetLabel } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 import { ByteRate } from './object-store.ts';
 
@@ -278,7 +278,7 @@ export class S3Client {
     readonly target: S3Target,
     private readonly options: S3Options = {},
   ) {
-    this.label = labelOf(target);
+    this.label = targetLabel(target);
     this.partBytes = options.partBytes ?? PART_BYTES;
     this.abandonedMs = options.abandonedMs ?? ABANDONED_MS;
     this.clock = options.clock ?? systemClock;
@@ -401,7 +401,7 @@ export class S3Client {
 
   async #signed({ method, name, query = {}, headers = {} }: S3Request, body: Buffer) {
     const { target, clock } = this;
-    const url = urlOf(target, name === undefined ? '' : keyOf(target, name));
+    const url = objectUrl(target, name === undefined ? '' : objectKey(target, name));
     for (const [parameter, value] of Object.entries(query)) {
       url.searchParams.set(parameter, value);
     }

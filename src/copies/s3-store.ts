@@ -1,16 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import { keyOf, type S3Target } from '../core/s3-target.ts';
+import { objectKey, type S3Target } from '../core/s3-target.ts';
 import { objectError } from './errors.ts';
 import {
-  type Abilities,
   checkObjectName,
-  countedBytes,
   type GetOptions,
   isObjectName,
   isPlainName,
   type ObjectFact,
   type PutOptions,
+  requireLength,
+  type StoreAbilities,
   type Upload,
   type UploadingStore,
 } from './object-store.ts';
@@ -125,7 +125,7 @@ export function s3Store(target: S3Target, options: S3Options = {}): UploadingSto
 }
 
 export class S3Store extends S3Client implements UploadingStore {
-  #abilities: Promise<Abilities> | undefined;
+  #abilities: Promise<StoreAbilities> | undefined;
   #keepsVersions: boolean | undefined;
   #isSwept = false;
 
@@ -162,7 +162,7 @@ export class S3Store extends S3Client implements UploadingStore {
     else await this.deleteVersion(name, undefined, signal);
   }
 
-  async abilities(signal: AbortSignal): Promise<Abilities> {
+  async abilities(signal: AbortSignal): Promise<StoreAbilities> {
     signal.throwIfAborted();
     this.#abilities ??= this.#tryOut(signal);
     try {
@@ -209,7 +209,7 @@ export class S3Store extends S3Client implements UploadingStore {
 
   /** @throws store-answer-invalid for a listing that is unsorted, endless or outside the prefix */
   async *list(prefix: string, signal: AbortSignal): AsyncGenerator<ObjectFact> {
-    const above = keyOf(this.target, '');
+    const above = objectKey(this.target, '');
     const wanted = `${above}${prefix}`;
     let token: string | undefined;
     let last: Buffer | undefined;
@@ -310,7 +310,7 @@ export class S3Store extends S3Client implements UploadingStore {
     signal: AbortSignal,
   ): AsyncGenerator<{ readonly version: string; readonly isMark: boolean }> {
     const operation = 'ListObjectVersions';
-    const key = keyOf(this.target, name);
+    const key = objectKey(this.target, name);
     let marker: Readonly<Record<string, string>> = {};
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const query = { versions: '', 'encoding-type': 'url', prefix: key, ...marker };
@@ -517,7 +517,7 @@ export class S3Store extends S3Client implements UploadingStore {
    * clock. Empty if listing is not allowed or not supported.
    */
   async unfinishedUploads(prefix: string, signal: AbortSignal) {
-    const above = keyOf(this.target, '');
+    const above = objectKey(this.target, '');
     const query = {
       uploads: '',
       'encoding-type': 'url',
@@ -578,7 +578,7 @@ export class S3Store extends S3Client implements UploadingStore {
   ): Promise<readonly string[]> {
     const partBytes = Math.max(this.partBytes, Math.ceil(length / MAX_PARTS / MIB) * MIB);
     const etags: string[] = [];
-    const counted = countedBytes({ store: this.label, name: upload.name }, length, bytes, signal);
+    const counted = requireLength({ store: this.label, name: upload.name }, length, bytes, signal);
     for await (const body of inParts(counted, Math.min(partBytes, length))) {
       etags.push(await this.#sendPart(upload, etags.length + 1, body, signal));
     }
@@ -654,7 +654,7 @@ export class S3Store extends S3Client implements UploadingStore {
   async #writeAtOnce(write: Write, bytes: AsyncIterable<Uint8Array>): Promise<string | undefined> {
     const { name, length, signal } = write;
     const collected: Uint8Array[] = [];
-    const counted = countedBytes({ store: this.label, name }, length, bytes, signal);
+    const counted = requireLength({ store: this.label, name }, length, bytes, signal);
     for await (const chunk of counted) collected.push(Uint8Array.from(chunk));
     const body = Buffer.concat(collected);
     const operation = 'PutObject';
@@ -692,7 +692,7 @@ export class S3Store extends S3Client implements UploadingStore {
   }
 
   /** Tests a bucket's abilities with small objects below `probe/`, which are deleted again if allowed. */
-  async #tryOut(signal: AbortSignal): Promise<Abilities> {
+  async #tryOut(signal: AbortSignal): Promise<StoreAbilities> {
     const name = `probe/${randomBytes(16).toString('hex')}`;
     try {
       // Content-MD5 is required in buckets that lock everything.

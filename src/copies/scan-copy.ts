@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
-import { readWhole } from '../archive/file-system.ts';
+import { readSmallFile } from '../archive/file-system.ts';
 import { formatPath, segmentPath } from '../archive/format.ts';
-import { batchesToTheEnd, checkFormat } from '../archive/recovery.ts';
-import { damageIn, listSegments, withSegment } from '../archive/segment-files.ts';
+import { checkFormat, readBatchesToEnd } from '../archive/recovery.ts';
+import { listSegments, segmentDamage, withSegment } from '../archive/segment-files.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
-import { commitIn, NEVER_TORN, segmentState } from './copy-log.ts';
+import { commitIn, NO_TORN_BATCH, segmentState } from './copy-log.ts';
 
 export interface ClosedSegment {
   readonly segment: number;
@@ -22,7 +22,7 @@ export interface Boundary extends ChainState {
   readonly time: number;
 }
 
-export interface Survey {
+export interface CopyScan {
   readonly archiveId: string;
   /** The text of FORMAT without its line end. */
   readonly format: string;
@@ -39,19 +39,25 @@ export interface Survey {
  * @param seen the highest commit that the catalog has seen, or 0
  * @throws `log-damaged` if a segment is unreadable or missing; `archive-missing` and other format errors
  */
-export function surveyArchive(files: FileLayer, dir: string, seen: number): Survey {
+export function scanArchive(files: FileLayer, dir: string, seen: number): CopyScan {
   checkFormat(files, dir);
   const listing = listSegments(files, dir);
   const last = [...listing.keys()].at(-1);
   if (last === undefined) throw missing(dir, 1);
   const closed: ClosedSegment[] = [];
-  let open: Survey['open'];
+  let open: CopyScan['open'];
   let archiveId: string | undefined;
   let end: ChainState | undefined;
   let time = 0;
   for (const [at, segment] of [...listing.keys()].entries()) {
     if (segment !== at + 1) throw missing(dir, at + 1);
-    const state = segmentState(files, dir, segment, listing, segment === last ? seen : NEVER_TORN);
+    const state = segmentState(
+      files,
+      dir,
+      segment,
+      listing,
+      segment === last ? seen : NO_TORN_BATCH,
+    );
     if (state === undefined || state.damaged) throw damaged(dir, segment, listing.get(segment));
     archiveId ??= state.archiveId;
     end = state.end;
@@ -59,7 +65,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
     if (segment === last && state.generation === 1) {
       const boundaries = commitsOf(files, dir, segment, seen);
       // It has just been sealed, so the next call finds it closed.
-      if (boundaries === undefined) return surveyArchive(files, dir, seen);
+      if (boundaries === undefined) return scanArchive(files, dir, seen);
       open = { segment, boundaries };
       const newest = boundaries.at(-1);
       if (newest !== undefined) ({ time } = newest);
@@ -69,7 +75,7 @@ export function surveyArchive(files: FileLayer, dir: string, seen: number): Surv
     }
   }
   if (archiveId === undefined || end === undefined) throw missing(dir, 1);
-  const format = readWhole(files, formatPath(dir)).toString('latin1').trimEnd();
+  const format = readSmallFile(files, formatPath(dir)).toString('latin1').trimEnd();
   const commit = { number: end.number, hash: end.hash, time };
   return { archiveId, format, commit, closed, open };
 }
@@ -85,10 +91,10 @@ function commitsOf(
   return withSegment(files, dir, segment, generations, (opened) => {
     if (opened.sealed !== undefined) return undefined;
     const boundaries: Boundary[] = [];
-    for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
+    for (const item of readBatchesToEnd(opened, seen, { digest: false }, () => undefined)) {
       if (item.what === 'remainder') break;
       const [problem] = item.problems;
-      if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
+      if (problem !== undefined) throw segmentDamage(opened, problem.offset, problem.reason);
       const { number, hash, time } = item.commit;
       boundaries.push({ number, hash, time, offset: item.end });
     }
@@ -100,7 +106,7 @@ function commitsOf(
 export function commitAt(
   files: FileLayer,
   dir: string,
-  { commit, open, closed }: Survey,
+  { commit, open, closed }: CopyScan,
   number: number,
 ): ChainState | undefined {
   const known = [commit, ...(open?.boundaries ?? []), ...closed.map(({ end }) => end)];

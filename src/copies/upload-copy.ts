@@ -2,13 +2,13 @@ import { type KeyObject, sign } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realFiles } from '../archive/file-system.ts';
 import { listSegments, withSegment } from '../archive/segment-files.ts';
-import { severalAtOnce } from '../core/concurrency.ts';
+import { forEachConcurrent } from '../core/concurrency.ts';
 import { errnoName, hasCode, MailkeepError } from '../core/errors.ts';
 import { openRegularFile } from '../core/files.ts';
 import { openExistingState } from '../core/state.ts';
 import type { SegmentProver } from '../verify/check-segment.ts';
 import type { CopyFinding } from './check-copy.ts';
-import { NEVER_TORN, soundLength } from './copy-log.ts';
+import { committedLength, NO_TORN_BATCH } from './copy-log.ts';
 import { copiesError, objectError } from './errors.ts';
 import {
   type ClearManifest,
@@ -22,24 +22,24 @@ import {
   tailMark,
 } from './format/manifest.ts';
 import { seal } from './format/sealed-object.ts';
-import { keepLocked, type LocalKey, lockEnd, putLocked, rawPublicKey } from './local-key.ts';
+import { extendLocks, type LocalKey, lockEnd, putWithLock, rawPublicKey } from './local-key.ts';
 import {
+  bytesAsStream,
   type CopyMemory,
   copyMemory,
   type FoundManifest,
   type FoundManifests,
   findManifests,
   type ListedManifest,
-  oneObject,
   readManifest,
 } from './manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import {
   type Boundary,
   type ClosedSegment,
+  type CopyScan,
   commitAt,
-  type Survey,
-  surveyArchive,
+  scanArchive,
 } from './scan-copy.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -53,7 +53,7 @@ async function* fileBytes(path: string, from: number, to: number): AsyncIterable
 /** An object of the target, with the length and the hash of its stored bytes. */
 export type ObjectEntry = Readonly<ClearManifest['objects'][number]>;
 
-export interface Piece<T> {
+export interface PlannedObject<T> {
   readonly what: T;
   readonly mark: string;
   readonly there: ObjectEntry | undefined;
@@ -68,7 +68,7 @@ export interface TailRange {
 }
 
 /** Return the marks by which a writer recognises the objects of a copy. */
-export interface Marks {
+export interface ObjectMarks {
   readonly segment: (segment: ClosedSegment) => string;
   readonly tail: (range: TailRange) => string;
 }
@@ -85,7 +85,11 @@ const PADDING = 64 * 1024;
  *
  * @param known existing objects by mark
  */
-export function planCopy(survey: Survey, known: ReadonlyMap<string, ObjectEntry>, marks: Marks) {
+export function planCopy(
+  survey: CopyScan,
+  known: ReadonlyMap<string, ObjectEntry>,
+  marks: ObjectMarks,
+) {
   const segments = survey.closed.map((what) => {
     const mark = marks.segment(what);
     return { what, mark, there: known.get(mark) };
@@ -101,11 +105,11 @@ function planTail(
   segment: number,
   boundaries: readonly Boundary[],
   known: ReadonlyMap<string, ObjectEntry>,
-  marks: Marks,
-): Piece<TailRange>[] {
+  marks: ObjectMarks,
+): PlannedObject<TailRange>[] {
   const last = boundaries.at(-1);
   if (last === undefined) return [];
-  const kept: Piece<TailRange>[] = [];
+  const kept: PlannedObject<TailRange>[] = [];
   let from = 0;
   for (const end of boundaries) {
     const what = { segment, from, to: end.offset, end };
@@ -156,14 +160,14 @@ interface Tidied {
 }
 
 interface TidyOptions
-  extends Pick<CopyOutOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
+  extends Pick<UploadOptions, 'store' | 'key' | 'keep' | 'lockDays' | 'signal' | 'now'> {
   /** Of the last written manifest, which some stores list only after a while. */
   readonly sequence: number;
   readonly uploading: ReadonlySet<string>;
   readonly memory: Pick<CopyMemory, 'lockedUntil' | 'noteLock'>;
 }
 
-export const NOTHING_TIDIED: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
+export const NO_CLEANUP: Tidied = { manifests: 0, objects: 0, locked: [], lockedUntil: null };
 
 /** Once another manifest replaces theirs, readers of a copy have this long to finish. */
 const GRACE_MS = 24 * 3_600_000;
@@ -177,7 +181,10 @@ const GRACE_MS = 24 * 3_600_000;
  * @param atOnce removes all manifests except the newest, and their objects, because they lead to mail that was purged
  * @returns undefined if the store does not list the last written manifest yet; nothing was removed then
  */
-export async function tidyCopy(options: TidyOptions, atOnce: boolean): Promise<Tidied | undefined> {
+export async function cleanUpCopy(
+  options: TidyOptions,
+  atOnce: boolean,
+): Promise<Tidied | undefined> {
   const { store, key, signal, memory, now } = options;
   const { newest, listed } = await findManifests(store, key, signal);
   if (newest === undefined || newest.clear.sequence < options.sequence) return undefined;
@@ -261,7 +268,7 @@ function isOwnLock(
   return Date.parse(until) <= lockEnd({ lockDays, now }) + 1_000;
 }
 
-export interface CopyOutOptions {
+export interface UploadOptions {
   readonly dir: string;
   readonly store: ObjectStore;
   readonly key: LocalKey;
@@ -298,7 +305,7 @@ export interface CopyProgress {
   readonly bytes: number;
 }
 
-export type CopiedOut = Awaited<ReturnType<typeof copyOut>>;
+export type UploadResult = Awaited<ReturnType<typeof uploadCopy>>;
 
 /** One object is read and sealed while another is sent. */
 const AT_ONCE = 2;
@@ -310,9 +317,9 @@ const MAX_MS = 12 * 3_600_000;
  * that no recent manifest lists. After any interruption, the newest manifest leads to a complete archive.
  *
  * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; errors of
- * `surveyArchive`, `prove` and the store
+ * `scanArchive`, `prove` and the store
  */
-export async function copyOut(options: CopyOutOptions) {
+export async function uploadCopy(options: UploadOptions) {
   const { dir, store, key, memory, signal, now } = options;
   if (!key.signers.some((one) => one.equals(rawPublicKey(options.signingKey)))) {
     const signer = rawPublicKey(options.signingKey).toString('base64');
@@ -324,11 +331,11 @@ export async function copyOut(options: CopyOutOptions) {
     name,
     error: objectError('object-missing', { store: store.label, name }),
   });
-  if (isOlder(manifests, options.manifest)) {
+  if (isOlderManifest(manifests, options.manifest)) {
     const { clear, bytes } = options.manifest;
     const { name } = clear;
     mended.push(manifests.invalid.find((one) => one.name === name) ?? missing(name));
-    await putLocked(options, name, bytes.length, oneObject(bytes));
+    await putWithLock(options, name, bytes.length, bytesAsStream(bytes));
     manifests = await findManifests(store, key, signal);
   }
   for (const { name, error } of manifests.invalid) {
@@ -345,13 +352,13 @@ export async function copyOut(options: CopyOutOptions) {
     wanted.filter(({ name }) => !damaged.has(name)),
     signal,
   );
-  refuseOlder(store, manifests, memory);
+  refuseOlderManifest(store, manifests, memory);
   const present = new Set(listedThere.map(({ name }) => name));
   const lost = wanted.filter(({ name }) => !present.has(name) && !damaged.has(name));
   const counted: Uploaded = { names: new Set(), bytes: 0 };
   for (;;) {
     const begun = now();
-    const survey = surveyArchive(realFiles, dir, options.seen);
+    const survey = scanArchive(realFiles, dir, options.seen);
     if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
     if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
     const plan = planCopy(
@@ -369,9 +376,10 @@ export async function copyOut(options: CopyOutOptions) {
     memory.see({ commit, sequence, at: now() }, true);
     const names = [name, ...listed.map(({ entry }) => entry.name)];
     const { lockDays } = options;
-    const locks = lockDays === undefined ? null : await keepLocked({ ...options, lockDays }, names);
+    const locks =
+      lockDays === undefined ? null : await extendLocks({ ...options, lockDays }, names);
     const removed =
-      isNew || memory.purging() ? await tidied(options, listed, sequence) : NOTHING_TIDIED;
+      isNew || memory.purging() ? await tidied(options, listed, sequence) : NO_CLEANUP;
     return {
       copyId: key.copyId,
       ...survey.commit,
@@ -400,29 +408,29 @@ export async function copyOut(options: CopyOutOptions) {
 }
 
 async function tidied(
-  { store, key, keep, lockDays, memory, signal, now }: CopyOutOptions,
+  { store, key, keep, lockDays, memory, signal, now }: UploadOptions,
   listed: readonly Listed[],
   sequence: number,
 ): Promise<Tidied> {
   const uploading = new Set(listed.map(({ entry }) => entry.name));
-  const removed = await tidyCopy(
+  const removed = await cleanUpCopy(
     { store, key, keep, lockDays, sequence, uploading, memory, signal, now },
     memory.purging(),
   );
-  if (removed === undefined) return NOTHING_TIDIED;
+  if (removed === undefined) return NO_CLEANUP;
   if (removed.locked.length === 0) memory.purge(false);
   return removed;
 }
 
 /** Returns whether the target has no valid manifest as new as `kept`. */
-export function isOlder<M extends { readonly clear: ClearManifest }>(
+export function isOlderManifest<M extends { readonly clear: ClearManifest }>(
   { newest }: FoundManifests,
   kept: M | undefined,
 ): kept is M {
   return kept !== undefined && (newest?.clear.sequence ?? -1) < kept.clear.sequence;
 }
 
-/** Like `refuseOlder`, for callers without a state. */
+/** Like `refuseOlderManifest`, for callers without a state. */
 export function refuseRolledBack(
   dataDir: string,
   store: ObjectStore,
@@ -431,14 +439,14 @@ export function refuseRolledBack(
 ): void {
   const state = openExistingState(dataDir);
   try {
-    refuseOlder(store, manifests, copyMemory(state, copyId));
+    refuseOlderManifest(store, manifests, copyMemory(state, copyId));
   } finally {
     state?.close();
   }
 }
 
 /** Refuses an older manifest. The target's owner could have restored it, or removed the newest one. */
-function refuseOlder(
+function refuseOlderManifest(
   store: ObjectStore,
   { newest, listed }: FoundManifests,
   memory: CopyMemory,
@@ -460,7 +468,7 @@ function refuseOlder(
 function refuseStrangers(
   dir: string,
   store: ObjectStore,
-  survey: Survey,
+  survey: CopyScan,
   { clear }: FoundManifest,
   { nameKey }: LocalKey,
 ): void {
@@ -484,7 +492,7 @@ function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefine
   });
 }
 
-function marksOf({ nameKey }: LocalKey): Marks {
+function marksOf({ nameKey }: LocalKey): ObjectMarks {
   return {
     segment: ({ segment, end, purged }) =>
       segmentMark(nameKey, { segment, endHash: end.hash, purgedDigest: purged }),
@@ -495,7 +503,7 @@ function marksOf({ nameKey }: LocalKey): Marks {
 
 /** Returns the existing objects by mark, listed or uploaded since. With `refresh`, returns only uploads of this run. */
 async function knownObjects(
-  { store, memory, refresh, signal }: CopyOutOptions,
+  { store, memory, refresh, signal }: UploadOptions,
   listed: readonly ObjectEntry[],
   uploaded: ReadonlySet<string>,
 ): Promise<Map<string, ObjectEntry>> {
@@ -522,22 +530,22 @@ interface Uploaded {
 }
 
 interface Listed {
-  readonly piece: Piece<ClosedSegment | TailRange>;
+  readonly piece: PlannedObject<ClosedSegment | TailRange>;
   readonly entry: ObjectEntry;
 }
 
 /** Undefined if the archive must be listed again. */
 async function upload(
-  options: CopyOutOptions,
+  options: UploadOptions,
   plan: CopyPlan,
   counted: Uploaded,
 ): Promise<readonly Listed[] | undefined> {
   const { memory, progress } = options;
-  const pieces: Piece<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
+  const pieces: PlannedObject<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
   const of = pieces.filter(({ there }) => there === undefined).length + counted.names.size;
   const listed: Listed[] = [];
   try {
-    await severalAtOnce(pieces, AT_ONCE, async (piece) => {
+    await forEachConcurrent(pieces, AT_ONCE, async (piece) => {
       options.signal.throwIfAborted();
       let entry = piece.there;
       if (entry === undefined) {
@@ -557,8 +565,8 @@ async function upload(
 }
 
 async function uploadPiece(
-  options: CopyOutOptions,
-  { what, mark }: Piece<ClosedSegment | TailRange>,
+  options: UploadOptions,
+  { what, mark }: PlannedObject<ClosedSegment | TailRange>,
 ): Promise<ObjectEntry> {
   const { dir } = options;
   for (let tries = 1; ; tries += 1) {
@@ -589,13 +597,13 @@ function fileInForce(dir: string, segment: number) {
   const generations = listSegments(realFiles, dir).get(segment) ?? [];
   return withSegment(realFiles, dir, segment, generations, (opened) => {
     const { name, path, sealed, file } = opened;
-    const length = sealed === undefined ? soundLength(opened, NEVER_TORN) : file.size();
+    const length = sealed === undefined ? committedLength(opened, NO_TORN_BATCH) : file.size();
     return { name, path, sealed: sealed !== undefined, length };
   });
 }
 
 async function put(
-  options: CopyOutOptions,
+  options: UploadOptions,
   kind: 'segment' | 'tail',
   mark: string,
   path: string,
@@ -604,12 +612,16 @@ async function put(
 ): Promise<ObjectEntry> {
   const name = objectName(mark);
   const sealed = seal(options.key.sealing, { kind, name }, to - from, fileBytes(path, from, to));
-  await putLocked(options, name, sealed.length, sealed.bytes);
+  await putWithLock(options, name, sealed.length, sealed.bytes);
   return { name, length: sealed.length, sha256: sealed.sha256() };
 }
 
 /** Returns whether a manifest already has everything that a new one would. */
-function isThere({ clear }: FoundManifest, { commit }: Survey, listed: readonly Listed[]): boolean {
+function isThere(
+  { clear }: FoundManifest,
+  { commit }: CopyScan,
+  listed: readonly Listed[],
+): boolean {
   const names = new Set(clear.objects.map(({ name }) => name));
   return (
     clear.commit === commit.number &&
@@ -619,8 +631,8 @@ function isThere({ clear }: FoundManifest, { commit }: Survey, listed: readonly 
 }
 
 async function writeManifest(
-  options: CopyOutOptions,
-  survey: Survey,
+  options: UploadOptions,
+  survey: CopyScan,
   listed: readonly Listed[],
   before: FoundManifest | undefined,
 ): Promise<{ name: string; commit: number; sequence: number }> {
@@ -652,6 +664,6 @@ async function writeManifest(
     name,
     { sealing: key.sealing, sign: (text: Buffer) => sign(null, text, signingKey) },
   );
-  await putLocked(options, name, bytes.length, oneObject(bytes));
+  await putWithLock(options, name, bytes.length, bytesAsStream(bytes));
   return { name, commit: commit.number, sequence };
 }

@@ -34,7 +34,7 @@ export interface Waiting<T> {
   readonly item: T;
 }
 
-export class WaitingLines<T> {
+export class WaitQueue<T> {
   readonly #lanes = new Map(LANES.map((lane) => [lane, new Map<string, Waiting<T>[]>()]));
   #size = 0;
   #turns = 0;
@@ -119,7 +119,7 @@ function listen(signal: AbortSignal) {
  * 26 a result with a listener still lives as long as its inputs. Every sync run needs a controller, and the signal
  * lives as long as the process.
  */
-export function following(signal: AbortSignal): {
+export function linkedController(signal: AbortSignal): {
   readonly controller: AbortController;
   readonly release: () => void;
 } {
@@ -199,7 +199,7 @@ export class Semaphore {
 }
 
 /** Runs `act` for each item in order, `width` at a time. Throws the first failure once all running calls have ended. */
-export async function severalAtOnce<T>(
+export async function forEachConcurrent<T>(
   items: Iterable<T>,
   width: number,
   act: (item: T) => Promise<void>,

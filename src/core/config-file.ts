@@ -58,7 +58,7 @@ const CHUNK = 65_536;
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
 /** Records that the user gave a pipe as config file. Only then may reading wait for the pipe's writer. */
-export function notePipe(file: string): void {
+export function markAsPipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
 

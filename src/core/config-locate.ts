@@ -1,20 +1,20 @@
 import { existsSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { configFolder, isPiped, notePipe, readConfigFile } from './config-file.ts';
+import { configFolder, isPiped, markAsPipe, readConfigFile } from './config-file.ts';
 import type { ConfigFile } from './config-schema.ts';
 import { configError } from './error-tables.ts';
 import { errnoOf, hasCode } from './errors.ts';
 import { nearest } from './names.ts';
-import { noPathProblem } from './s3-target.ts';
+import { pathProblem } from './s3-target.ts';
 
 /** Where to search for a config file. Passed in, so that tests need no real home directory. */
-export interface Surroundings {
+export interface ProcessEnvironment {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-export function configPlaces({ cwd, env }: Surroundings): string[] {
+export function configPaths({ cwd, env }: ProcessEnvironment): string[] {
   const xdg = env.XDG_CONFIG_HOME;
   const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
   return [
@@ -31,15 +31,15 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
  */
 export function locateConfig(
   named: string | undefined,
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
 ): string | undefined {
-  const asked = explicitConfig(named, surroundings);
+  const asked = explicitConfig(named, environment);
   if (asked !== undefined) {
-    const file = path.resolve(surroundings.cwd, asked);
+    const file = path.resolve(environment.cwd, asked);
     if (!fileExists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
-  return configPlaces(surroundings).find((file) => existsSync(file));
+  return configPaths(environment).find((file) => existsSync(file));
 }
 
 /** @throws config-unreadable if the system denies access */
@@ -47,7 +47,7 @@ function fileExists(file: string): boolean {
   // A pipe may be gone once it has been read.
   if (isPiped(file)) return true;
   try {
-    if (statSync(file).isFIFO()) notePipe(file);
+    if (statSync(file).isFIFO()) markAsPipe(file);
     return true;
   } catch (error) {
     const reason = errnoOf(error);
@@ -58,11 +58,14 @@ function fileExists(file: string): boolean {
 }
 
 /** Returns whether `--config` or `MAILKEEP_CONFIG` gives the file, so that mailkeep does not search for one. */
-export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
-  return explicitConfig(named, surroundings) !== undefined;
+export function isConfigGiven(named: string | undefined, environment: ProcessEnvironment): boolean {
+  return explicitConfig(named, environment) !== undefined;
 }
 
-function explicitConfig(named: string | undefined, { env }: Surroundings): string | undefined {
+function explicitConfig(
+  named: string | undefined,
+  { env }: ProcessEnvironment,
+): string | undefined {
   return named ?? env.MAILKEEP_CONFIG;
 }
 
@@ -75,16 +78,16 @@ export const DEFAULT_DATA_DIR = 'data';
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
 ): string {
-  if (options.data !== undefined) return path.resolve(surroundings.cwd, options.data);
-  const file = locateConfig(options.config, surroundings);
-  if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
+  if (options.data !== undefined) return path.resolve(environment.cwd, options.data);
+  const file = locateConfig(options.config, environment);
+  if (file === undefined) return path.resolve(environment.cwd, DEFAULT_DATA_DIR);
   const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
-  const folder = configFolder(file, surroundings.cwd);
+  const folder = configFolder(file, environment.cwd);
   if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
   const isText = typeof dataDir === 'string' && dataDir !== '';
-  const problem = isText ? noPathProblem(dataDir) : undefined;
+  const problem = isText ? pathProblem(dataDir) : undefined;
   if (isText && problem === undefined) return path.resolve(folder, dataDir);
   throw configError('config-invalid', {
     file,
@@ -107,20 +110,25 @@ type Codec = ConfigFile['archive']['codec'];
  */
 export function locateCodec(
   options: { readonly data: string | undefined; readonly config: string | undefined },
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
 ): Codec | undefined {
-  const file = locateConfig(options.config, surroundings);
+  const file = locateConfig(options.config, environment);
   if (file === undefined) return undefined;
-  if (options.data !== undefined && !isNamed(options.config, surroundings)) {
-    if (!isConfigOf(file, locateDataDir(options, surroundings), surroundings)) return undefined;
+  if (options.data !== undefined && !isConfigGiven(options.config, environment)) {
+    if (!configuresArchive(file, locateDataDir(options, environment), environment))
+      return undefined;
   }
   return codecIn(file);
 }
 
 /** Returns whether a config file found by searching configures the archive in `dataDir`. */
-export function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
+export function configuresArchive(
+  file: string,
+  dataDir: string,
+  environment: ProcessEnvironment,
+): boolean {
   try {
-    return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
+    return locateDataDir({ data: undefined, config: file }, environment) === dataDir;
   } catch (error) {
     // A file that is not JSON, or has no usable `dataDir`, belongs to another program.
     const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;

@@ -14,7 +14,7 @@ import {
   parseRate,
   readSize,
 } from './quantities.ts';
-import { labelOf, noPathProblem, type ParsedTarget, parseTarget } from './s3-target.ts';
+import { type ParsedTarget, parseTarget, pathProblem, targetLabel } from './s3-target.ts';
 import { Secret } from './secrets.ts';
 
 /** Validation, defaults and the editors' JSON Schema derive from this. Errors show `expected` as the expected value. */
@@ -152,14 +152,14 @@ const copiesSchema = z
       'a list of objects with to, every or schedule, encrypt, keep, lockDays, limitRate and verify',
   });
 
-export type Rhythm = { readonly everyMs: number } | { readonly cron: string };
+export type Schedule = { readonly everyMs: number } | { readonly cron: string };
 
 /** Relative paths are resolved against `folder`. */
 function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
   return copies.map(({ to, every, schedule, verify, ...rest }) => ({
     ...rest,
     /** `s3://BUCKET/PREFIX`, or the absolute path of a directory, as the command line spells it. */
-    to: nameOfTarget(to, folder) ?? to,
+    to: canonicalTarget(to, folder) ?? to,
     rhythm: rhythmOf(schedule ?? every ?? ''),
     /** As `verify --sample` accepts it; null disables sampling. */
     sample: verify.sample === null ? null : String(verify.sample),
@@ -170,10 +170,10 @@ function copySettings(copies: z.output<typeof copiesSchema>, folder: string) {
 export type CopySettings = Readonly<ReturnType<typeof copySettings>[number]>;
 
 /** Returns the canonical spelling of a target; undefined if invalid. */
-export function nameOfTarget(text: string, folder: string): string | undefined {
+export function canonicalTarget(text: string, folder: string): string | undefined {
   const target = readTarget(text);
   if (target === undefined) return undefined;
-  return target.kind === 's3' ? labelOf(target) : path.resolve(folder, target.path);
+  return target.kind === 's3' ? targetLabel(target) : path.resolve(folder, target.path);
 }
 
 function readTarget(text: string): ParsedTarget | undefined {
@@ -185,7 +185,7 @@ function readTarget(text: string): ParsedTarget | undefined {
   }
 }
 
-function rhythmOf(text: string): Rhythm {
+function rhythmOf(text: string): Schedule {
   const everyMs = parseDuration(text);
   return everyMs === undefined ? { cron: text } : { everyMs };
 }
@@ -408,7 +408,7 @@ export const configSchema = z
     dataDir: z
       .string()
       .min(1)
-      .refine((text) => noPathProblem(text) === undefined)
+      .refine((text) => pathProblem(text) === undefined)
       .default('./data')
       .meta({
         description: 'Folder of the archive, relative to this file',
@@ -697,7 +697,10 @@ export function configInvalid(file: string, problems: readonly ConfigProblem[]):
  * Returns a problem per validation issue, in schema order.
  * @param raw the parsed file
  */
-export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
+export function validationProblems(
+  issues: readonly z.core.$ZodIssue[],
+  raw: unknown,
+): ConfigProblem[] {
   const schema = nodeSchema.parse(z.toJSONSchema(configSchema, { io: 'input' }));
   return issues.flatMap((issue): ConfigProblem[] => {
     if (issue.code === 'unrecognized_keys') {
@@ -729,7 +732,7 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): C
 }
 
 /** Returns problems that span fields. Reads the raw file, so that they are reported together with wrong fields. */
-export function crossProblems(raw: unknown): ConfigProblem[] {
+export function crossFieldProblems(raw: unknown): ConfigProblem[] {
   return [plainHttp, repeatedNames, sharedPorts, openWeb, noUrl].flatMap((find) => find(raw));
 }
 
@@ -864,7 +867,7 @@ export type TokenSource =
 export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
 /** Converts a validated file into settings. Relative paths are resolved against the directory of `file` (absolute). */
-export function settle(content: ConfigFile, file: string) {
+export function toSettings(content: ConfigFile, file: string) {
   const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, web, notify, minFreeBytes } = content;
   const { archive, rateLimit, sync, schedule, retention, quota, log } = content;
@@ -894,7 +897,7 @@ export function settle(content: ConfigFile, file: string) {
 }
 
 /** The configuration in use: absolute paths, milliseconds, wrapped secrets, deeply frozen. */
-export type Settings = Readonly<ReturnType<typeof settle>>;
+export type Settings = Readonly<ReturnType<typeof toSettings>>;
 
 /**
  * @param folder base of relative paths
@@ -1014,7 +1017,9 @@ function checkEntry(entry: unknown, source: string, name: string) {
     ...issue,
     path: ['accounts', 0, ...issue.path],
   }));
-  const problems = [...problemsOf(issues, whole), ...crossProblems(whole)].map(withinEntry);
+  const problems = [...validationProblems(issues, whole), ...crossFieldProblems(whole)].map(
+    withinEntry,
+  );
   if (parsed.success && parsed.data.name !== name) {
     const expected = `"${name}", as the command calls the account (or no name)`;
     problems.push({ path: 'name', found: JSON.stringify(parsed.data.name), expected });

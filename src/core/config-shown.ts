@@ -1,6 +1,6 @@
 import { isFleetOnly, loadConfig, loadFleetConfig } from './config.ts';
 import { readConfigFile } from './config-file.ts';
-import { isConfigOf, locateConfig, type Surroundings } from './config-locate.ts';
+import { configuresArchive, locateConfig, type ProcessEnvironment } from './config-locate.ts';
 import { configSchema, fleetFileSchema, isObject, pathText, valueAt } from './config-schema.ts';
 import { hasCode } from './errors.ts';
 
@@ -89,22 +89,22 @@ export interface PortableConfig {
  */
 export function portableConfig(
   options: { readonly data: string | undefined; readonly config: string | undefined },
-  surroundings: Surroundings,
+  environment: ProcessEnvironment,
   dataDir: string,
 ): PortableConfig | undefined {
   const isAsked = options.config !== undefined && options.config !== '';
-  const file = isAsked ? locateConfig(options.config, surroundings) : searchConfig(surroundings);
+  const file = isAsked ? locateConfig(options.config, environment) : searchConfig(environment);
   if (file === undefined) return undefined;
-  if (!isAsked && !isConfigOf(file, dataDir, surroundings)) return undefined;
+  if (!isAsked && !configuresArchive(file, dataDir, environment)) return undefined;
   const secrets: string[] = [];
   const content = withoutSecrets([], readConfigFile(file), secrets);
   return isObject(content) ? { content, secrets } : undefined;
 }
 
 /** The daemon sets `MAILKEEP_CONFIG`, which may point to a file that no longer exists. */
-function searchConfig(surroundings: Surroundings): string | undefined {
+function searchConfig(environment: ProcessEnvironment): string | undefined {
   try {
-    return locateConfig(undefined, surroundings);
+    return locateConfig(undefined, environment);
   } catch (error) {
     const isGone = hasCode(error, 'config-not-found') || hasCode(error, 'config-unreadable');
     if (isGone) return undefined;

@@ -5,18 +5,18 @@ import { parseListen } from './address.ts';
 import { configFolder, readConfigFile } from './config-file.ts';
 import {
   type ConfigProblem,
+  canonicalTarget,
   configInvalid,
   configSchema,
-  crossProblems,
+  crossFieldProblems,
   fleetFileSchema,
   type fleetSchema,
-  nameOfTarget,
   pathText,
-  problemsOf,
   type Settings,
-  settle,
   tokenSource,
   tokenSources,
+  toSettings,
+  validationProblems,
   valueAt,
 } from './config-schema.ts';
 import { configError } from './error-tables.ts';
@@ -29,7 +29,7 @@ function copyProblems(raw: unknown): ConfigProblem[] {
   const all: readonly unknown[] = Array.isArray(copies) ? copies : [];
   const targets = all.map((copy) => {
     const to = valueAt(copy, ['to']);
-    return typeof to === 'string' ? nameOfTarget(to, '/') : undefined;
+    return typeof to === 'string' ? canonicalTarget(to, '/') : undefined;
   });
   return all.flatMap((copy, i) => {
     if (typeof copy !== 'object' || copy === null) return [];
@@ -133,7 +133,7 @@ export interface ConfigWarning {
  * @throws config-unreadable, config-not-json, config-invalid
  */
 export function loadConfig(file: string): { settings: Settings; warnings: ConfigWarning[] } {
-  const settings = settle(checkedFile(file, configSchema, readConfigFile(file)), file);
+  const settings = toSettings(checkedFile(file, configSchema, readConfigFile(file)), file);
   return { settings, warnings: tokenWarnings(settings) };
 }
 
@@ -146,7 +146,7 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
  */
 export function loadFleetConfig(file: string) {
   const { fleet: section, ...content } = checkedFile(file, fleetFileSchema, readConfigFile(file));
-  const settings = settle({ ...content, accounts: content.accounts ?? [] }, file);
+  const settings = toSettings({ ...content, accounts: content.accounts ?? [] }, file);
   const fleet = Object.freeze(fleetSettings(section, configFolder(file)));
   const { registry, directRegistry, keyFile } = fleet;
   const files = new Set(
@@ -178,8 +178,8 @@ function checkedFile<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(raw);
   const problems = [
-    ...(parsed.success ? [] : problemsOf(parsed.error.issues, raw)),
-    ...crossProblems(raw),
+    ...(parsed.success ? [] : validationProblems(parsed.error.issues, raw)),
+    ...crossFieldProblems(raw),
     ...copyProblems(raw),
   ];
   if (parsed.success && problems.length === 0) return parsed.data;

@@ -1,10 +1,10 @@
 import {
-  capital,
+  capitalise,
   defineErrors,
   didYouMean,
   type Known,
   reasonText,
-  some,
+  shortList,
   type Texts,
 } from './errors.ts';
 import { count } from './text.ts';
@@ -94,14 +94,14 @@ export const configError = defineErrors({
         : 'Put the token there, or name another source in the configuration.',
     ],
     'token-empty': ({ source, name }: Texts<'source' | 'name'>) => [
-      `${capital(sourceText(source, name))} is empty.`,
+      `${capitalise(sourceText(source, name))} is empty.`,
       'Put the token there.',
     ],
     'token-unreadable': (f: Texts<'source' | 'name' | 'reason'>) =>
-      `${capital(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
+      `${capitalise(sourceText(f.source, f.name))} cannot be read: ${reasonText(f.reason)}.`,
     /** The text contains white space or control characters, which a header cannot carry. */
     'token-unusable': ({ source, name }: Texts<'source' | 'name'>) =>
-      `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
+      `${capitalise(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     /** `reason` is an errno or the code of a token error. */
     'registry-address-missing': (f: Texts<'source' | 'name' | 'reason'>) => [
       `The address of the registry cannot be read from ${addressSource(f.source, f.name)}: ${addressProblem(f.reason)}.`,
@@ -143,7 +143,7 @@ export const catalogError = defineErrors({
     'catalog-missing': ({ file }: { file: string }) => [`The catalog ${file} is missing.`, REBUILD],
     /** A running writer is rebuilding a catalog of an earlier version, and has reached commit `reached` of `last`. */
     'catalog-rebuilding': (f: { file: string; reached: number; last: number }) => [
-      `${capital(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
+      `${capitalise(nameOf(f.file))} is being rebuilt for this version of mailkeep: commit ${count(f.reached)} of ${count(f.last)}.`,
       'Try again when the rebuild has finished. Mail is not affected.',
     ],
     /**
@@ -156,7 +156,7 @@ export const catalogError = defineErrors({
       expected: number;
       remedy: 'write' | 'rebuild' | 'upgrade';
     }) => [
-      `${capital(nameOf(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
+      `${capitalise(nameOf(f.file))} has version ${f.found}; this program reads version ${f.expected}.`,
       {
         write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
         rebuild: REBUILD,
@@ -169,7 +169,7 @@ export const catalogError = defineErrors({
   damage: {
     /** SQLite cannot read the file; `reason` is its result code. The log is not affected. */
     'catalog-damaged': ({ file, reason }: Texts<'file' | 'reason'>) => [
-      `${capital(nameOf(file))} is damaged (${reason}).`,
+      `${capitalise(nameOf(file))} is damaged (${reason}).`,
       isState(file) ? RENEW_STATE : REBUILD,
     ],
     'catalog-out-of-step': (
@@ -191,7 +191,7 @@ export const catalogError = defineErrors({
       'Free some space and run the command again.',
     ],
     'catalog-io': ({ file, reason }: Texts<'file' | 'reason'>) => [
-      `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
+      `${capitalise(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
       'Check its permissions and the disk. The log is not affected.',
     ],
   },
@@ -209,7 +209,7 @@ export const usageError = defineErrors({
   usage: {
     /** The command line parser refused the arguments; `problem` is its message. */
     'usage-invalid': ({ command, problem }: Texts<'command' | 'problem'>) => [
-      capital(problem),
+      capitalise(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ],
     /** `argument` is an argument of the library, such as `options.limit`. */
@@ -228,7 +228,7 @@ export const usageError = defineErrors({
     ],
     'usage-unknown-account': (f: Texts<'account'> & Known) => [
       `The configuration has no account "${f.account}".`,
-      didYouMean(f.suggestion, `It has ${some(f.known, 8)}.`),
+      didYouMean(f.suggestion, `It has ${shortList(f.known, 8)}.`),
     ],
     /** A folder, mailbox or account that the archive never had; `candidates` may be empty. */
     'usage-unknown-name': (f: {
@@ -242,12 +242,12 @@ export const usageError = defineErrors({
         f.suggestion,
         f.candidates.length === 0
           ? `"mailkeep status" lists its mailboxes and folders.`
-          : `It has ${some(f.candidates, 8)}.`,
+          : `It has ${shortList(f.candidates, 8)}.`,
       ),
     ],
     /** `sync --mailbox` for a mailbox beyond the token's reach; `known` lists the reachable ones known so far. */
     'usage-unreachable-mailbox': (f: Texts<'mailbox'> & Known) => [
-      `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${some(f.known, 8)}`}.`,
+      `The token cannot reach ${f.mailbox}${f.known.length === 0 ? '' : `; it reaches ${shortList(f.known, 8)}`}.`,
       f.suggestion === null ? null : didYouMean(f.suggestion),
     ],
     'usage-unlisted-folder': (f: { folder: string; suggestion: string | null }) => [
@@ -307,7 +307,7 @@ export const webhookError = defineErrors({
       '"mailkeep webhooks list" shows them with their ids; at least 4 characters are needed.',
     ],
     'webhook-ambiguous': ({ id, candidates }: { id: string; candidates: readonly string[] }) => [
-      `Several ids begin with ${id}: ${some(candidates, 6)}.`,
+      `Several ids begin with ${id}: ${shortList(candidates, 6)}.`,
       'Type a few more characters.',
     ],
   },

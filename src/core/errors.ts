@@ -42,12 +42,12 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
 }
 
 /** What happened, and what to do about it: a command to type or a thing to change. */
-export interface Said {
+export interface ErrorText {
   readonly message: string;
   readonly hint: string | null;
 }
 
-function say(message: string, hint: string | null = null): Said {
+function say(message: string, hint: string | null = null): ErrorText {
   return { message, hint };
 }
 
@@ -102,14 +102,14 @@ export function hasCode<C extends string>(error: unknown, code: C): error is Mai
 }
 
 /** An error in transit between threads, which preserve neither class nor code. */
-export interface Thrown {
+export interface TransferredError {
   readonly message: string;
   readonly code: string;
   /** Only for errors of mailkeep. */
   readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
-export function thrownBy(error: unknown): Thrown {
+export function serializeError(error: unknown): TransferredError {
   const thrown = {
     message: error instanceof Error ? error.message : String(error),
     code: errnoName(error),
@@ -120,7 +120,7 @@ export function thrownBy(error: unknown): Thrown {
 }
 
 /** Restores an error of mailkeep, or creates one with the same message and code. */
-export function rethrown({ message, code, ours }: Thrown): Error {
+export function deserializeError({ message, code, ours }: TransferredError): Error {
   if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
   return Object.assign(new Error(message), { code });
 }
@@ -132,7 +132,7 @@ export function errnoOf(error: unknown): string | undefined {
 }
 
 /** An error before a configuration exists, which needs different advice. */
-export class BeforeConfiguration extends MailkeepError {
+export class UnconfiguredError extends MailkeepError {
   constructor(error: MailkeepError) {
     super(error.family, error.code, error.facts, { cause: error });
   }
@@ -183,12 +183,12 @@ const PRECEDENCE: readonly ExitCode[] = [
   EXIT.failures,
 ];
 
-export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
+export function combineExitCodes(codes: Iterable<ExitCode>): ExitCode {
   const all = new Set(codes);
   return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
 }
 
-export function exitOf(error: unknown): ExitCode {
+export function exitCodeFor(error: unknown): ExitCode {
   return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }
 
@@ -210,7 +210,7 @@ export const NOT_REGULAR = 'ENOTREG';
 const MOST = 200;
 
 /** Returns a readable list: `a, b and 3 more`. */
-export function some(names: readonly string[], shown = 3): string {
+export function shortList(names: readonly string[], shown = 3): string {
   const rest = names.length - shown;
   const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
   return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
@@ -282,7 +282,7 @@ export function reasonText(errno: string): string {
   return known === undefined ? errno : `${known} (${errno})`;
 }
 
-export function capital(text: string): string {
+export function capitalise(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
@@ -307,7 +307,7 @@ const DONE: Readonly<Record<string, string>> = {
 };
 
 /** Describes a system or SQLite error without a mailkeep code; undefined for any other error. */
-function systemSaid(error: unknown): (Said & { readonly code: string }) | undefined {
+function systemSaid(error: unknown): (ErrorText & { readonly code: string }) | undefined {
   if (!(error instanceof Error)) return undefined;
   const code = 'system-error';
   if (error.name === 'SqliteError' && 'code' in error) {
@@ -340,13 +340,11 @@ const OTHER_VERSION_HINT =
   'This version of mailkeep has other facts in this error. If another node sent it, use the same version on both.';
 
 /** Returns the code, sentence and hint of any thrown value. */
-export function sentenceOf(error: unknown): { code: string } & Said {
+export function describeError(error: unknown): { code: string } & ErrorText {
   if (error instanceof MailkeepError) {
-    const said = sayFacts(error.code, error.facts);
+    const said = describeFacts(error.code, error.facts);
     const hint =
-      error instanceof BeforeConfiguration
-        ? (BEFORE_CONFIGURATION[error.family] ?? null)
-        : said.hint;
+      error instanceof UnconfiguredError ? (BEFORE_CONFIGURATION[error.family] ?? null) : said.hint;
     return { code: error.code, ...said, hint };
   }
   const system = systemSaid(error);
@@ -355,7 +353,7 @@ export function sentenceOf(error: unknown): { code: string } & Said {
   return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
 }
 
-export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
+export function describeFacts(code: string, facts: MailkeepError['facts']): ErrorText {
   const sentence = SENTENCES.get(code);
   const raw = terminalSafe(`${code} ${JSON.stringify(facts)}`);
   if (typeof sentence !== 'function') return say(raw, BUG_HINT);
@@ -368,7 +366,7 @@ export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
 }
 
 /** Returns null if the facts do not fit the sentence. */
-function saidOrNull(sentence: () => Sentence): Said | null {
+function saidOrNull(sentence: () => Sentence): ErrorText | null {
   try {
     const said = sentence();
     const [message, hint = null] = typeof said === 'string' ? [said] : said;

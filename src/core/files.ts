@@ -26,7 +26,7 @@ export function listedName(bytes: Buffer): FilePath {
   return isUtf8(bytes) ? bytes.toString('utf8') : bytes;
 }
 
-export function joinedPath(folder: FilePath, name: FilePath): FilePath {
+export function joinPath(folder: FilePath, name: FilePath): FilePath {
   if (typeof folder === 'string' && typeof name === 'string') return path.join(folder, name);
   return Buffer.concat([Buffer.from(folder), Buffer.from(path.sep), Buffer.from(name)]);
 }
@@ -53,7 +53,7 @@ const REPLACED = '\ufffd';
  * existing file whose name decodes to the same text is returned. Without a match, returns the argument.
  * @param given absolute
  */
-export function pathsMeant(given: string): FilePath[] {
+export function possiblePaths(given: string): FilePath[] {
   if (!given.includes(REPLACED) || existsSync(given)) return [given];
   const { root } = path.parse(given);
   let found: FilePath[] = [root];
@@ -64,11 +64,11 @@ export function pathsMeant(given: string): FilePath[] {
 }
 
 function matchingNames(folder: FilePath, level: string): FilePath[] {
-  if (!level.includes(REPLACED)) return [joinedPath(folder, level)];
+  if (!level.includes(REPLACED)) return [joinPath(folder, level)];
   try {
     return readdirSync(folder, { encoding: 'buffer' })
       .filter((name) => name.toString('utf8') === level)
-      .map((name) => joinedPath(folder, listedName(name)));
+      .map((name) => joinPath(folder, listedName(name)));
   } catch (error) {
     if (errnoOf(error) === undefined) throw error;
     return [];
@@ -187,7 +187,7 @@ function isOwn({ uid }: Stats, dataDir: string | null): boolean {
   return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
 }
 
-export function fitsSocket(socket: string): boolean {
+export function isValidSocketPath(socket: string): boolean {
   return Buffer.byteLength(socket) <= MAX_PATH_BYTES;
 }
 
@@ -203,7 +203,7 @@ export function privateFolder(
 ): string {
   if (XDG_RUNTIME_DIR !== undefined && existsSync(XDG_RUNTIME_DIR)) {
     const folder = path.join(XDG_RUNTIME_DIR, 'mailkeep');
-    if (fitsSocket(path.join(folder, 'x'.repeat(nameLength)))) return ensurePrivate(folder);
+    if (isValidSocketPath(path.join(folder, 'x'.repeat(nameLength)))) return ensurePrivate(folder);
   }
   return ensurePrivate(path.join(tmpdir(), `mailkeep-${userInfo().uid}`));
 }

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { readlinkSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, type Transferable } from 'node:worker_threads';
-import { type Thrown, thrownBy } from './errors.ts';
+import { serializeError, type TransferredError } from './errors.ts';
 import type { WorkerThread } from './worker-thread.ts';
 
 /** First message of every thread, sent once it listens: its name below /proc on Linux, else empty. */
@@ -34,7 +34,7 @@ function ownTask(): Ready {
 export type JobMessage<Result, Report> =
   | { readonly report: Report }
   | { readonly result: Result }
-  | { readonly thrown: Thrown };
+  | { readonly thrown: TransferredError };
 
 /** Runs the jobs of a `JobPool` on this worker thread. An error in `work` rejects the job's promise on the host. */
 export function serveJobs<Job, Result, Report = never>(
@@ -43,13 +43,13 @@ export function serveJobs<Job, Result, Report = never>(
   const port = openThreadPort<Job, JobMessage<Result, Report>>((job) => {
     work(job, (report) => port.send({ report })).then(
       (result) => port.send({ result }),
-      (error: unknown) => port.send({ thrown: thrownBy(error) }),
+      (error: unknown) => port.send({ thrown: serializeError(error) }),
     );
   });
 }
 
 /** Returns whether to replace this thread after its work, because V8 never releases the space of one large message. */
-export function isWorn(wornBytes: number): boolean {
+export function needsReplacement(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;
 }
@@ -60,7 +60,7 @@ type Fail = (error: unknown) => void;
  * Returns a function that runs a task and also rejects on the uncaught exceptions and unhandled rejections that it
  * causes. Errors from finished tasks are ignored. For a dedicated thread only: it handles every uncaught exception.
  */
-export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
+export function catchStrayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
   const origins = new AsyncLocalStorage<Fail>();
   let current: Fail | undefined;
   process.on('uncaughtException', (error) => {

@@ -28,7 +28,7 @@ type Clients =
   | { readonly kind: 'programs'; readonly names: readonly string[] | null };
 
 /** How a request reached a listener. */
-export interface Reached {
+export interface RequestOrigin {
   readonly host: string;
   /** Origin of the pages served there. */
   readonly origin: string;
@@ -36,7 +36,7 @@ export interface Reached {
   readonly secure: boolean;
 }
 
-type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } & Reached);
+type Admission = { readonly refused: 403 | 421 } | ({ readonly refused: null } & RequestOrigin);
 
 /**
  * Returns the function that admits requests to a listener. It refuses a foreign `Host` name with 421 (DNS rebinding).
@@ -122,7 +122,7 @@ function nameOf(host: string): string {
  * Starts a server and returns its address with the actual port.
  * @throws the system's error
  */
-export async function beginListening(
+export async function startListening(
   server: NetServer,
   { host, port }: ListenAddress,
 ): Promise<ListenAddress> {
@@ -221,7 +221,7 @@ interface ListenerOptions {
   readonly fetch: (
     request: Request,
     env: HttpBindings,
-    reached: Reached,
+    reached: RequestOrigin,
   ) => Response | Promise<Response>;
   /** By default, the response gives the reason in one line. */
   readonly refuse?: (status: 403 | 421) => Response;
@@ -261,7 +261,7 @@ export async function listenOn(options: ListenerOptions) {
   if (!(server instanceof Server)) throw new TypeError('an HTTP/1.1 server was asked for');
   new Connections(limits).watch(server);
   server.setTimeout(limits.idleMs);
-  const address = await beginListening(server, options.listen).catch((error: unknown) => {
+  const address = await startListening(server, options.listen).catch((error: unknown) => {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
     throw listenError('cannot-listen', { section: options.section, host, port, reason }, error);
@@ -316,7 +316,7 @@ const MAX_MEGABYTES = 64;
 const EMPTY = new Set([204, 304]);
 
 /** A request got no response: the peer reset it, or the stream ended. */
-export class AnswerCut extends Error {
+export class ResponseCutOff extends Error {
   override readonly name = 'AnswerCut';
 
   constructor(code: number | undefined, cause?: unknown) {
@@ -328,7 +328,7 @@ export class AnswerCut extends Error {
  * Sends HTTP requests over a stream, many at a time, each with its own flow control (HTTP/2, RFC 9113).
  * @param onIdle called when the last response has ended
  */
-export function requestsOver(stream: Duplex, onIdle: () => void) {
+export function requestOverStream(stream: Duplex, onIdle: () => void) {
   const session = connect('http://archive', {
     createConnection: () => stream,
     maxSessionMemory: MAX_MEGABYTES,
@@ -344,7 +344,7 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
     get hasEnded(): boolean {
       return session.closed || session.destroyed;
     },
-    /** @throws AnswerCut if the stream ends before the response starts; the reason of the request's signal */
+    /** @throws ResponseCutOff if the stream ends before the response starts; the reason of the request's signal */
     async fetch(request: Request): Promise<Response> {
       const asked = startRequest(session, request);
       open += 1;
@@ -357,12 +357,12 @@ export function requestsOver(stream: Duplex, onIdle: () => void) {
     close: (): void => session.destroy(),
   };
 }
-export type RequestsOver = Readonly<ReturnType<typeof requestsOver>>;
+export type StreamClient = Readonly<ReturnType<typeof requestOverStream>>;
 
 function startRequest(session: ClientHttp2Session, request: Request): ClientHttp2Stream {
   const { pathname, search } = new URL(request.url);
   const { method, signal, body } = request;
-  if (session.destroyed || session.closed) throw new AnswerCut(undefined);
+  if (session.destroyed || session.closed) throw new ResponseCutOff(undefined);
   const asked = session.request(
     { ...Object.fromEntries(request.headers), ':method': method, ':path': pathname + search },
     { endStream: body === null, signal },
@@ -372,7 +372,7 @@ function startRequest(session: ClientHttp2Session, request: Request): ClientHttp
   return asked;
 }
 
-/** @throws AnswerCut if it ends before the response starts; the reason of the signal */
+/** @throws ResponseCutOff if it ends before the response starts; the reason of the signal */
 async function readResponse(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
@@ -382,8 +382,8 @@ async function readResponse(
   const body = streamBody(session, asked);
   const headers = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
     asked.once('response', resolve);
-    asked.once('error', (error) => reject(new AnswerCut(asked.rstCode, error)));
-    asked.once('close', () => reject(new AnswerCut(asked.rstCode)));
+    asked.once('error', (error) => reject(new ResponseCutOff(asked.rstCode, error)));
+    asked.once('close', () => reject(new ResponseCutOff(asked.rstCode)));
   }).catch((error: unknown) => {
     signal.throwIfAborted();
     throw error;
@@ -396,7 +396,7 @@ async function readResponse(
   return new Response(isEmpty ? null : body, { status: Number(status), headers: known });
 }
 
-/** Reads the body only as fast as it is consumed. A truncated body fails with AnswerCut. */
+/** Reads the body only as fast as it is consumed. A truncated body fails with ResponseCutOff. */
 function streamBody(
   session: ClientHttp2Session,
   asked: ClientHttp2Stream,
@@ -421,7 +421,7 @@ function streamBody(
           // Node.js also emits `end` for a truncated stream: only the reset code or a destroyed session shows it.
           const isWhole = hasEnd && asked.rstCode === constants.NGHTTP2_NO_ERROR;
           if (isWhole && !session.destroyed) controller.close();
-          else controller.error(new AnswerCut(asked.rstCode));
+          else controller.error(new ResponseCutOff(asked.rstCode));
         });
       },
       pull: () => void asked.resume(),
@@ -438,7 +438,7 @@ function streamBody(
  * Joins an input and an output into one stream. Destroying it ends neither, because both belong to the process.
  * @param write resolves when it can accept more
  */
-export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
+export function joinStreams(input: Readable, write: (bytes: Uint8Array) => Promise<void>): Duplex {
   const stream = new Duplex({
     read: () => void input.resume(),
     write: (bytes: Uint8Array, _encoding, done) => {
@@ -460,7 +460,7 @@ export function joined(input: Readable, write: (bytes: Uint8Array) => Promise<vo
  * Serves the requests that arrive over a stream. Resolves when the stream has ended.
  * @param fetch must not reject; `breakOff` aborts the response of one request
  */
-export async function answerOver(
+export async function serveOverStream(
   stream: Duplex,
   fetch: (request: Request, breakOff: () => void) => Promise<Response>,
 ): Promise<void> {

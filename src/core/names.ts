@@ -41,7 +41,7 @@ const SPECIAL_USES: Readonly<Record<string, string>> = {
 };
 
 /** Returns the special use that a word such as `sent` names, in any case. */
-export function specialUseCalled(word: string): string | undefined {
+export function specialUseByName(word: string): string | undefined {
   const name = word.toLowerCase();
   return Object.hasOwn(SPECIAL_USES, name) ? SPECIAL_USES[name] : undefined;
 }
@@ -50,13 +50,13 @@ export function specialUseCalled(word: string): string | undefined {
  * Returns the folders in one mailbox that a name on the command line means: the folder with that path (`INBOX` in any
  * case, as in IMAP), else the folders that match a pattern with `*`, else those with that special use.
  */
-export function foldersMeant<
+export function findFolders<
   F extends { readonly path: string; readonly specialUse: string | null },
 >(name: string, folders: readonly F[]): readonly F[] {
   const exact = folders.filter(({ path }) => path === name || (isInbox(name) && isInbox(path)));
   if (exact.length > 0) return exact;
   if (name.includes('*')) return folders.filter(({ path }) => matches(name, path));
-  const use = specialUseCalled(name);
+  const use = specialUseByName(name);
   return use === undefined
     ? []
     : folders.filter(({ specialUse }) => specialUse?.toLowerCase() === use);

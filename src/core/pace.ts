@@ -4,9 +4,9 @@ import {
   onAbort,
   systemClock,
   type Waiting,
-  WaitingLines,
+  WaitQueue,
 } from './concurrency.ts';
-import { fields, type Kept, nullable, number, type Read } from './state-runs.ts';
+import { fields, nullable, number, type Read, type ReadValue } from './state-runs.ts';
 
 /**
  * Decides when the next request may go: takes state and time, returns state and wait.
@@ -34,7 +34,7 @@ const amount = atLeast(0);
 const rate = nullable(atLeast(Number.MIN_VALUE));
 /** Requests started in the current span and in the previous one. */
 const tally = fields({ since: amount, count: amount, before: amount });
-type Tally = Kept<typeof tally>;
+type Tally = ReadValue<typeof tally>;
 
 /** Parses the state stored between runs. Losing it is harmless. Times are milliseconds since the epoch. */
 export const readPaceState = fields({
@@ -57,7 +57,7 @@ export const readPaceState = fields({
   minute: tally,
   second: tally,
 });
-export type PaceState = Kept<typeof readPaceState>;
+export type PaceState = ReadValue<typeof readPaceState>;
 
 export interface Answer {
   readonly status: number;
@@ -103,7 +103,7 @@ export const FRESH_PACE: PaceState = {
 };
 
 /** Returns the current rate in requests per minute. */
-export function rateOf(state: PaceState, policy: PacePolicy): number {
+export function currentRate(state: PaceState, policy: PacePolicy): number {
   return Math.min(
     policy.requestsPerMinute,
     state.learned ?? Number.POSITIVE_INFINITY,
@@ -112,15 +112,15 @@ export function rateOf(state: PaceState, policy: PacePolicy): number {
 }
 
 /** Returns how many requests may be in flight: one after a refusal, until another response arrives. */
-export function widthOf(state: PaceState, policy: PacePolicy): number {
+export function maxInFlight(state: PaceState, policy: PacePolicy): number {
   return state.refusals > 0 ? 1 : policy.concurrency;
 }
 
 /** Decides whether a request may go now. If so, counts it. */
-export function ask(state: PaceState, policy: PacePolicy, now: number): Decision {
+export function requestTurn(state: PaceState, policy: PacePolicy, now: number): Decision {
   const held = remainingHold(state.holdUntil, now);
   if (held > 0) return { go: false, waitMs: held, reason: 'retry-after' };
-  const rate = rateOf(state, policy);
+  const rate = currentRate(state, policy);
   const interval = (MINUTE_MS + SLACK_MS) / rate;
   const most = Math.min(MAX_BURST, Math.max(1, Math.floor(rate / 15)));
   // A due time beyond any possible burst means that the clock was set back.
@@ -173,7 +173,7 @@ function recent(tally: Tally, span: number, now: number): number {
   return tally.count + tally.before * (1 - age / span);
 }
 
-export function learn(
+export function learnFromResponse(
   state: PaceState,
   policy: PacePolicy,
   answer: Answer,
@@ -188,7 +188,7 @@ export function learn(
     asked !== null && asked >= MINUTE_WINDOW_HINT_MS
       ? recent(state.minute, MINUTE_MS, now)
       : Math.max(recent(state.minute, MINUTE_MS, now), recent(state.second, 1000, now) * 60);
-  const before = Math.min(rateOf(state, policy), Math.max(sent, CONCLUSIVE_RATE));
+  const before = Math.min(currentRate(state, policy), Math.max(sent, CONCLUSIVE_RATE));
   const refusals = state.refusals + 1;
   const byItself = Math.min(MAX_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
   return hold(
@@ -212,7 +212,7 @@ function adoptLimit(state: PaceState, answer: Answer, policy: PacePolicy, now: n
   const changed = announced === state.announced ? state : { ...state, announced };
   if (answer.remaining !== 0 || answer.status === 429) return changed;
   // The Platform API sends Retry-After with every response, so it counts only once nothing remains.
-  const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / rateOf(changed, policy));
+  const wait = answer.retryAfterMs ?? Math.max(1000, MINUTE_MS / currentRate(changed, policy));
   return hold(changed, now, Math.min(wait, MAX_HOLD_MS));
 }
 
@@ -240,7 +240,7 @@ export const readHostPause = fields({
   /** Pauses since the host's last response other than 429. */
   pauses: amount,
 });
-export type HostPause = Kept<typeof readHostPause>;
+export type HostPause = ReadValue<typeof readHostPause>;
 
 const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
@@ -294,7 +294,7 @@ interface GateOptions {
 
 /** Admits requests of one token to one host. Each admitted caller must call `leave` once. */
 export class Gate {
-  readonly #lines = new WaitingLines<Waiter>();
+  readonly #lines = new WaitQueue<Waiter>();
   #state: PaceState;
   #inFlight = 0;
   #cancelTimer: (() => void) | undefined;
@@ -309,7 +309,7 @@ export class Gate {
   }
 
   get rate(): number {
-    return rateOf(this.#state, this.options.policy);
+    return currentRate(this.#state, this.options.policy);
   }
 
   get inFlight(): number {
@@ -373,7 +373,7 @@ export class Gate {
   #learn(answer: Answer): void {
     const now = this.options.clock.now();
     const before = this.#state;
-    this.#state = learn(before, this.options.policy, answer, now);
+    this.#state = learnFromResponse(before, this.options.policy, answer, now);
     const { refusals } = this.#state;
     if (answer.status !== 429) {
       if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
@@ -405,10 +405,10 @@ export class Gate {
 
   /** Returns 0 if a request passed, the milliseconds to wait, or null if one must leave first. */
   #pass(now: number): number | null {
-    if (this.#inFlight >= widthOf(this.#state, this.options.policy)) return null;
+    if (this.#inFlight >= maxInFlight(this.#state, this.options.policy)) return null;
     const paused = remainingHold(this.options.shared.pause.until, now);
     if (paused > 0) return this.#wait(now, paused, 'paused');
-    const decision = ask(this.#state, this.options.policy, now);
+    const decision = requestTurn(this.#state, this.options.policy, now);
     if (!decision.go) return this.#wait(now, decision.waitMs, decision.reason);
     this.#state = decision.state;
     this.#inFlight += 1;

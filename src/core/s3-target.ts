@@ -66,7 +66,7 @@ function amazonsHost(text: string): string | undefined {
 }
 
 /** Like `addressProblem`, but also refuses buckets. */
-export function noPathProblem(text: string): string | undefined {
+export function pathProblem(text: string): string | undefined {
   return S3.test(text) ? 'a bucket cannot be used here' : addressProblem(text);
 }
 
@@ -103,16 +103,16 @@ function invalid(text: string, problem: string): Error {
   return targetError('store-target-invalid', { found, problem });
 }
 
-export function labelOf({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>): string {
+export function targetLabel({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>): string {
   return prefix === '' ? `s3://${bucket}` : `s3://${bucket}/${prefix}`;
 }
 
-export function keyOf({ prefix }: Pick<S3Target, 'prefix'>, name: string): string {
+export function objectKey({ prefix }: Pick<S3Target, 'prefix'>, name: string): string {
   return prefix === '' ? name : `${prefix}/${name}`;
 }
 
 /** Returns the URL of an object, or of the bucket for an empty key. */
-export function urlOf(target: S3Target, key: string): URL {
+export function objectUrl(target: S3Target, key: string): URL {
   const { bucket, region, endpoint, pathStyle } = target;
   const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
   const url = new URL(endpoint ?? `https://s3.${region}.${domain}`);

@@ -62,7 +62,7 @@ function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>
 }
 
 /** Returns the `catalog-…` error for an error of SQLite; undefined for one that only a bug can cause. */
-export function translate(error: unknown, file: string): MailkeepError | undefined {
+export function convertSqliteError(error: unknown, file: string): MailkeepError | undefined {
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;
   if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);

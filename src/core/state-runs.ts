@@ -21,7 +21,7 @@ export function nullable<T>(read: Read<T>): Read<T | null> {
   return (value) => (value === null ? null : read(value));
 }
 
-export function otherwise<T, D>(read: Read<T>, instead: D): Read<T | D> {
+export function withDefault<T, D>(read: Read<T>, instead: D): Read<T | D> {
   return (value) => read(value) ?? instead;
 }
 
@@ -36,7 +36,7 @@ export function list<T>(item: Read<T>): Read<readonly T[]> {
 }
 
 /** Reads a list only if every item has the shape. */
-export function listOfAll<T>(item: Read<T>): Read<readonly T[]> {
+export function strictList<T>(item: Read<T>): Read<readonly T[]> {
   return (value) => {
     const found = list(item)(value);
     return Array.isArray(value) && found?.length === value.length ? found : undefined;
@@ -59,7 +59,7 @@ type Shaped<F extends Fields> = {
   readonly [Name in keyof F]: Exclude<ReturnType<F[Name]>, undefined>;
 };
 
-export type Kept<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
+export type ReadValue<R extends Read<unknown>> = Exclude<ReturnType<R>, undefined>;
 
 /** Reads an object that has all of these fields, and drops any others. */
 export function fields<F extends Fields>(shape: F): Read<Shaped<F>>;
@@ -98,7 +98,7 @@ const sums = {
   complete: flag,
 };
 const folderSums = fields({ ...sums, mailbox: text, folder: text });
-export type RunFolder = Kept<typeof folderSums>;
+export type RunFolder = ReadValue<typeof folderSums>;
 
 /** A failure. It never identifies a single message, because forgotten mail must leave no trace here. */
 const trouble = fields({
@@ -108,7 +108,7 @@ const trouble = fields({
   /** One sentence for people; null if it would identify a message. */
   text: nullable(text),
 });
-export type RunTrouble = Kept<typeof trouble>;
+export type RunProblem = ReadValue<typeof trouble>;
 
 /** A run as stored. Times are milliseconds since the epoch. */
 const run = fields({
@@ -132,9 +132,9 @@ const run = fields({
   bytes: count,
   requests: count,
   /** Messages that a verification read back or a pruning removed; null for other runs. */
-  messages: otherwise(nullable(count), null),
+  messages: withDefault(nullable(count), null),
   /** Commits of an import, for its undo; `last` is null if it was interrupted. Null for other runs. */
-  commits: otherwise(nullable(fields({ first: count, last: nullable(count) })), null),
+  commits: withDefault(nullable(fields({ first: count, last: nullable(count) })), null),
   /** Sums over all compared folders, and their number; null if there were none. */
   sum: nullable(fields({ ...sums, folders: count })),
   /** Sums of the first folders, unequal ones first. */
@@ -143,10 +143,10 @@ const run = fields({
   failures: count,
   troubles: list(trouble),
 });
-type ReadRun = Kept<typeof run>;
+type ReadRun = ReadValue<typeof run>;
 export type RunRecord = Omit<ReadRun, 'commits'> & Partial<Pick<ReadRun, 'commits'>>;
 
-export interface KeptRun extends RunRecord {
+export interface StoredRun extends RunRecord {
   readonly id: number;
 }
 
@@ -179,7 +179,7 @@ export function runJournal(database: Database.Database, guard: <T>(act: () => T)
      */
     keep: (kept: RunRecord, instead?: number): number =>
       guard(() => database.transaction(() => keep(database, kept, instead)).immediate()),
-    list: (asked: RunsAsked): KeptRun[] =>
+    list: (asked: RunsAsked): StoredRun[] =>
       // A state that no writer of this version has opened yet has no runs.
       guard(() => (hasTable(database, 'runs') ? readRuns(database, asked) : [])),
   };
@@ -210,7 +210,7 @@ interface Row {
 function readRuns(
   database: Database.Database,
   { limit, before = Number.MAX_SAFE_INTEGER, since = 0, kinds }: RunsAsked,
-): KeptRun[] {
+): StoredRun[] {
   const ofKinds = kinds === undefined ? '' : 'AND kind IN (SELECT value FROM json_each(?))';
   const rows = database
     .prepare<unknown[], Row>(
@@ -266,7 +266,7 @@ const planned = fields({
   /** When a due copy last turned out to be current; 0 if never. */
   currentAt: number,
 });
-export type CopyPlanned = Kept<typeof planned>;
+export type CopyPlanned = ReadValue<typeof planned>;
 
 const failed = fields({
   since: number,
@@ -275,7 +275,7 @@ const failed = fields({
   code: text,
   text,
 });
-export type CopyFailed = Kept<typeof failed>;
+export type CopyFailed = ReadValue<typeof failed>;
 
 const UNITS = ['segment', 'object'] as const;
 
@@ -288,7 +288,7 @@ const checked = fields({
   found: count,
   fullAt: nullable(number),
 });
-export type CopyChecked = Kept<typeof checked>;
+export type CopyChecked = ReadValue<typeof checked>;
 
 const damage = { since: number, found: count, text };
 const anyDamage = fields(damage);
@@ -303,17 +303,17 @@ export const knownCopy = fields({
   /** The last partial or complete read-back. */
   checked: nullable(checked),
   /** Known damage, until a complete check finds none. `names` are the objects that the next copy uploads again. */
-  damage: nullable(fields({ ...damage, names: otherwise(list(text), []) })),
+  damage: nullable(fields({ ...damage, names: withDefault(list(text), []) })),
   /** Damage to the objects that open, describe and locate the copy, until a later check finds all of them intact. */
-  unkept: otherwise(nullable(anyDamage), null),
+  unkept: withDefault(nullable(anyDamage), null),
 });
-export type CopyDamage = Kept<typeof anyDamage> & { readonly names?: readonly string[] };
-export type KnownCopy = Omit<Kept<typeof knownCopy>, 'damage' | 'unkept'> & {
+export type CopyDamage = ReadValue<typeof anyDamage> & { readonly names?: readonly string[] };
+export type KnownCopy = Omit<ReadValue<typeof knownCopy>, 'damage' | 'unkept'> & {
   readonly damage: CopyDamage | null;
-  readonly unkept?: Kept<typeof anyDamage> | null;
+  readonly unkept?: ReadValue<typeof anyDamage> | null;
 };
 
-export const NOTHING_KNOWN: KnownCopy = {
+export const UNKNOWN_COPY: KnownCopy = {
   ...{ made: null, plan: null, failed: null },
   ...{ checked: null, damage: null, unkept: null },
 };
@@ -339,9 +339,9 @@ export const requestDay = fields({
   /** Requests per minute that the configuration allowed. */
   perMinute: number,
   /** Hour of the day (UTC), status (0 without a response), and number of requests. */
-  hours: listOfAll(fields({ hour: count, status: count, requests: count })),
+  hours: strictList(fields({ hour: count, status: count, requests: count })),
 });
-export type RequestCount = Kept<typeof requestDay>['hours'][number];
+export type RequestCount = ReadValue<typeof requestDay>['hours'][number];
 
 /** Returns a day such as `2026-11-22`. */
 export function utcDay(ms: number): string {
@@ -361,6 +361,6 @@ export function requestKey(day: string, gate: string): string {
 }
 
 /** Splits a key from `requestKey`. */
-export function requestsOf(key: string): { readonly day: string; readonly gate: string } {
+export function parseRequestKey(key: string): { readonly day: string; readonly gate: string } {
   return { day: key.slice(0, 10), gate: key.slice(11) };
 }

@@ -5,7 +5,7 @@ import { catalogError } from './error-tables.ts';
 import { hasCode } from './errors.ts';
 import { makePrivateFile } from './files.ts';
 import { readHostPause, readPaceState } from './pace.ts';
-import { translate } from './sqlite.ts';
+import { convertSqliteError } from './sqlite.ts';
 import {
   count,
   diskSample,
@@ -13,22 +13,22 @@ import {
   flag,
   hasTable,
   integer,
-  type Kept,
   knownCopy,
   list,
-  listOfAll,
   makeRunTable,
   mark,
   nullable,
   number,
   oneOf,
-  otherwise,
   type Read,
+  type ReadValue,
   type RunJournal,
   record,
   requestDay,
   runJournal,
+  strictList,
   text,
+  withDefault,
 } from './state-runs.ts';
 import type { FolderKey, MailboxKey, Place } from './types.ts';
 
@@ -40,7 +40,7 @@ export type VerificationMode = (typeof MODES)[number];
 const drill = fields({ at: number, checked: number, of: number });
 
 /** When the last export test started, and how many of how many messages it exported and read back. */
-type DrillFacts = Kept<typeof drill>;
+type DrillFacts = ReadValue<typeof drill>;
 
 /** The last verification, without the last export test. Times are milliseconds since the epoch. */
 const lastVerification = fields({
@@ -53,19 +53,19 @@ const lastVerification = fields({
   ok: flag,
   damage: nullable(damageIn),
 });
-export type RememberedVerification = Kept<typeof lastVerification>;
+export type StoredVerification = ReadValue<typeof lastVerification>;
 
-export interface VerificationFacts extends Omit<RememberedVerification, 'damage'> {
+export interface VerificationFacts extends Omit<StoredVerification, 'damage'> {
   readonly damage: KnownDamage | null;
   readonly drill: DrillFacts | null;
 }
 
 /** The last verification and the last export test are stored under two keys of one scope. */
-const verification: Read<RememberedVerification | DrillFacts> = (value) =>
+const verification: Read<StoredVerification | DrillFacts> = (value) =>
   lastVerification(value) ?? earlierVerification(value) ?? drill(value);
 
 /** Earlier versions stored only complete verifications, and only their verdict. */
-function earlierVerification(value: unknown): RememberedVerification | undefined {
+function earlierVerification(value: unknown): StoredVerification | undefined {
   const verdict = fields({ at: number, ok: flag })(value);
   if (verdict === undefined || Object.hasOwn(Object(value), 'mode')) return undefined;
   const { at, ok } = verdict;
@@ -89,36 +89,36 @@ function findingSince(since: number) {
     text,
     // Missing in earlier versions.
     /** When it was last found: milliseconds since the epoch. */
-    at: otherwise(number, since),
-    commit: otherwise(number, null),
-    segment: otherwise(number, null),
+    at: withDefault(number, since),
+    commit: withDefault(number, null),
+    segment: withDefault(number, null),
   });
 }
-export type RememberedFinding = Kept<ReturnType<typeof findingSince>>;
-export type KnownFinding = Pick<RememberedFinding, 'what' | 'id' | 'text'>;
+export type StoredFinding = ReadValue<ReturnType<typeof findingSince>>;
+export type KnownFinding = Pick<StoredFinding, 'what' | 'id' | 'text'>;
 
 /** Findings of verifications, until a repair or a clean verification that covers them. */
-export interface RememberedDamage {
+export interface StoredDamage {
   readonly since: number;
   /** Number of all findings; `findings` contains the first ones. */
   readonly found: number;
-  readonly findings: readonly RememberedFinding[];
+  readonly findings: readonly StoredFinding[];
   /** Number of unlisted findings, by what is damaged. */
   readonly counted: Readonly<Record<string, number>>;
   /** When these were last found: milliseconds since the epoch. */
   readonly countedAt: number;
 }
-export interface KnownDamage extends Pick<RememberedDamage, 'since' | 'found'> {
+export interface KnownDamage extends Pick<StoredDamage, 'since' | 'found'> {
   readonly findings: readonly KnownFinding[];
 }
 
-function damageIn(value: unknown): RememberedDamage | undefined {
+function damageIn(value: unknown): StoredDamage | undefined {
   const since = fields({ since: number })(value)?.since ?? 0;
   const damage = fields({
     since: number,
     found: number,
     findings: list(findingSince(since)),
-    countedAt: otherwise(number, since),
+    countedAt: withDefault(number, since),
   })(value);
   if (damage === undefined) return undefined;
   const counted = fields({ counted: record(number) })(value)?.counted;
@@ -129,69 +129,69 @@ const proof = fields({
   /** When its newest page was requested. The proof does not cover later mail. */
   at: text,
   complete: flag,
-  generation: otherwise(number, 1),
+  generation: withDefault(number, 1),
   /** The origin's counts: all messages, and unread ones. */
   originTotal: number,
-  unread: otherwise(number, -1),
+  unread: withDefault(number, -1),
   /** When every flag of the folder was last confirmed. */
-  flagsAt: otherwise(text, null),
+  flagsAt: withDefault(text, null),
   /** UTC day of the reconciliation in the log. */
-  certifiedOn: otherwise(text, null),
+  certifiedOn: withDefault(text, null),
   /** Consecutive sync runs whose sums did not add up. */
-  incomplete: otherwise(number, 0),
+  incomplete: withDefault(number, 0),
 });
 
 /** Time and result of a folder's last comparison with the origin. Times are ISO 8601 UTC. */
-export type Proof = Kept<typeof proof>;
+export type Proof = ReadValue<typeof proof>;
 
 const uidPair: Read<readonly [lo: number, hi: number]> = (value) => {
-  const [lo, hi, ...more] = listOfAll(integer)(value) ?? [];
+  const [lo, hi, ...more] = strictList(integer)(value) ?? [];
   return lo === undefined || hi === undefined || more.length > 0 ? undefined : [lo, hi];
 };
 
-const uidPairs = listOfAll(uidPair);
+const uidPairs = strictList(uidPair);
 
 const flagCounts = fields({
   /** Unread messages in the origin's listing and in the archive, when nothing more could be found. */
   theirs: number,
   ours: number,
   /** When starred and answered messages were last compared, milliseconds since the epoch. */
-  askedAt: otherwise(number, Number.NEGATIVE_INFINITY),
+  askedAt: withDefault(number, Number.NEGATIVE_INFINITY),
 });
 
 /** Counts at the last comparison of a folder's flags. */
-export type FlagCounts = Kept<typeof flagCounts>;
+export type FlagCounts = ReadValue<typeof flagCounts>;
 
 const mailboxes = list(
   fields({
     resourceId: text,
     address: text,
     /** Milliseconds since the epoch; null while the account lists the mailbox. */
-    unreachableSince: otherwise(number, null),
+    unreachableSince: withDefault(number, null),
   }),
 );
 
-export type RememberedMailbox = Kept<typeof mailboxes>[number];
+export type StoredMailbox = ReadValue<typeof mailboxes>[number];
 
 /** Usage and limits of a mailbox, with the time of the service's report in milliseconds since the epoch. */
 const quota = fields({
   at: number,
-  resources: listOfAll(fields({ name: text, usage: number, limit: nullable(number) })),
+  resources: strictList(fields({ name: text, usage: number, limit: nullable(number) })),
 });
 
 const listingCost = fields({
   /** Milliseconds since the epoch. */
   at: number,
   pages: number,
-  failed: otherwise(flag, false),
+  failed: withDefault(flag, false),
 });
 
 /** Cost or failure of the last listing of an account's order. */
-export type ListingCost = Kept<typeof listingCost>;
+export type ListingCost = ReadValue<typeof listingCost>;
 
 const sizeLessons = fields({ lf: count, crlf: count, offset: fields({ bytes: integer, count }) });
 
-const deliveries = listOfAll(
+const deliveries = strictList(
   fields({
     at: number,
     mailbox: text,
@@ -209,11 +209,11 @@ const webSession = fields({
   /** The browser's User-Agent. */
   agent: text,
   /** Keys of the readable mailboxes, from `mailboxKey`; null for all. */
-  mailboxes: nullable(listOfAll(text)),
+  mailboxes: nullable(strictList(text)),
 });
 
 /** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
-export type WebSession = Kept<typeof webSession>;
+export type WebSession = ReadValue<typeof webSession>;
 /** An invalid scope must not become a wider one, so it makes the whole token undefined. */
 const apiToken = fields({
   /** Identifies the token in lists. It does not grant access. */
@@ -223,11 +223,11 @@ const apiToken = fields({
   usedAt: nullable(number),
   expiresAt: nullable(number),
   /** Keys of the accessible mailboxes, from `mailboxKey`; null for all. */
-  mailboxes: nullable(listOfAll(text)),
+  mailboxes: nullable(strictList(text)),
 });
 
 /** A token of the API over the mirror. Times are milliseconds since the epoch. */
-export type ApiToken = Kept<typeof apiToken>;
+export type ApiToken = ReadValue<typeof apiToken>;
 
 /**
  * What a key identifies. `place`, `generation` and `folder` keys share a prefix, so that purges and renames find
@@ -342,7 +342,7 @@ const SCOPES = {
   /** Progress of sampled verification in a segment. */
   verified: local(
     'segment',
-    fields({ at: number, covered: number, next: number, end: otherwise(number, 0) }),
+    fields({ at: number, covered: number, next: number, end: withDefault(number, 0) }),
   ),
   /** By the SHA-256 of the cookie's value. */
   'web-session': local('name', webSession),
@@ -394,7 +394,7 @@ export function accountKey(account: string, host: string): string {
   return JSON.stringify([account, host]);
 }
 
-export function accountIn(key: string): { readonly account: string; readonly host: string } {
+export function parseAccountKey(key: string): { readonly account: string; readonly host: string } {
   const [account = '', host = ''] = list(text)(JSON.parse(key)) ?? [];
   return { account, host };
 }
@@ -469,7 +469,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
   try {
     return wrapDatabase(openForWriting(file), file);
   } catch (error) {
-    if (!isUnreadable(error)) throw translate(error, file) ?? error;
+    if (!isUnreadable(error)) throw convertSqliteError(error, file) ?? error;
     let aside = '';
     for (let n = 1; aside === '' || existsSync(aside); n += 1) aside = `${file}.damaged-${n}`;
     renameSync(file, aside);
@@ -501,7 +501,7 @@ export function stateDamage(dataDir: string): string | undefined {
     if (database.pragma('user_version', { simple: true }) === VERSION) wrapDatabase(database, file);
     return undefined;
   } catch (error) {
-    const known = translate(error, file);
+    const known = convertSqliteError(error, file);
     if (known?.code === 'catalog-damaged') return error instanceof Error ? error.message : '';
     if (known !== undefined) return undefined;
     throw error;
@@ -567,7 +567,7 @@ export function scrubState(dataDir: string, mailboxes: readonly MailboxKey[]): v
       database.close();
     }
   } catch (error) {
-    throw translate(error, file) ?? error;
+    throw convertSqliteError(error, file) ?? error;
   }
 }
 
@@ -645,7 +645,7 @@ function wrapDatabase(database: Database.Database, file: string): StateFile {
     try {
       return act();
     } catch (error) {
-      throw translate(error, file) ?? error;
+      throw convertSqliteError(error, file) ?? error;
     }
   };
   const find = database

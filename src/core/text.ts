@@ -39,7 +39,7 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
 /** Returns a time in the local time zone: `2026-03-01 09:41`. */
 export function localTime(ms: number): string {
   const at = new Date(ms);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}${clockText(ms)}`;
+  return `${at.getFullYear()}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())}${clockText(ms)}`;
 }
 
 // Not formatted by `Intl`, whose first format takes a new page 40 ms, a tenth of its startup. Months are in letters,
@@ -74,15 +74,15 @@ export function dayText(ms: number): string {
 /** Returns a time of day such as ` 14:05`, in the local time zone. */
 export function clockText(ms: number): string {
   const date = new Date(ms);
-  return ` ${two(date.getHours())}:${two(date.getMinutes())}`;
+  return ` ${twoDigits(date.getHours())}:${twoDigits(date.getMinutes())}`;
 }
 
-export function two(value: number): string {
+export function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }
 
 /** Messages of one or more folders by their state in the archive, counted once per folder. */
-export interface ClosingSums {
+export interface ConsistencySums {
   readonly stored: number;
   readonly assumed: number;
   readonly quarantined: number;
@@ -97,14 +97,14 @@ const TERMS = [
   ['forgotten', 'forgotten'],
 ] as const;
 
-export type Equation = ReturnType<typeof closingEquation>;
+export type Equation = ReturnType<typeof consistencyEquation>;
 
 /**
  * Returns the equation that every interface shows: at the service = stored + not yet verified + incomplete +
  * forgotten. Pending deletions are separate, because the service does not count them.
  * @param atService count of the service; defaults to the sum
  */
-export function closingEquation(sums: ClosingSums, atService?: number) {
+export function consistencyEquation(sums: ConsistencySums, atService?: number) {
   const accounted = TERMS.reduce((sum, [kind]) => sum + sums[kind], 0);
   return {
     atService: atService ?? accounted,
@@ -120,8 +120,8 @@ export function closingEquation(sums: ClosingSums, atService?: number) {
 }
 
 /** Returns `815 messages at the service = 814 stored + 1 incomplete; 110 pending deletions`. */
-export function closingText(sums: ClosingSums, atService?: number): string {
-  const { atService: total, terms, isEqual, pending } = closingEquation(sums, atService);
+export function consistencyText(sums: ConsistencySums, atService?: number): string {
+  const { atService: total, terms, isEqual, pending } = consistencyEquation(sums, atService);
   const parts = terms.map((term) => `${count(term.count)} ${term.text}`).join(' + ');
   const apart = pending > 0 ? `; ${pendingText(pending)}` : '';
   return `${counted(total, 'message')} at the service ${isEqual ? '=' : '≠'} ${parts}${apart}`;
@@ -161,13 +161,13 @@ export function eventText(
   return [JSON.stringify(detail)];
 }
 
-export const PRUNED_WHY = {
+export const PRUNE_REASONS = {
   ended: 'deleted longer ago than retention.endedAfterDays',
   draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
   rule: 'deleted longer ago than a rule of retention.rules says',
 } as const;
 
-export const KEPT_WHY = {
+export const KEEP_REASONS = {
   hold: 'on hold',
   'no-rule': 'no rule allows it',
   'too-recent': 'deleted too recently',

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadError } from './error-tables.ts';
-import { errnoName, rethrown, thrownBy } from './errors.ts';
+import { deserializeError, errnoName, serializeError } from './errors.ts';
 import type { FromThread, JobMessage } from './in-thread.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { FromThread, JobMessage } from './in-thread.ts';
  * mostly idle server then keeps some 100 MB of garbage, and a first sync 50 MB, for hardly any less processor time. A
  * lower number takes more time and frees nothing more. V8 reads the setting at each collection.
  */
-export function holdOldGeneration(): void {
+export function slowOldGenerationGrowth(): void {
   setFlagsFromString('--heap-growing-percent=60');
 }
 
@@ -119,12 +119,12 @@ function lookAtTask(task: string): Look | null {
  * messages takes the same processor time and 50 MB more. V8 reads the setting before enlarging a heap. `HeapLimits`
  * still apply.
  */
-export function holdYoungGeneration(): void {
+export function fixYoungGeneration(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
- * Initial MiB of each half of a thread's young generation: its working set, because `holdYoungGeneration` stops the
+ * Initial MiB of each half of a thread's young generation: its working set, because `fixYoungGeneration` stops the
  * growth. Indexing seven messages fills V8's default of 1 MiB, and such early collections promote live objects to the
  * old generation. In five pairs of first syncs of 5,000 messages, 4 MiB took 3 to 7 % less processor time and no more
  * memory. `HeapLimits` still apply.
@@ -194,8 +194,8 @@ export class WorkerThread<In, Out extends object> {
     });
     // Not earlier: Node.js 22 resets the settings when it creates a thread's heap.
     this.#worker.once('online', () => {
-      holdYoungGeneration();
-      holdOldGeneration();
+      fixYoungGeneration();
+      slowOldGenerationGrowth();
     });
     if (silent) {
       this.#worker.stdout.resume();
@@ -311,7 +311,7 @@ export class WorkerThread<In, Out extends object> {
       file: fileURLToPath(file),
       reason: this.#reason,
       started: this.#started,
-      detail: thrown === undefined ? `exit code ${code}` : thrownBy(thrown).message,
+      detail: thrown === undefined ? `exit code ${code}` : serializeError(thrown).message,
     };
     return threadError('thread-ended', facts, thrown);
   }
@@ -410,7 +410,7 @@ class JobThread<Job, Result, Report> {
         }
         this.#running = null;
         if ('result' in message) running?.resolve(message.result);
-        else running?.reject(rethrown(message.thrown));
+        else running?.reject(deserializeError(message.thrown));
       },
       ended: (end) => {
         this.#end = end;

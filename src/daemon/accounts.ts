@@ -1,9 +1,9 @@
 import { hasCode, MailkeepError } from '../core/errors.ts';
-import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
+import { accountFailureResult, type SyncFailure, type SyncResult } from '../sync/result.ts';
 import { daemonError } from './errors.ts';
 import type {
   AccountFailure,
-  AccountTrouble,
+  AccountProblem,
   DaemonClock,
   Observer,
   RunKind,
@@ -16,7 +16,7 @@ const REFUSED = { firstMs: 600_000, longestMs: 3_600_000 };
 const AWAY = { firstMs: 5_000, longestMs: 300_000 };
 
 interface Waiting {
-  readonly trouble: AccountTrouble;
+  readonly trouble: AccountProblem;
   readonly tries: number;
 }
 
@@ -59,7 +59,7 @@ export function isTemporaryDiskError(error: unknown): error is MailkeepError {
 /** Returns an error that ended a sync for the whole archive as a failure. Omits the details of internal errors. */
 export function archiveFailure(account: string, error: unknown): SyncFailure {
   const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
-  return failureOfAccount(account, known);
+  return accountFailureResult(account, known);
 }
 
 interface Round {
@@ -167,7 +167,7 @@ export class Accounts {
     return [...this.#accounts.values()].some(({ waiting }) => waiting !== undefined);
   }
 
-  trouble(name: string): AccountTrouble | null {
+  trouble(name: string): AccountProblem | null {
     return this.#accounts.get(name)?.waiting?.trouble ?? null;
   }
 

@@ -10,27 +10,32 @@ import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { copiesError } from '../copies/errors.ts';
 import { onAbort } from '../core/concurrency.ts';
-import type { CopySettings, RetentionSettings, Rhythm } from '../core/config-schema.ts';
+import type { CopySettings, RetentionSettings, Schedule } from '../core/config-schema.ts';
 import { type ErrorFamily, EXIT, errnoOf, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { KnownCopy } from '../core/state-runs.ts';
 import {
   copyDamage,
-  recalledCopy,
-  rememberCopied,
-  rememberCopyChecked,
-  rememberCopyFailure,
-  rememberCurrent,
-  rememberPlans,
+  recallCopy,
+  recordCopyCheck,
+  recordCopyCurrent,
+  recordCopyFailure,
+  recordCopyMade,
+  recordPlans,
 } from '../verify/copy-facts.ts';
 import { retentionError, verifyError } from '../verify/errors.ts';
 import type { RunReport } from '../verify/facts.ts';
-import { type Compacted, compactPurged, decidedPurge, endPurge } from '../verify/prune.ts';
-import { journalPrune, plannedPrune } from '../verify/purge.ts';
+import {
+  type Compacted,
+  compactPurged,
+  pendingPurge,
+  recordPurgeComplete,
+} from '../verify/prune.ts';
+import { journalPrune, preparePrune } from '../verify/purge.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { Failure } from './notifier.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { choreReport, copyReport, failureOf } from './runs.ts';
+import { copyReport, failureOf, taskReport } from './runs.ts';
 import { cronTimes } from './schedule.ts';
 
 /** Environment variables for child processes: no tokens or credentials, and not the service manager's socket. */
@@ -116,7 +121,7 @@ interface CopyTimes {
 }
 
 /** @param timezone IANA name, or `local` */
-export function copyTimes(rhythm: Rhythm, timezone: string, now: number): CopyTimes {
+export function copyTimes(rhythm: Schedule, timezone: string, now: number): CopyTimes {
   if ('everyMs' in rhythm) {
     const { everyMs } = rhythm;
     return { next: (last) => last + everyMs, longestMs: everyMs, isInterval: true };
@@ -159,7 +164,7 @@ export function checkDueAt(
 }
 
 /** Returns whether an up-to-date copy must run to extend those of its locks that have passed half their period. */
-export function areLocksDue(lockDays: number | null, madeAt: number, now: number): boolean {
+export function needsLockExtension(lockDays: number | null, madeAt: number, now: number): boolean {
   return lockDays !== null && now - madeAt >= (lockDays * DAY_MS) / 4;
 }
 
@@ -258,7 +263,7 @@ export class ScheduledCopies {
       checkPausedUntil: 0,
     }));
     const plans = this.#planned.map(({ copy, times }) => [copy.to, times.longestMs] as const);
-    onDropped(rememberPlans(state, new Map(plans), now));
+    onDropped(recordPlans(state, new Map(plans), now));
     this.#look();
   }
 
@@ -304,7 +309,7 @@ export class ScheduledCopies {
         if (this.#isCopyDue(planned, commit, now)) {
           return (signal) => this.#copy(planned, signal).catch(failed);
         }
-        const known = recalledCopy(this.#options.state, planned.copy.to);
+        const known = recallCopy(this.#options.state, planned.copy.to);
         const checkAt = checkDueAt(planned.full, known, now);
         if (checkAt !== null && checkAt <= now && !isPaused(checkPausedUntil, now)) {
           return (signal) => this.#check(planned, null, signal).catch(failed);
@@ -318,14 +323,14 @@ export class ScheduledCopies {
 
   #isCopyDue({ copy, times }: Planned, commit: number, now: number): boolean {
     const { state } = this.#options;
-    const known = recalledCopy(state, copy.to);
+    const known = recallCopy(state, copy.to);
     const dueAt = copyDueAt(times, known, now);
     if (dueAt === null || dueAt > now) return false;
     const { made, failed, plan } = known;
     const lacks = made === null || failed !== null || made.commit < commit;
-    if (lacks || !times.isInterval || areLocksDue(copy.lockDays, made.at, now)) return true;
+    if (lacks || !times.isInterval || needsLockExtension(copy.lockDays, made.at, now)) return true;
     const since = now - (plan?.currentAt ?? 0);
-    if (since >= times.longestMs || since < 0) rememberCurrent(state, copy.to, now);
+    if (since >= times.longestMs || since < 0) recordCopyCurrent(state, copy.to, now);
     return false;
   }
 
@@ -347,13 +352,13 @@ export class ScheduledCopies {
     if (result === undefined) {
       const failure = failureOfChild(to, ended);
       const { code, message: text } = failure;
-      rememberCopyFailure(state, to, { at, code, text });
+      recordCopyFailure(state, to, { at, code, text });
       log.say('error', 'a copy failed; it is tried again', { to, code, exit: ended.code });
       onRun(copyReport('copy', to, startedAt, at, failure));
       return;
     }
     const { number, bytes, durationMs, copyId, findings, invalid, removed } = result;
-    rememberCopied(state, to, { at, commit: number, encrypted: copyId !== undefined });
+    recordCopyMade(state, to, { at, commit: number, encrypted: copyId !== undefined });
     log.say('info', 'copy finished', { to, commit: number, bytes, durationMs });
     const failure = flaw(to, findings.length, invalid.length, removed);
     if (failure !== null) log.say('error', 'the copy was made, but', { to, code: failure.code });
@@ -383,12 +388,12 @@ export class ScheduledCopies {
     const [first] = findings;
     const read = { checked: result.checked, of: result.of, found: findings.length };
     const unit = opened ? 'segment' : 'object';
-    rememberCopyChecked(state, to, { at, checked: read.checked, of: read.of, unit }, findings);
+    recordCopyCheck(state, to, { at, checked: read.checked, of: read.of, unit }, findings);
     if (first === undefined) log.say('info', 'copy verified', { to, ...read, durationMs });
     else
       log.say('error', 'a copy is damaged: "mailkeep verify --copy" shows where', { to, ...read });
     // An intact sample does not disprove earlier damage.
-    const damage = copyDamage(recalledCopy(state, to));
+    const damage = copyDamage(recallCopy(state, to));
     const failure =
       damage === null
         ? null
@@ -398,7 +403,7 @@ export class ScheduledCopies {
 
   /** Returns an error if a readable copy's folder is missing: its disk is not mounted, and ours would fill up. */
   #isGone(to: string): ChildEnded | undefined {
-    const { made } = recalledCopy(this.#options.state, to);
+    const { made } = recallCopy(this.#options.state, to);
     const isFolder = made !== null && !made.encrypted;
     if (!isFolder || existsSync(formatPath(to))) return undefined;
     const { code, message } = failureOf(copiesError('offsite-target-gone', { to }));
@@ -467,7 +472,7 @@ export function scheduledPruning(
   const prune = async (signal: AbortSignal): Promise<number> => {
     const startedAt = context.now();
     const before = await finishPurge(writer, signal);
-    const plan = plannedPrune(context, writer.catalog, writer.state, retention());
+    const plan = preparePrune(context, writer.catalog, writer.state, retention());
     if (plan.prune.length > 0) await journalPrune(writer, plan, signal);
     const done = await finishPurge(writer, signal);
     log.say('info', 'pruning finished', {
@@ -494,18 +499,18 @@ export function scheduledPruning(
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
     }
-    if (!signal.aborted) onRun(choreReport('prune', startedAt, context.now(), failure, messages));
+    if (!signal.aborted) onRun(taskReport('prune', startedAt, context.now(), failure, messages));
   };
 }
 
 async function finishPurge(writer: Writer, signal: AbortSignal): Promise<Compacted> {
   const { dataDir, sealer, sources } = writer;
-  const work = await decidedPurge(realFiles, dataDir, writer);
+  const work = await pendingPurge(realFiles, dataDir, writer);
   if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
   if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
   try {
     const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
-    await endPurge(realFiles, dataDir, writer);
+    await recordPurgeComplete(realFiles, dataDir, writer);
     return compacted;
   } finally {
     await sealer.close();
@@ -596,7 +601,7 @@ export function scheduledVerification(
     try {
       log.say('info', 'verification started');
       const { failure, messages } = await verify(signal);
-      if (!signal.aborted) onRun(choreReport('verify', startedAt, now(), failure, messages));
+      if (!signal.aborted) onRun(taskReport('verify', startedAt, now(), failure, messages));
     } finally {
       isRunning = false;
     }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { errnoName, MailkeepError } from '../core/errors.ts';
-import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../core/files.ts';
+import { isOwnSocket, isPrivateFolder, isValidSocketPath, privateFolder } from '../core/files.ts';
 import { daemonError } from './errors.ts';
 
 const SOCKET = 'control.sock';
@@ -10,7 +10,7 @@ const SOCKET = 'control.sock';
 const POINTER = 'control.path';
 const MAX_POINTER_BYTES = 4_096;
 
-export interface ControlPlace {
+export interface ControlSocketPath {
   readonly socket: string;
   readonly pointer: string | null;
 }
@@ -21,28 +21,28 @@ export interface ControlPlace {
  *
  * @throws daemon-socket-failed, daemon-socket-folder
  */
-export function prepareControlPlace(
+export function prepareControlSocket(
   dataDir: string,
   env: Readonly<Record<string, string | undefined>>,
-): ControlPlace {
+): ControlSocketPath {
   const inArchive = path.join(dataDir, SOCKET);
   const pointer = path.join(dataDir, POINTER);
   try {
     rmSync(inArchive, { force: true });
     rmSync(pointer, { force: true });
-    if (fitsSocket(inArchive)) return { socket: inArchive, pointer: null };
+    if (isValidSocketPath(inArchive)) return { socket: inArchive, pointer: null };
     const name = `${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
     const socket = path.join(privateFolder(env, name.length), name);
     rmSync(socket, { force: true });
     writeFileSync(pointer, `${socket}\n`, { mode: 0o600 });
     return { socket, pointer };
   } catch (error) {
-    throw socketFailed(inArchive, error);
+    throw controlSocketError(inArchive, error);
   }
 }
 
 /** Converts a system error into a control socket error. Returns other errors unchanged. */
-export function socketFailed(file: string, error: unknown): unknown {
+export function controlSocketError(file: string, error: unknown): unknown {
   const reason = errnoName(error);
   const isOurs = error instanceof MailkeepError || reason === 'unknown';
   return isOurs ? error : daemonError('daemon-socket-failed', { file, reason });

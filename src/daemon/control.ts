@@ -21,7 +21,7 @@ import {
   syncResult,
 } from '../sync/result.ts';
 import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
-import { type ControlPlace, socketFailed } from './control-path.ts';
+import { type ControlSocketPath, controlSocketError } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
 import { daemonError } from './errors.ts';
 import { type DaemonStatus, daemonStatus } from './ports.ts';
@@ -39,7 +39,7 @@ export const syncMessage = z.object({
 });
 type SyncMessage = z.output<typeof syncMessage>;
 
-export const hintMessage = z.object({
+export const changeMessage = z.object({
   resourceId: z.string().max(1024).optional(),
   address: z.string().max(1024).optional(),
   account: z.string().max(64).optional(),
@@ -72,7 +72,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
  * @param link returns a sign-in link to the web interface, or null if that is not served
  */
 export async function startControlServer(
-  place: ControlPlace,
+  place: ControlSocketPath,
   daemon: Daemon,
   version: string,
   link: (mailboxes: readonly string[] | null) => string | null,
@@ -95,7 +95,7 @@ export async function startControlServer(
   } catch (error) {
     server.close();
     forgetPlace();
-    throw socketFailed(place.socket, error);
+    throw controlSocketError(place.socket, error);
   }
   return {
     async close() {
@@ -126,7 +126,7 @@ async function answer(
       response.end(JSON.stringify(daemon.status()));
       return;
     case 'POST /hint':
-      daemon.hint(await body(request, hintMessage));
+      daemon.hint(await body(request, changeMessage));
       response.statusCode = 202;
       response.end();
       return;
@@ -271,7 +271,7 @@ const EVERYTHING: SyncMessage = {
  * @returns false if no daemon responds
  * @throws daemon-version if it runs another version of the program
  */
-export async function askToLook(socket: string, version: string): Promise<boolean> {
+export async function requestSync(socket: string, version: string): Promise<boolean> {
   const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));
   if (response === null) return false;
   // Disconnecting does not interrupt the sync.

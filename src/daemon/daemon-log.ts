@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Settings } from '../core/config-schema.ts';
-import { MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, MailkeepError } from '../core/errors.ts';
 import type { Wait } from '../core/pace.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -25,7 +25,7 @@ export async function openDaemonLog(
         destination: 1,
         translateTime: 'SYS:HH:MM:ss',
         hideObject: true,
-        messageFormat: lineForPeople,
+        messageFormat: prettyLine,
       })
     : pino.destination({ fd: 1, sync: true });
   return daemonLog(pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream));
@@ -37,7 +37,7 @@ const SHOWN_BEFORE: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'name
  * Returns a log record as a readable line: the message and its facts, without zeros. Removes terminal control
  * characters, because facts may come from the service.
  */
-export function lineForPeople(line: Readonly<Record<string, unknown>>): string {
+export function prettyLine(line: Readonly<Record<string, unknown>>): string {
   const facts = Object.entries(line).flatMap(([name, value]) => {
     if (SHOWN_BEFORE.has(name) || value === 0 || value === null || value === '') return [];
     return [`${name} ${typeof value === 'object' ? JSON.stringify(value) : value}`];
@@ -166,7 +166,7 @@ function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;
     if (family !== 'config' && family !== 'in-use') return { code, family };
-    const { message, hint } = sentenceOf(error);
+    const { message, hint } = describeError(error);
     return { code, family, message, hint };
   }
   if (!(error instanceof Error)) return { code: 'bug', what: typeof error };
@@ -179,7 +179,7 @@ function errorFacts(error: unknown): object {
 }
 
 /** Logs a webhook receiver's events. `count` gets `delivery` or the reason for refusal, and the number of requests. */
-export function noteReceiverEvent(
+export function logReceiverEvent(
   event: ReceiverEvent,
   log: Pick<DaemonLog, 'say' | 'fail'>,
   count: (outcome: string, times: number) => void,

@@ -1,34 +1,34 @@
 import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
 import packageJson from '../../package.json' with { type: 'json' };
-import { settingsOf } from '../catalog/archive-settings.ts';
+import { loadSettings } from '../catalog/archive-settings.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import { openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
 import { isPiped } from '../core/config-file.ts';
 import type { Settings } from '../core/config-schema.ts';
 import {
+  describeError,
+  describeFacts,
   EXIT,
   type ExitCode,
-  exitOf,
+  exitCodeFor,
   type MailkeepError,
-  sayFacts,
-  sentenceOf,
 } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { RunRecord } from '../core/state-runs.ts';
-import { keepRun, NO_NUMBERS, type RunFrame, recordOfPass } from '../sync/make-run.ts';
+import { EMPTY_COUNTS, type RunContext, recordSyncRun, storeRun } from '../sync/make-run.ts';
 import type { SyncResult } from '../sync/result.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { ScheduledCopies, scheduledPruning, scheduledVerification } from './background-tasks.ts';
 import { startControlServer } from './control.ts';
-import { prepareControlPlace } from './control-path.ts';
+import { prepareControlSocket } from './control-path.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
 import { type Integrations, openIntegrations } from './integrations.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
-import { choreReport, Passes } from './runs.ts';
-import { noteBegun, rememberedTimetable } from './schedule.ts';
+import { SyncRuns, taskReport } from './runs.ts';
+import { recordStart, rememberedTimetable } from './schedule.ts';
 
 const STANDARD_OUTPUT = 1;
 /** A closing terminal sends SIGHUP before it disappears. Interval and number of checks whether it has. */
@@ -81,7 +81,7 @@ function watchTerminal(gone: () => void): void {
 const WORTH_NOTING_MS = 100;
 
 /** Records the daemon's runs in the archive's state, for the web interface. */
-export class RunNotes {
+export class RunRecorder {
   constructor(
     private readonly state: Pick<StateFile, 'runs'>,
     private readonly now: () => number,
@@ -108,23 +108,25 @@ export class RunNotes {
     });
     const { length } = failures;
     const counts = { messages: messages ?? null, failures: length };
-    this.#keep({ ...frame, ...NO_NUMBERS, ...counts, outcome, troubles });
+    this.#keep({ ...frame, ...EMPTY_COUNTS, ...counts, outcome, troubles });
   }
 
   /** Records work done while idle: reading attachments and sealing segments. */
   onTidied(startedAt: number): void {
     const endedAt = this.now();
     if (endedAt - startedAt < WORTH_NOTING_MS) return;
-    this.#keep({ kind: 'index', account: null, startedAt, endedAt, ...NO_NUMBERS });
+    this.#keep({ kind: 'index', account: null, startedAt, endedAt, ...EMPTY_COUNTS });
   }
 
-  #pass(result: SyncResult, frame: RunFrame): void {
-    this.#keep(recordOfPass(result, frame, ({ code, facts }) => sayFacts(code, facts).message));
+  #pass(result: SyncResult, frame: RunContext): void {
+    this.#keep(
+      recordSyncRun(result, frame, ({ code, facts }) => describeFacts(code, facts).message),
+    );
   }
 
   #keep(run: RunRecord): void {
-    keepRun(this.state, run, (error) => {
-      const { code } = sentenceOf(error);
+    storeRun(this.state, run, (error) => {
+      const { code } = describeError(error);
       this.log.say('warn', 'a run could not be kept in state.sqlite', { kind: run.kind, code });
     });
   }
@@ -138,7 +140,7 @@ export type OnStop = (stop: () => unknown) => void;
  *
  * @throws the error of `act`, otherwise the first error of a stop
  */
-export async function withStops<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
+export async function withCleanup<T>(act: (onStop: OnStop) => Promise<T>): Promise<T> {
   const stops: (() => unknown)[] = [];
   const [result] = await Promise.allSettled([act((stop) => stops.push(stop))]);
   const stopped: PromiseSettledResult<unknown>[] = [];
@@ -172,7 +174,7 @@ function watchSealing(options: {
         error,
       );
     }
-    onRun(choreReport('seal', startedAt, now(), first ?? null));
+    onRun(taskReport('seal', startedAt, now(), first ?? null));
   };
 }
 
@@ -198,13 +200,13 @@ interface Parts {
  * @throws archive-in-use if another daemon or a writing command has the archive; cannot-listen
  */
 export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
-  const settings = settingsOf(context);
+  const settings = loadSettings(context);
   const clock: DaemonClock = {
     now: context.now,
     monotonic: () => performance.now(),
     after: (ms, act) => systemClock.after(ms, act),
   };
-  const { code, log } = await withStops(async (onStop) => {
+  const { code, log } = await withCleanup(async (onStop) => {
     const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
     onStop(() => writer.close());
     const log = await openDaemonLog(settings.log.level, context.interactive);
@@ -216,7 +218,7 @@ export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
 
 async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<ExitCode> {
   const { context, writer, clock, log } = parts;
-  const { env } = context.surroundings;
+  const { env } = context.environment;
   const { now } = context;
   const { promise: ended, resolve: end } = Promise.withResolvers<ExitCode>();
   let reload: () => void = () => {};
@@ -229,12 +231,12 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   });
   onStop(release);
   const integrations = await openIntegrations({ context, settings, writer, env, now, log, onStop });
-  const notes = new RunNotes(writer.state, now, log);
+  const notes = new RunRecorder(writer.state, now, log);
   const onRun = (report: RunReport): void => {
     notes.onRun(report);
     integrations.onRun(report);
   };
-  const passes = new Passes({
+  const passes = new SyncRuns({
     writer,
     env,
     settings,
@@ -251,7 +253,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
   const die = (error: unknown): void => {
     log.fail('fatal', 'the daemon cannot go on', error);
     integrations.failed(error);
-    end(exitOf(error));
+    end(exitCodeFor(error));
   };
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? ''];
   const child = { program, env, dataDir: writer.dataDir };
@@ -272,7 +274,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     runner: passes,
     clock,
     timetable: rememberedTimetable(settings, writer.state, clock),
-    begun: (name, at) => noteBegun(writer.state, name, at),
+    begun: (name, at) => recordStart(writer.state, name, at),
     chores: {
       verify: scheduledVerification({ ...child, now, log, onRun }),
       prune: scheduledPruning({ context, writer, retention, log, onRun }),
@@ -287,7 +289,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
     onFatal: die,
   });
   onStop(() => Promise.all([copies.close(), daemon.stop()]));
-  const place = prepareControlPlace(writer.dataDir, env);
+  const place = prepareControlSocket(writer.dataDir, env);
   const control = await startControlServer(place, daemon, packageJson.version, integrations.link);
   onStop(() => control.close());
   if (place.pointer !== null) {
@@ -315,7 +317,7 @@ async function run(parts: Parts, settings: Settings, onStop: OnStop): Promise<Ex
 function reloading(
   parts: Parts,
   daemon: Daemon,
-  passes: Passes,
+  passes: SyncRuns,
   integrations: Integrations,
   copies: ScheduledCopies,
 ): () => void {
@@ -324,7 +326,7 @@ function reloading(
   const once = async (): Promise<void> => {
     let settings: Settings;
     try {
-      settings = settingsOf(context);
+      settings = loadSettings(context);
     } catch (error) {
       log.fail('error', 'the configuration is wrong; going on with the old one', error);
       return;

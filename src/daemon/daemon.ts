@@ -1,23 +1,23 @@
 import { selects } from '../core/names.ts';
 import type { ProgressListener, SyncPlan, SyncResult } from '../sync/result.ts';
-import type { Narrowing } from '../sync/selection.ts';
+import type { SyncRestrictions } from '../sync/selection.ts';
 import { Accounts, accountFailure, archiveFailure, isTemporaryDiskError } from './accounts.ts';
 import { Dispatcher, mailboxKey, type Task } from './dispatcher.ts';
 import {
-  type Aim,
+  type ChangeNotice,
   type DaemonClock,
   type DaemonEvent,
   type DaemonStatus,
-  type Hint,
-  LOOK,
+  FULL_SYNC,
+  type MailboxSurvey,
   type Observer,
+  QUICK_SYNC,
   type RunInfo,
   type RunKind,
-  type Survey,
-  SWEEP,
+  type SyncScope,
   type WatchedMailbox,
 } from './ports.ts';
-import { type PassRunner, Run } from './runs.ts';
+import { Run, type SyncRunner } from './runs.ts';
 import { ClockJumps, SCHEDULED, type Scheduled, Timers, type Timetable } from './schedule.ts';
 
 /** Delays between searches for an announced message that has not appeared. About a minute in total. */
@@ -27,7 +27,7 @@ const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as const;
 const MAX_AWAITED = 1_000;
 
 function hintedMailbox(
-  { resourceId, address }: Hint,
+  { resourceId, address }: ChangeNotice,
   mailboxes: readonly WatchedMailbox[],
 ): WatchedMailbox | undefined {
   return mailboxes.find((mailbox) =>
@@ -120,14 +120,14 @@ const LOOK_AT_TOKEN_MS = 2_000;
 const DISK_WAIT_MS = 60_000;
 const TIDY_AGAIN_MS = 500;
 
-interface SyncRequest extends Narrowing {
+interface SyncRequest extends SyncRestrictions {
   readonly full: boolean;
   readonly acceptEndings: boolean;
 }
 
 export interface DaemonOptions {
   readonly accounts: readonly string[];
-  readonly runner: PassRunner;
+  readonly runner: SyncRunner;
   readonly clock: DaemonClock;
   readonly timetable: Timetable;
   readonly begun: (name: Scheduled, at: number) => void;
@@ -225,7 +225,7 @@ export class Daemon {
     } finally {
       this.#dispatcher.resume();
     }
-    for (const account of accounts) this.#errand(this.#round('sync', account, LOOK));
+    for (const account of accounts) this.#errand(this.#round('sync', account, QUICK_SYNC));
     this.#wake();
   }
 
@@ -248,13 +248,13 @@ export class Daemon {
     return this.#accounts.names.filter((name) => account === undefined || name === account);
   }
 
-  plan(narrowing: Narrowing, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
+  plan(narrowing: SyncRestrictions, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
     const chosen = this.#chosen(narrowing.account);
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
   /** Syncs a mailbox at once. While that sync waits, further notifications are merged into it. */
-  hint(hint: Hint): void {
+  hint(hint: ChangeNotice): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
       this.#report({ event: 'hint-unknown' });
@@ -277,7 +277,7 @@ export class Daemon {
     const run = this.#openRun('hint', account);
     run.begin();
     this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
-    this.#dispatcher.addFirst(chosen, 'sync', LOOK, run);
+    this.#dispatcher.addFirst(chosen, 'sync', QUICK_SYNC, run);
     run.end();
     this.#dispatcher.weigh();
   }
@@ -331,7 +331,7 @@ export class Daemon {
         continue;
       }
       for (const account of this.#accounts.names) {
-        this.#errand(this.#round(name, account, name === 'sweep' ? SWEEP : LOOK));
+        this.#errand(this.#round(name, account, name === 'sweep' ? FULL_SYNC : QUICK_SYNC));
       }
     }
     for (const account of this.#accounts.due((name) => runner.tokenMark(name))) {
@@ -351,7 +351,7 @@ export class Daemon {
   }
 
   /** Starts a scheduled run over an account's mailboxes, unless the last one is unfinished or the account waits. */
-  async #round(kind: 'sync' | 'sweep', account: string, aim: Aim): Promise<void> {
+  async #round(kind: 'sync' | 'sweep', account: string, aim: SyncScope): Promise<void> {
     if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;
     if (!this.#accounts.open(account, kind)) {
@@ -370,13 +370,13 @@ export class Daemon {
     await this.#enqueue(run, account, aim, false, () => true);
     // The owed full sync has started, or waits for its turn. An earlier one could not start.
     const owed = this.#accounts.settleSweep(account);
-    if (owed && kind === 'sync') await this.#round('sweep', account, SWEEP);
+    if (owed && kind === 'sync') await this.#round('sweep', account, FULL_SYNC);
   }
 
   async #enqueue(
     run: Run,
     account: string,
-    aim: Aim,
+    aim: SyncScope,
     fresh: boolean,
     wanted: (mailbox: WatchedMailbox) => boolean,
   ): Promise<void> {
@@ -406,7 +406,7 @@ export class Daemon {
     return mailboxes;
   }
 
-  async #ask(account: string, fresh: boolean): Promise<Survey> {
+  async #ask(account: string, fresh: boolean): Promise<MailboxSurvey> {
     const { runner } = this.options;
     const survey = await this.#turn.share(() =>
       runner.survey(account, fresh, this.#stopping.signal),
@@ -434,7 +434,7 @@ export class Daemon {
     } finally {
       this.#accounts.probed(account);
     }
-    await this.#round('sync', account, LOOK);
+    await this.#round('sync', account, QUICK_SYNC);
   }
 
   #passed({ mailbox, aim }: Task, kind: RunKind, result: SyncResult): void {
@@ -454,7 +454,7 @@ export class Daemon {
   #look(mailbox: WatchedMailbox): void {
     const run = this.#openRun('hint', mailbox.account);
     run.begin();
-    this.#dispatcher.add(mailbox, 'hint', LOOK, run);
+    this.#dispatcher.add(mailbox, 'hint', QUICK_SYNC, run);
     run.end();
     this.#dispatcher.weigh();
   }

@@ -10,7 +10,7 @@ const SCOPE = 'delivery-log';
 const MOST = 500;
 
 /** Returns an account's recorded webhook deliveries, newest first. */
-export function keptDeliveries(
+export function storedDeliveries(
   memory: Pick<LogMemory, 'get'>,
   account: string,
 ): readonly LoggedDelivery[] {
@@ -18,19 +18,19 @@ export function keptDeliveries(
 }
 
 /** Adds the deliveries that the service lists now. Later entries replace earlier ones. */
-export function keepDeliveries(
+export function storeDeliveries(
   memory: LogMemory,
   account: string,
   logged: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
-  const before = keptDeliveries(memory, account);
-  const kept = mergedDeliveries(before, logged);
+  const before = storedDeliveries(memory, account);
+  const kept = mergeDeliveries(before, logged);
   if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
   return kept;
 }
 
 /** Merges deliveries, newest first. Later entries replace earlier ones. */
-export function mergedDeliveries(
+export function mergeDeliveries(
   before: readonly LoggedDelivery[],
   later: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
@@ -46,7 +46,7 @@ function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
  * Returns the number of attempts of a delivery log entry. The service counts retries without the first attempt, and has
  * no "pending" state. A delivery without success, retries and duration was never attempted.
  */
-export function attemptsOf({
+export function countAttempts({
   is_successful: isSuccessful,
   duration,
   retry_count: retries,
@@ -210,9 +210,9 @@ export async function watchDeliveries(options: {
   const listing = options.listing ?? new WebhookListing();
   const ids = own.map(({ id }) => id);
   const listed = await listing.webhooks(platform, orderId, ids, now(), signal);
-  const before = keptDeliveries(memory, account);
-  const logged = await loggedDeliveries(platform, orderId, before, now(), signal);
-  const kept = keepDeliveries(memory, account, logged);
+  const before = storedDeliveries(memory, account);
+  const logged = await fetchDeliveries(platform, orderId, before, now(), signal);
+  const kept = storeDeliveries(memory, account, logged);
   const known = new Set(before.map(deliveryKey));
   const fresh = logged.filter((delivery) => !known.has(deliveryKey(delivery)));
   if (fresh.length > 0) onNew?.(fresh);
@@ -225,7 +225,7 @@ export async function watchDeliveries(options: {
  * @param now milliseconds since the epoch
  * @throws errors of `PlatformClient`
  */
-export async function loggedDeliveries(
+export async function fetchDeliveries(
   platform: Pick<PlatformClient, 'eachDeliveryLog'>,
   orderId: string,
   before: readonly LoggedDelivery[],
@@ -276,7 +276,7 @@ function entryOf(record: DeliveryLogRecord) {
     url: record.webhook_url,
     success: record.is_successful,
     /** Attempts made and allowed. 0 while the first one is pending. */
-    attempts: attemptsOf(record),
+    attempts: countAttempts(record),
     mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,
   };

@@ -2,7 +2,7 @@ import { hasCode } from '../core/errors.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import { accountFailure, archiveFailure } from './accounts.ts';
 import type { DaemonOptions } from './daemon.ts';
-import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
+import type { RunKind, SyncScope, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './runs.ts';
 
 /** From the most to the least urgent. A sync of a higher rank that takes long becomes backlog. */
@@ -10,13 +10,13 @@ const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
 
 export interface Task {
   readonly mailbox: WatchedMailbox;
-  readonly aim: Aim;
+  readonly aim: SyncScope;
   rank: RunKind;
   begunAt: number | undefined;
   readonly runs: Set<Run>;
 }
 
-export interface Underway {
+export interface RunningTask {
   readonly task: Task;
   /** On the monotonic clock, in milliseconds. */
   readonly startedAt: number;
@@ -41,7 +41,7 @@ export const SLOTS: Readonly<Record<RunKind, number>> = {
   sweep: 1,
 };
 
-export function classOf({ task, startedAt }: Underway, monotonic: number): RunKind {
+export function taskClass({ task, startedAt }: RunningTask, monotonic: number): RunKind {
   if (task.rank === 'sweep' || monotonic - startedAt < SLICE_MS) return task.rank;
   return 'backlog';
 }
@@ -52,7 +52,7 @@ export function classOf({ task, startedAt }: Underway, monotonic: number): RunKi
  */
 export function decide(
   waiting: readonly Task[],
-  underway: readonly Underway[],
+  underway: readonly RunningTask[],
   monotonic: number,
   isOpen: (account: string) => boolean,
 ) {
@@ -62,9 +62,9 @@ export function decide(
   const add = (account: string, kind: RunKind): void => {
     counts.set(slot(account, kind), count(account, kind) + 1);
   };
-  for (const one of underway) add(one.task.mailbox.account, classOf(one, monotonic));
+  for (const one of underway) add(one.task.mailbox.account, taskClass(one, monotonic));
   const oldest = oldestByClass(underway, monotonic);
-  const stop = new Set<Underway>();
+  const stop = new Set<RunningTask>();
   const start: Task[] = [];
   for (const rank of RANKS) {
     for (const task of waiting) {
@@ -72,7 +72,7 @@ export function decide(
       if (task.rank !== rank || !isOpen(account)) continue;
       const other = busy.get(mailboxKey(task.mailbox));
       if (other !== undefined) {
-        if (isBetter(rank, classOf(other, monotonic))) stop.add(other);
+        if (isBetter(rank, taskClass(other, monotonic))) stop.add(other);
       } else if (count(account, rank) < SLOTS[rank]) {
         add(account, rank);
         start.push(task);
@@ -101,10 +101,13 @@ function slot(account: string, kind: RunKind): string {
   return `${account} ${kind}`;
 }
 
-function oldestByClass(underway: readonly Underway[], monotonic: number): Map<string, Underway> {
-  const oldest = new Map<string, Underway>();
+function oldestByClass(
+  underway: readonly RunningTask[],
+  monotonic: number,
+): Map<string, RunningTask> {
+  const oldest = new Map<string, RunningTask>();
   for (const one of underway) {
-    const key = slot(one.task.mailbox.account, classOf(one, monotonic));
+    const key = slot(one.task.mailbox.account, taskClass(one, monotonic));
     const known = oldest.get(key);
     if (known === undefined || one.startedAt < known.startedAt) oldest.set(key, one);
   }
@@ -122,7 +125,7 @@ interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'ob
   readonly onIdle: () => void;
 }
 
-interface Pass extends Underway {
+interface Pass extends RunningTask {
   readonly controller: AbortController;
   stored: { messages: number; bytes: number };
   ahead: number;
@@ -140,7 +143,7 @@ export class Dispatcher {
   constructor(private readonly options: DispatcherOptions) {}
 
   /** Queues a sync, or joins a waiting one with the same aim. The run counts it until it ends. */
-  add(mailbox: WatchedMailbox, rank: RunKind, aim: Aim, run: Run | undefined): void {
+  add(mailbox: WatchedMailbox, rank: RunKind, aim: SyncScope, run: Run | undefined): void {
     const same = this.#waiting.find(
       (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
     );
@@ -154,7 +157,7 @@ export class Dispatcher {
   }
 
   /** Queues syncs before all others of their rank, in the given order. Moves those that already wait. */
-  addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
+  addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: SyncScope, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
     const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
     const turnOf = ({ mailbox }: Task): number =>
@@ -228,7 +231,7 @@ export class Dispatcher {
     const now = this.options.clock.monotonic();
     return [...this.#underway.values()].map((pass) => ({
       mailbox: pass.task.mailbox,
-      kind: classOf(pass, now),
+      kind: taskClass(pass, now),
       forMs: now - pass.startedAt,
     }));
   }
@@ -281,7 +284,7 @@ export class Dispatcher {
         begunAt: task.begunAt ?? clock.now(),
         byHand: kind === 'hand',
         lane: () => {
-          const current = classOf(pass, clock.monotonic());
+          const current = taskClass(pass, clock.monotonic());
           return current === 'hint' || current === 'sweep' ? current : undefined;
         },
         signal: controller.signal,
@@ -299,7 +302,7 @@ export class Dispatcher {
       settle(task, (run) => run.add(result));
       // A full sync that an account's failure cut short must be repeated.
       if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
-      onPassed(task, classOf(pass, clock.monotonic()), result);
+      onPassed(task, taskClass(pass, clock.monotonic()), result);
     } catch (error) {
       this.#underway.delete(mailboxKey(task.mailbox));
       if (hasCode(error, 'sync.interrupted')) {
@@ -372,7 +375,7 @@ function settleFailed(
   });
 }
 
-function sameAim(a: Aim, b: Aim): boolean {
+function sameAim(a: SyncScope, b: SyncScope): boolean {
   return (
     a.full === b.full &&
     a.acceptEndings === b.acceptEndings &&

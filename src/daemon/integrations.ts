@@ -13,23 +13,23 @@ import { type AccountOrigin, orderOf } from '../sync/account-origins.ts';
 import { orderUsages } from '../sync/api-origin.ts';
 import { catalogMirror } from '../sync/mirror.ts';
 import {
-  type HeldAmounts,
-  hasMoved,
-  listingEveryMs,
-  MAILBOXES_A_REQUEST,
+  hasChanged,
+  listingIntervalMs,
+  MAILBOXES_PER_REQUEST,
+  type MailboxAmounts,
 } from '../sync/plan/plan-folder.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/ports.ts';
-import { type LastCompared, lastCompared } from '../sync/sync-memory.ts';
-import { failedRecently, recalledListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
-import { type ArchiveFacts, archiveFacts, policyOf } from '../verify/archive-status.ts';
+import { type LastComparison, lastComparison } from '../sync/sync-memory.ts';
+import { failedRecently, recallListing, rememberFailure, rememberUsages } from '../sync/usage.ts';
+import { type ArchiveFacts, archiveFacts, archivePolicy } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
-import { DaemonState, Remembered, type RunReport } from '../verify/facts.ts';
+import { DaemonState, type RunReport, ShortCache } from '../verify/facts.ts';
 import type { PlanningContext } from '../verify/purge.ts';
-import { recalledVerification, verificationStatus } from '../verify/verification.ts';
+import { recallVerification, verificationStatus } from '../verify/verification.ts';
 import { SessionStore } from '../web/sessions.ts';
 import type { WebServer } from '../web/web-server.ts';
 import type { Daemon } from './daemon.ts';
-import { type DaemonLog, noteReceiverEvent } from './daemon-log.ts';
+import { type DaemonLog, logReceiverEvent } from './daemon-log.ts';
 import type { OnStop } from './daemon-process.ts';
 import {
   type LoggedDelivery,
@@ -39,8 +39,8 @@ import {
   watchDeliveries,
 } from './delivery-watch.ts';
 import { Metrics, startHealthServer } from './metrics.ts';
-import { COPY_TROUBLES, copySubject } from './notifier.ts';
-import { Notifying, rememberedQuotas, webhookObservations } from './notifying.ts';
+import { COPY_PROBLEMS, copySubject } from './notifier.ts';
+import { Notifying, storedQuotas, webhookObservations } from './notifying.ts';
 import type { DaemonEvent } from './ports.ts';
 import { type ReceiverEvent, startReceiver } from './receiver.ts';
 import { syncRunReport } from './runs.ts';
@@ -174,7 +174,7 @@ export abstract class PeriodicWatch {
 interface UsageWatchOptions extends WatchTiming {
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
-  readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
+  readonly lastCompared: (mailbox: MailboxKey) => LastComparison;
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   readonly now: () => number;
 }
@@ -199,7 +199,7 @@ const REFUSED: ReadonlySet<string> = new Set([
  * not depend on this.
  */
 export class UsageWatch extends PeriodicWatch {
-  readonly #held = new Map<string, HeldAmounts>();
+  readonly #held = new Map<string, MailboxAmounts>();
   /** Accounts in which a mailbox has become unreachable since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
@@ -233,9 +233,9 @@ export class UsageWatch extends PeriodicWatch {
     const { platform, host } = account;
     const { name } = account.settings;
     if (platform === null) return;
-    const last = recalledListing(memory, name, host);
-    const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
-    const regular = listingEveryMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
+    const last = recallListing(memory, name, host);
+    const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_PER_REQUEST);
+    const regular = listingIntervalMs(pages, mailboxes.length) ?? Number.POSITIVE_INFINITY;
     const every = this.#refused.has(name) ? Math.min(regular, OUT_OF_TURN_MS) : regular;
     // A failed listing is retried as soon as the Platform API may be used again.
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
@@ -293,7 +293,7 @@ export class UsageWatch extends PeriodicWatch {
       if (usage === undefined) continue;
       const key = keyOf(name, resourceId);
       const held = heldIn(usage);
-      if (hasMoved(this.#held.get(key), held, () => compared(resourceId).messages)) {
+      if (hasChanged(this.#held.get(key), held, () => compared(resourceId).messages)) {
         moved.push({ resourceId, at: compared(resourceId).at });
       }
       this.#held.set(key, held);
@@ -310,7 +310,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 }
 
-function heldIn({ resources }: ListedUsage): HeldAmounts {
+function heldIn({ resources }: ListedUsage): MailboxAmounts {
   const usage = (wanted: string): number | null =>
     resources.find(({ name }) => name === wanted)?.usage ?? null;
   return { bytes: usage('STORAGE'), messages: usage('MESSAGE') };
@@ -495,7 +495,7 @@ export async function openIntegrations(options: {
   const { writer, env, now, log, onStop } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const remembered = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const remembered = new ShortCache(FACTS_MS, now, () => archiveFacts(writer, writer.state));
   const facts = (): ArchiveFacts => remembered.get();
   const metrics = new Metrics({ version: packageJson.version, now, facts });
   const manager = serviceManager(env, (reason) =>
@@ -510,7 +510,7 @@ export async function openIntegrations(options: {
     accounts: () => settings.accounts.map(({ name }) => name),
     log,
     metrics,
-    quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    quotas: () => storedQuotas(writer.catalog, writer.state),
     copies,
     warnPercent: () => settings.quota.warnPercent,
   });
@@ -522,7 +522,7 @@ export async function openIntegrations(options: {
     const onError = (error: unknown): void =>
       log.fail('error', 'health could not be answered', error);
     const known = () => ({
-      verification: verificationStatus(recalledVerification(writer.state)),
+      verification: verificationStatus(recallVerification(writer.state)),
       copies: copies(),
     });
     const asked = { listen, hosts, state, metrics, facts, known, now, onError };
@@ -538,7 +538,7 @@ export async function openIntegrations(options: {
     log.say('info', 'the web interface listens', { port: web.address.port });
   }
   const received = (event: ReceiverEvent): void =>
-    noteReceiverEvent(event, log, (outcome, times) => metrics.webhookRequest(outcome, times));
+    logReceiverEvent(event, log, (outcome, times) => metrics.webhookRequest(outcome, times));
   const onRun = (report: RunReport): void => {
     state.onRun(report);
     metrics.onRun(report);
@@ -549,7 +549,7 @@ export async function openIntegrations(options: {
     onCopiesDropped: (to: readonly string[]) =>
       notifying.observe(
         to.flatMap((one) =>
-          COPY_TROUBLES.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
+          COPY_PROBLEMS.map((trouble) => ({ subject: copySubject(one, trouble), failure: null })),
         ),
       ),
     onEvent(event: DaemonEvent) {
@@ -595,7 +595,7 @@ export async function openIntegrations(options: {
       const watching = {
         accounts,
         memory: writer.state,
-        lastCompared: (mailbox: MailboxKey) => lastCompared(mirror, writer.state, mailbox),
+        lastCompared: (mailbox: MailboxKey) => lastComparison(mirror, writer.state, mailbox),
         checkSooner: (account: string, ids: readonly string[]) => daemon.checkSooner(account, ids),
         now,
         after: (ms: number, act: () => void) => systemClock.after(ms, act),
@@ -666,7 +666,7 @@ async function openWeb(
       return true;
     },
     hasDaemon: async () => true,
-    policy: () => policyOf(settings(), context),
+    policy: () => archivePolicy(settings(), context),
     now,
     onError: (error) => log.fail('error', 'a request of the web interface failed', error),
   });

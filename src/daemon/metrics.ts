@@ -7,7 +7,7 @@ import type { ArchiveFacts, MailboxFacts } from '../verify/archive-status.ts';
 import { type CopyFacts, copyDamage, isStale } from '../verify/copy-facts.ts';
 import {
   type DaemonState,
-  type Known,
+  type KnownCondition,
   liveness,
   type RunReport,
   readiness,
@@ -31,7 +31,7 @@ export async function startHealthServer({
   readonly state: DaemonState;
   readonly facts: () => ArchiveFacts;
   /** Returns known damage and copies. Cheaper than `facts`, because supervisors query every few seconds. */
-  readonly known: () => Known;
+  readonly known: () => KnownCondition;
   readonly now: () => number;
 }): Promise<HealthServer> {
   return serveHealth({

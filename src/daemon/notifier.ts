@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
-import { following } from '../core/concurrency.ts';
-import { ERROR_FAMILIES, type ErrorFamily, errnoOf, some } from '../core/errors.ts';
+import { linkedController } from '../core/concurrency.ts';
+import { ERROR_FAMILIES, type ErrorFamily, errnoOf, shortList } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import type { RunFailure, RunReport } from '../verify/facts.ts';
 
@@ -31,16 +31,16 @@ const troubleSchema = z.object({
   /** True if a recovery was reported within the last hour: the next one must last before it is reported. */
   flapping: z.boolean(),
 });
-type Trouble = Readonly<z.output<typeof troubleSchema>>;
-type Subject = Readonly<Trouble['subject']>;
-export type Failure = Readonly<Trouble['failure']>;
+type SubjectProblem = Readonly<z.output<typeof troubleSchema>>;
+type Subject = Readonly<SubjectProblem['subject']>;
+export type Failure = Readonly<SubjectProblem['failure']>;
 
 /** What was reported to one channel: troubles by subject, and when a report was last attempted. */
 const reportedSchema = z.object({
   troubles: z.record(z.string(), troubleSchema),
   triedAt: z.number().nullable(),
 });
-export type Reported = Readonly<z.output<typeof reportedSchema>>;
+export type ReportedState = Readonly<z.output<typeof reportedSchema>>;
 
 /** A null failure means that the subject works. */
 export interface Observation {
@@ -51,7 +51,7 @@ export interface Observation {
 /**
  * Returns what a run shows about its subjects: nothing if interrupted, and nothing of unreached accounts' mailboxes.
  */
-export function observationsOf(report: RunReport): Observation[] {
+export function observationsFromRun(report: RunReport): Observation[] {
   if (report.outcome === 'interrupted') return [];
   const found = new Map<string, Observation>();
   const note = (subject: Subject, failure: Failure | null): void => {
@@ -78,9 +78,9 @@ export function subjectKey({ kind, name, id = name }: Subject): string {
 }
 
 /** What may be wrong with a copy: updating it fails, verifying it fails, or it is stale. */
-export const COPY_TROUBLES = ['copy', 'copy-check', 'stale'] as const;
+export const COPY_PROBLEMS = ['copy', 'copy-check', 'stale'] as const;
 
-export function copySubject(to: string, trouble: (typeof COPY_TROUBLES)[number]): Subject {
+export function copySubject(to: string, trouble: (typeof COPY_PROBLEMS)[number]): Subject {
   return { kind: 'copy', name: to, id: `${trouble} ${to}` };
 }
 
@@ -122,17 +122,17 @@ interface MessageItem {
   readonly reminder: boolean;
 }
 
-interface Surroundings {
+interface SenderIdentity {
   readonly host: string;
   readonly version: string;
 }
 
 /** @param notice null for a heartbeat */
-export function messageOf(
+export function formatNotice(
   notice: Notice | null,
   ok: boolean,
   now: number,
-  { host, version }: Surroundings,
+  { host, version }: SenderIdentity,
 ): NotificationMessage {
   const { failing = [], still = [], recovered = [] } = notice ?? {};
   const bad = [...failing, ...still];
@@ -147,7 +147,7 @@ export function messageOf(
   };
 }
 
-export function testMessage(now: number, { host, version }: Surroundings): NotificationMessage {
+export function testMessage(now: number, { host, version }: SenderIdentity): NotificationMessage {
   return {
     event: 'test',
     ok: true,
@@ -158,7 +158,10 @@ export function testMessage(now: number, { host, version }: Surroundings): Notif
   };
 }
 
-function item({ subject, failure, since, wellSince }: Trouble, reminder: boolean): MessageItem {
+function item(
+  { subject, failure, since, wellSince }: SubjectProblem,
+  reminder: boolean,
+): MessageItem {
   return {
     ...{ kind: subject.kind, name: subject.name },
     ...{ code: failure.code, message: failure.message },
@@ -193,34 +196,34 @@ function noticeSummary(notice: Notice | null): string {
   return terminalLine(`mailkeep: ${parts.join('; ')}`).slice(0, MAX_CHARACTERS);
 }
 
-function failingText(troubles: readonly Trouble[], word: string): string[] {
+function failingText(troubles: readonly SubjectProblem[], word: string): string[] {
   const [first] = troubles;
   if (first === undefined) return [];
   const why = troubles.length === 1 ? ` (${first.failure.message})` : '';
   return [`${word}: ${names(troubles)}${why}`];
 }
 
-function splitWarnings(troubles: readonly Trouble[]) {
+function splitWarnings(troubles: readonly SubjectProblem[]) {
   return {
     warnings: troubles.filter(({ subject }) => isWarning(subject)),
     others: troubles.filter(({ subject }) => !isWarning(subject)),
   };
 }
 
-function names(troubles: readonly Trouble[]): string {
-  return some(
+function names(troubles: readonly SubjectProblem[]): string {
+  return shortList(
     troubles.map(({ subject: { kind, name } }) => `${kind} ${name}`),
     3,
   );
 }
 
-export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
+export const NO_REPORTS: ReportedState = { troubles: {}, triedAt: null };
 
 export interface Notice {
-  readonly failing: readonly Trouble[];
+  readonly failing: readonly SubjectProblem[];
   /** Reported before, and still failing a day later. */
-  readonly still: readonly Trouble[];
-  readonly recovered: readonly Trouble[];
+  readonly still: readonly SubjectProblem[];
+  readonly recovered: readonly SubjectProblem[];
 }
 
 /** A failure that clears within this time is not reported. */
@@ -244,10 +247,10 @@ function gravityOf(family: ErrorFamily): number {
 }
 
 export function observe(
-  reported: Reported,
+  reported: ReportedState,
   observations: readonly Observation[],
   now: number,
-): Reported {
+): ReportedState {
   const troubles = new Map(Object.entries(reported.troubles));
   for (const { subject, failure } of observations) {
     const key = subjectKey(subject);
@@ -260,11 +263,11 @@ export function observe(
 }
 
 function failed(
-  known: Trouble | undefined,
+  known: SubjectProblem | undefined,
   subject: Subject,
   failure: Failure,
   now: number,
-): Trouble {
+): SubjectProblem {
   const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
   if (known === undefined) return { ...begun, flapping: false };
   if (known.wellSince !== null && known.toldAt === null) {
@@ -285,13 +288,13 @@ function failed(
   };
 }
 
-function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
+function isOver({ wellSince, toldAt, seenAt }: SubjectProblem, now: number): boolean {
   if (Math.abs(now - seenAt) >= FORGET_MS) return true;
   return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
 }
 
 /** Returns what is due to be reported, or null. */
-export function due({ troubles, triedAt }: Reported, now: number): Notice | null {
+export function dueNotice({ troubles, triedAt }: ReportedState, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
   const failing = all.filter((trouble) => isRipe(trouble, now));
@@ -312,7 +315,10 @@ export function due({ troubles, triedAt }: Reported, now: number): Notice | null
   return none ? null : { failing, still, recovered };
 }
 
-function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: number): boolean {
+function isRipe(
+  { since, wellSince, toldAt, toldAs, failure }: SubjectProblem,
+  now: number,
+): boolean {
   const gravity = gravityOf(failure.family);
   if (wellSince !== null) return false;
   // The failure may have become one on which a user must act.
@@ -321,11 +327,16 @@ function isRipe({ since, wellSince, toldAt, toldAs, failure }: Trouble, now: num
 }
 
 /** Records that a notice was sent, or that it could not be sent and is due again later. */
-export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
+export function recordAttempt(
+  reported: ReportedState,
+  notice: Notice,
+  sent: boolean,
+  now: number,
+): ReportedState {
   if (!sent) return { ...reported, triedAt: now };
   const troubles = new Map(Object.entries(reported.troubles));
   // The state may have changed while the notice was being sent.
-  const mark = ({ subject }: Trouble, told: Partial<Trouble>): void => {
+  const mark = ({ subject }: SubjectProblem, told: Partial<SubjectProblem>): void => {
     const key = subjectKey(subject);
     const known = troubles.get(key);
     if (known !== undefined) troubles.set(key, { ...known, ...told });
@@ -340,15 +351,15 @@ export function tried(reported: Reported, notice: Notice, sent: boolean, now: nu
 }
 
 /** Returns true if no failure is known. Warnings do not count. */
-export function allWell({ troubles }: Reported): boolean {
+export function hasNoFailures({ troubles }: ReportedState): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
 }
 
 /** Parses a channel's stored reports. If the format differs, there are none: at worst, a report is repeated. */
-export function readReported(value: unknown): Reported {
-  return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
+export function readReported(value: unknown): ReportedState {
+  return reportedSchema.safeParse(value).data ?? NO_REPORTS;
 }
 
 /** The reason is a code, a status or a signal, never external text. */
@@ -431,7 +442,7 @@ async function postMessage(
   const filled = url
     .replaceAll('{code}', message.ok ? '0' : '1')
     .replaceAll('{status}', message.ok ? 'up' : 'down');
-  const { controller, release } = following(signal);
+  const { controller, release } = linkedController(signal);
   let late = false;
   const timer = setTimeout(() => {
     late = true;
@@ -472,7 +483,7 @@ export interface NotifyMemory {
   set(scope: 'notify', channel: string, value: unknown): void;
 }
 
-export interface NotifierOptions extends Surroundings {
+export interface NotifierOptions extends SenderIdentity {
   readonly command: string | null;
   readonly url: { reveal(): string } | null;
   readonly memory: NotifyMemory;
@@ -530,7 +541,7 @@ export class Notifier {
   }
 
   /** Records the result of a run. A successful run that reached an account sends a heartbeat to the URL. */
-  onRun(report: RunReport, observations = observationsOf(report)): void {
+  onRun(report: RunReport, observations = observationsFromRun(report)): void {
     this.observe(observations);
     const well = report.outcome === 'done' && report.failures.length === 0;
     if (well && report.accounts.length > 0) {
@@ -573,7 +584,7 @@ export class Notifier {
 }
 
 class Sender {
-  #reported: Reported;
+  #reported: ReportedState;
   #aliveAt: number | null = null;
   #aliveDue = false;
   #isForgetful = false;
@@ -606,7 +617,7 @@ class Sender {
   alive(): void {
     const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
-    if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
+    if (this.channel !== 'url' || lately || !hasNoFailures(this.#reported)) return;
     this.#aliveDue = true;
     this.#next();
   }
@@ -615,7 +626,7 @@ class Sender {
     while (this.#sending !== null) await this.#sending;
   }
 
-  #keep(reported: Reported): void {
+  #keep(reported: ReportedState): void {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
     try {
@@ -631,7 +642,7 @@ class Sender {
   #next(): void {
     if (this.#sending !== null) return;
     const { now, onError } = this.options;
-    const notice = due(this.#reported, now());
+    const notice = dueNotice(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
       .catch(onError)
@@ -641,13 +652,13 @@ class Sender {
       });
   }
 
-  async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
+  async #sendNotice(notice: NonNullable<ReturnType<typeof dueNotice>>): Promise<void> {
     const { now, onSent } = this.options;
-    const message = messageOf(notice, allWell(this.#reported), now(), this.options);
+    const message = formatNotice(notice, hasNoFailures(this.#reported), now(), this.options);
     // Recorded before sending, so that an internal error does not send it repeatedly.
-    this.#keep(tried(this.#reported, notice, false, now()));
+    this.#keep(recordAttempt(this.#reported, notice, false, now()));
     const outcome = await this.send(message);
-    this.#keep(tried(this.#reported, notice, outcome.sent, now()));
+    this.#keep(recordAttempt(this.#reported, notice, outcome.sent, now()));
     onSent(this.channel, message.event, outcome);
   }
 
@@ -655,7 +666,7 @@ class Sender {
     const { now, onSent } = this.options;
     this.#aliveDue = false;
     this.#aliveAt = now();
-    const message = messageOf(null, true, now(), this.options);
+    const message = formatNotice(null, true, now(), this.options);
     onSent(this.channel, message.event, await this.send(message));
   }
 }

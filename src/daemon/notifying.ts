@@ -5,16 +5,16 @@ import type { Reader } from '../catalog/open-reader.ts';
 import { copiesError } from '../copies/errors.ts';
 import type { Settings } from '../core/config-schema.ts';
 import { webhookError } from '../core/error-tables.ts';
-import { type ErrorFamily, type MailkeepError, sayFacts } from '../core/errors.ts';
+import { describeFacts, type ErrorFamily, type MailkeepError } from '../core/errors.ts';
 import { mailboxKey, type StateFile } from '../core/state.ts';
 import type { MailboxKey } from '../core/types.ts';
 import type { SyncResult } from '../sync/result.ts';
-import { isUnwatchedMailbox } from '../sync/usage.ts';
-import { recalledQuota } from '../verify/archive-status.ts';
+import { isExcludedMailbox } from '../sync/usage.ts';
+import { recallQuota } from '../verify/archive-status.ts';
 import type { CopyStatus } from '../verify/copy-facts.ts';
 import type { RunReport } from '../verify/facts.ts';
-import { fullnessOf, listCopyIssues, percentOf } from '../verify/issues.ts';
-import { damageError, recalledVerification } from '../verify/verification.ts';
+import { highestUsage, listCopyIssues, roundedPercent } from '../verify/issues.ts';
+import { damageError, recallVerification } from '../verify/verification.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { WebhookFinding } from './delivery-watch.ts';
 import { daemonError } from './errors.ts';
@@ -25,7 +25,7 @@ import {
   Notifier,
   type NotifyMemory,
   type Observation,
-  observationsOf,
+  observationsFromRun,
 } from './notifier.ts';
 import type { DaemonClock, DaemonEvent } from './ports.ts';
 import { failureOf, syncRunReport } from './runs.ts';
@@ -33,21 +33,21 @@ import { failureOf, syncRunReport } from './runs.ts';
 /** Hysteresis in percentage points, so that a mailbox near the threshold is reported only once. */
 const POINTS_BELOW = 2;
 
-type MailboxQuota = ReturnType<typeof rememberedQuotas>[number];
+type MailboxQuota = ReturnType<typeof storedQuotas>[number];
 
 /**
  * Returns the known quotas of watched mailboxes. A mailbox's name is its address, followed by the host or resource id
  * if another watched mailbox has the same address.
  */
-export function rememberedQuotas(
+export function storedQuotas(
   { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
   state: StateFile,
 ) {
-  const watched = folders.mailboxes().filter((mailbox) => !isUnwatchedMailbox(state, mailbox));
+  const watched = folders.mailboxes().filter((mailbox) => !isExcludedMailbox(state, mailbox));
   const byAddress = Map.groupBy(watched, ({ address }) => address);
   return watched.flatMap((known) => {
     const { host, mailbox, address } = known;
-    const quota = recalledQuota(state, known);
+    const quota = recallQuota(state, known);
     if (quota === null) return [];
     const others = (byAddress.get(address) ?? []).filter((other) => other !== known);
     return [{ host, mailbox, name: distinctName(known, others), quota }];
@@ -70,8 +70,8 @@ export function quotaObservations(
 ): Observation[] {
   return mailboxes.flatMap(({ name, quota, ...key }): Observation[] => {
     const subject = { kind: 'quota' as const, name, id: mailboxKey(key) };
-    const fullness = fullnessOf(quota.resources);
-    const percent = fullness === null ? 0 : percentOf(fullness.share);
+    const fullness = highestUsage(quota.resources);
+    const percent = fullness === null ? 0 : roundedPercent(fullness.share);
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
       return [{ subject, failure: null }];
     }
@@ -213,13 +213,13 @@ export class Notifying {
    */
   #seenBy(report: RunReport): Observation[] {
     const isOfPasses = report.accounts.length > 0;
-    if (!isOfPasses) return observationsOf(report);
+    if (!isOfPasses) return observationsFromRun(report);
     const failures = report.failures
       .filter(({ mailbox, family }) => mailbox === null && !concernsAccount(family))
       .map((failure) => ({ ...failure, account: null }));
     const accounts =
       failures.length > 0 ? [] : report.accounts.filter((name) => !this.#waiting.has(name));
-    return observationsOf({
+    return observationsFromRun({
       ...report,
       kind: ARCHIVE.name,
       failures,
@@ -246,7 +246,7 @@ export class Notifying {
 
   /** Returns known damage as a failure, or null. Read from the state, because other processes verify too. */
   #observeDamage(): Failure | null {
-    const damage = recalledVerification(this.#options.memory)?.damage ?? null;
+    const damage = recallVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {
       this.#notifier.settle(VERIFICATION, DAMAGED);
       return null;
@@ -268,7 +268,7 @@ export class Notifying {
       case 'account-stopped': {
         const { account: name } = event;
         const { family, code, facts } = event.failure;
-        const failure = { family, code, message: sayFacts(code, facts).message };
+        const failure = { family, code, message: describeFacts(code, facts).message };
         this.#waiting.set(name, failure);
         this.observe([{ subject: { kind: 'account', name }, failure }]);
         return;
@@ -293,7 +293,7 @@ export class Notifying {
     const run = { kind: ARCHIVE.name, accounts: [], startedAt: 0, endedAt: 0 };
     const { mailboxes, failures, ...report } = syncRunReport(result, run);
     this.observe(
-      observationsOf({
+      observationsFromRun({
         ...report,
         failures: failures.filter(({ mailbox }) => mailbox !== null),
         mailboxes: isWhole ? mailboxes : [],

@@ -15,15 +15,15 @@ export interface WatchedMailbox extends OriginMailbox {
 }
 
 /** What a sync does in addition to looking for new mail. If `folders` is empty, all selected folders are synced. */
-export interface Aim {
+export interface SyncScope {
   readonly full: boolean;
   readonly acceptEndings: boolean;
   readonly folders: readonly string[];
 }
 
-export interface PassRequest {
+export interface SyncRequest {
   readonly mailbox: WatchedMailbox;
-  readonly aim: Aim;
+  readonly aim: SyncScope;
   /** When work on this aim started, milliseconds since the epoch. An interrupted full sync continues from there. */
   readonly begunAt: number;
   /** A user waits for the sync, so it does not save requests. */
@@ -34,7 +34,7 @@ export interface PassRequest {
   readonly progress: ProgressListener;
 }
 
-export interface Survey {
+export interface MailboxSurvey {
   readonly mailboxes: readonly WatchedMailbox[];
   /** Results for mailboxes that the account has lost. If the whole account failed, the failure has no mailbox. */
   readonly result: SyncResult;
@@ -51,7 +51,7 @@ export interface RunInfo {
   readonly startedAt: number;
 }
 
-export interface AccountTrouble {
+export interface AccountProblem {
   /** `refused`: the token was refused. `away`: the host is unreachable or asked to wait. */
   readonly state: 'refused' | 'away';
   readonly code: string;
@@ -89,7 +89,7 @@ export type DaemonEvent =
   | {
       readonly event: 'account-stopped';
       readonly account: string;
-      readonly trouble: AccountTrouble;
+      readonly trouble: AccountProblem;
       readonly failure: AccountFailure;
     }
   | { readonly event: 'surveyed'; readonly account: string; readonly result: SyncResult }
@@ -109,7 +109,7 @@ export type DaemonEvent =
 export type Observer = (event: DaemonEvent) => void;
 
 /** Tells that a mailbox has changed. Comes from a webhook, a user or another program. */
-export interface Hint {
+export interface ChangeNotice {
   readonly resourceId?: string | undefined;
   readonly address?: string | undefined;
   readonly account?: string | undefined;
@@ -118,9 +118,9 @@ export interface Hint {
 }
 
 /** Aim of scheduled runs, notifications and probes: new mail, and changes that show without a full comparison. */
-export const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
+export const QUICK_SYNC: SyncScope = { full: false, acceptEndings: false, folders: [] };
 /** Compares every message and flag. */
-export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
+export const FULL_SYNC: SyncScope = { full: true, acceptEndings: false, folders: [] };
 
 const time = z.string().nullable();
 const count = z.number();

@@ -325,7 +325,7 @@ function parsed(body: Buffer | null): unknown {
   }
 }
 
-export type Hint = Readonly<ReturnType<typeof hintOf>>;
+export type DeliveredChange = Readonly<ReturnType<typeof hintOf>>;
 
 interface Listening {
   readonly listen: { readonly host: string; readonly port: number };
@@ -336,7 +336,7 @@ export interface ReceiverOptions
   extends Omit<ReceptionPorts<KnownWebhook>, 'onDelivery'>,
     Listening {
   /** The response waits for this, so it must return quickly. */
-  readonly onHint: (hint: Hint) => void;
+  readonly onHint: (hint: DeliveredChange) => void;
   /** Returns the accepted webhooks (`storedWebhooks`). Called at the start, and if a delivery matches none. */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
   readonly publicUrl?: string | null;
@@ -393,7 +393,7 @@ function hintOf(
   delivery: DeliveryHint,
   receivedAt: number,
 ) {
-  const own = isOfMailbox(delivery, { id: mailboxId, address });
+  const own = concernsMailbox(delivery, { id: mailboxId, address });
   return {
     /** The webhook that the delivery's secret identifies, and its mailbox. */
     ...{ webhookId: id, account, host, resourceId: mailboxId, address },
@@ -405,7 +405,7 @@ function hintOf(
 }
 
 /** Returns whether a delivery may concern this mailbox, because a secret is only valid for its own mailbox. */
-export function isOfMailbox(
+export function concernsMailbox(
   { mailbox }: DeliveryHint,
   { id, address }: { readonly id: string; readonly address: string },
 ): boolean {

@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import { createIndexer, type Indexer } from '../catalog/indexer.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import type { Settings } from '../core/config-schema.ts';
-import { type MailkeepError, sayFacts, sentenceOf } from '../core/errors.ts';
+import { describeError, describeFacts, type MailkeepError } from '../core/errors.ts';
 import { selects } from '../core/names.ts';
 import type { Wait } from '../core/pace.ts';
 import type { Extractor } from '../mail/extraction.ts';
@@ -19,19 +19,19 @@ import { syncError } from '../sync/errors.ts';
 import {
   type AttachmentReading,
   attachmentReading,
-  Meter,
-  Meters,
-  makePass,
+  RequestMeter,
+  RequestMeters,
+  runAccounts,
   type SharedExtractors,
-  tidy,
+  tidyArchive,
 } from '../sync/make-run.ts';
 import { catalogMirror, type Mirror } from '../sync/mirror.ts';
 import { concernsOneAccount } from '../sync/ports.ts';
 import {
+  accountFailureResult,
   emptyResult,
-  failureOfAccount,
   type MailboxResult,
-  NOTHING_DONE,
+  NO_WORK,
   type ProgressListener,
   type SyncFailure,
   type SyncPlan,
@@ -40,18 +40,18 @@ import {
   totalsOf,
 } from '../sync/result.ts';
 import { planSync } from '../sync/run-sync.ts';
-import { type Narrowing, wantedOf } from '../sync/selection.ts';
-import type { Wanted } from '../sync/sync-memory.ts';
-import { noteUnwatchedMailboxes } from '../sync/usage.ts';
+import { type SyncRestrictions, selectMail } from '../sync/selection.ts';
+import type { MailSelection } from '../sync/sync-memory.ts';
+import { recordExcludedMailboxes } from '../sync/usage.ts';
 import type { RunReport } from '../verify/facts.ts';
 import { Compaction } from '../verify/purge.ts';
 import type { Failure } from './notifier.ts';
 import {
   type DaemonClock,
-  LOOK,
-  type PassRequest,
+  type MailboxSurvey,
+  QUICK_SYNC,
   type RunInfo,
-  type Survey,
+  type SyncRequest,
   type WatchedMailbox,
 } from './ports.ts';
 
@@ -78,7 +78,7 @@ interface PassesOptions {
 }
 
 /** Runs the daemon's syncs over all accounts, with one archive and one index. */
-export class Passes {
+export class SyncRuns {
   readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
@@ -87,7 +87,7 @@ export class Passes {
   /** Shared by concurrent syncs, so that a message that two of them find is stored once. */
   #committer: Committer;
   readonly #compaction: Compaction;
-  readonly #meters = new Meters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
+  readonly #meters = new RequestMeters((name) => this.#origins.get(name)?.requestsPerMinute() ?? 0);
   #tidyingSince: number | undefined;
   #settings: Settings;
   #origins: AccountOrigins;
@@ -141,7 +141,7 @@ export class Passes {
   }
 
   /** Returns an account's mailboxes. Asks the service if `fresh`, or if the last result is an hour old. */
-  async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
+  async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<MailboxSurvey> {
     const account = this.#origins.get(name);
     // A reload has just removed the account.
     if (account === undefined) return { mailboxes: [], result: emptyResult(0) };
@@ -151,14 +151,14 @@ export class Passes {
     const startedAt = this.#options.clock.now();
     const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
-      const meter = new Meter();
+      const meter = new RequestMeter();
       const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
         const origin = this.#origins.recent(account, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
           const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
           const whole = { mailboxes: true, folders: true };
-          noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
+          recordExcludedMailboxes(noting, listed, { ...wanted, whole });
         }
         // Syncing none of the mailboxes records which earlier ones are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
@@ -185,7 +185,7 @@ export class Passes {
    *
    * @throws `sync.interrupted` if the signal aborted; families `disk`, `damage`, `in-use` if the archive cannot continue
    */
-  async pass(request: PassRequest): Promise<SyncResult> {
+  async pass(request: SyncRequest): Promise<SyncResult> {
     const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
     const account = this.#origins.get(mailbox.account);
     // The configuration was reloaded after the decision.
@@ -199,7 +199,7 @@ export class Passes {
       folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
       whole: { mailboxes: false, folders: aim.folders.length === 0 },
     };
-    const meter = new Meter();
+    const meter = new RequestMeter();
     try {
       return await this.#meters.during(mailbox.account, mailbox.resourceId, meter, progress, () =>
         this.#sync(account, wanted, {
@@ -221,17 +221,17 @@ export class Passes {
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
     const result = emptyResult(this.#options.clock.now() - startedAt);
-    return { ...result, failures: [failureOfAccount(account, error)] };
+    return { ...result, failures: [accountFailureResult(account, error)] };
   }
 
   plan(
     names: readonly string[],
-    narrowing: Narrowing,
+    narrowing: SyncRestrictions,
     full: boolean,
     signal: AbortSignal,
   ): Promise<SyncPlan> {
     const accounts = names.flatMap((name) => this.#origins.get(name) ?? []);
-    const wanted = wantedOf(
+    const wanted = selectMail(
       accounts.map(({ settings }) => settings),
       narrowing,
     );
@@ -268,7 +268,7 @@ export class Passes {
     // Compacting the catalog would block everything, so it only follows a first sync.
     const { number } = writer.catalog.reached();
     const startedAt = now();
-    const damaged = await tidy(writer, Math.max(1, number), now, signal);
+    const damaged = await tidyArchive(writer, Math.max(1, number), now, signal);
     const compacted = this.#settings.archive.compact
       ? await this.#compaction.step(this.#settings.minFreeBytes, signal)
       : { damaged: [], more: false };
@@ -300,17 +300,17 @@ export class Passes {
 
   async #sync(
     account: AccountOrigin,
-    wanted: Wanted,
-    pass: Pick<PassRequest, 'signal'> &
-      Partial<Pick<PassRequest, 'aim' | 'lane' | 'progress'>> & {
-        readonly meter: Meter;
+    wanted: MailSelection,
+    pass: Pick<SyncRequest, 'signal'> &
+      Partial<Pick<SyncRequest, 'aim' | 'lane' | 'progress'>> & {
+        readonly meter: RequestMeter;
         readonly rhythm?: boolean;
         readonly sweptSince?: number | null;
       },
   ): Promise<SyncResult> {
     const { writer, clock } = this.#options;
-    const { meter, aim = LOOK, sweptSince = null, lane, progress = NOBODY, signal } = pass;
-    return await makePass(writer, this.#settings, {
+    const { meter, aim = QUICK_SYNC, sweptSince = null, lane, progress = NOBODY, signal } = pass;
+    return await runAccounts(writer, this.#settings, {
       accounts: [
         {
           name: account.settings.name,
@@ -413,8 +413,8 @@ export class Run {
   }
 }
 
-export type PassRunner = Pick<
-  Passes,
+export type SyncRunner = Pick<
+  SyncRuns,
   'survey' | 'pass' | 'plan' | 'has' | 'tidy' | 'recover' | 'tokenMark'
 >;
 
@@ -477,7 +477,7 @@ export function partialResult(
 ): SyncResult {
   return {
     ...emptyResult(0),
-    mailboxes: added === 0 ? [] : [{ ...NOTHING_DONE, address, added, bytes }],
+    mailboxes: added === 0 ? [] : [{ ...NO_WORK, address, added, bytes }],
   };
 }
 
@@ -567,7 +567,7 @@ export async function openLog(
 
 export function failureOf(error: MailkeepError): Failure {
   const { family, code } = error;
-  return { family, code, message: sentenceOf(error).message };
+  return { family, code, message: describeError(error).message };
 }
 
 /** Returns the result of a run of syncs, for metrics and notifications. */
@@ -584,7 +584,7 @@ export function syncRunReport(
         mailbox,
         family,
         code,
-        message: sayFacts(code, facts).message,
+        message: describeFacts(code, facts).message,
       })),
       ...heldFailures(mailboxes),
     ],
@@ -615,7 +615,7 @@ export function copyReport(
   failure: Failure | null,
 ): RunReport {
   return {
-    ...choreReport(kind, startedAt, endedAt, null),
+    ...taskReport(kind, startedAt, endedAt, null),
     copy: to,
     outcome: failure === null ? 'done' : 'failed',
     failures: failure === null ? [] : [{ account: null, mailbox: null, ...failure }],
@@ -623,7 +623,7 @@ export function copyReport(
 }
 
 /** Returns the report of a scheduled task for the whole archive. Times are milliseconds since the epoch. */
-export function choreReport(
+export function taskReport(
   kind: 'verify' | 'prune' | 'seal' | 'copy' | 'copy-check',
   startedAt: number,
   endedAt: number,

@@ -189,7 +189,7 @@ export function rememberedTimetable(
     const at = memory.get(BEGUN, name);
     if (at !== undefined) return at;
     // Recorded now, so that later misses are detected even across restarts.
-    if (name !== 'sync') noteBegun(memory, name, clock.now());
+    if (name !== 'sync') recordStart(memory, name, clock.now());
     return null;
   };
   return new Timetable(
@@ -204,6 +204,6 @@ export function rememberedTimetable(
   );
 }
 
-export function noteBegun(memory: Memory, name: Scheduled, at: number): void {
+export function recordStart(memory: Memory, name: Scheduled, at: number): void {
   memory.set(BEGUN, name, at);
 }

@@ -2,10 +2,10 @@ import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
-import { syncing, writing } from '../archive/hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors } from '../archive/hot-segment.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { CATALOG_VERSION, catalogFile, OLDEST_MIGRATED } from '../catalog/database.ts';
-import { isOfNoUse, removeCatalogs } from '../catalog/open-writer.ts';
+import { isUnusableCatalog, removeCatalogs } from '../catalog/open-writer.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { MailkeepError } from '../core/errors.ts';
 import type { StoredArchive, StoredSnapshot } from '../registry/reading.ts';
@@ -45,7 +45,7 @@ export async function folderCatalog(
     if (known !== undefined && known !== hash) return undefined;
     return { number, isKnown: known !== undefined };
   } catch (error) {
-    if (!(error instanceof MailkeepError) || !isOfNoUse(error)) throw error;
+    if (!(error instanceof MailkeepError) || !isUnusableCatalog(error)) throw error;
     return undefined;
   } finally {
     catalog?.close();
@@ -130,8 +130,8 @@ async function bringSnapshot(
       catalog.close();
     }
     await removeCatalogs(dir);
-    await writing(catalogFile(dir), 0, () => files.rename(fetched, catalogFile(dir)));
-    await syncing(catalogFile(dir), () => files.syncFolder(dir));
+    await convertWriteErrors(catalogFile(dir), 0, () => files.rename(fetched, catalogFile(dir)));
+    await convertSyncErrors(catalogFile(dir), () => files.syncFolder(dir));
   } finally {
     // One that cannot be used has the text of messages, and no forget looks for it there.
     for (const suffix of ['', '-wal', '-shm']) rmSync(`${fetched}${suffix}`, { force: true });

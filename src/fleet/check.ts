@@ -1,7 +1,7 @@
 import { archiveError } from '../archive/errors.ts';
 import { genesisHash } from '../archive/format.ts';
-import { purgeWorkOf } from '../archive/purge-journal.ts';
-import { provenCommits } from '../archive/recovery.ts';
+import { parsePurgeWork } from '../archive/purge-journal.ts';
+import { verifyLooseBatches } from '../archive/recovery.ts';
 import { objectError } from '../copies/errors.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
 import { MailkeepError } from '../core/errors.ts';
@@ -85,7 +85,7 @@ async function checkOnce(
   await note(() => manifestOf(stored));
   await note(() => proveTail(stored));
   for (const { purges, records } of stored.purges) {
-    if (purgeWorkOf(records) !== undefined) continue;
+    if (parsePurgeWork(records) !== undefined) continue;
     problems.push(fleetArchiveError('purge-damaged', { archive, purges }));
   }
   const objects = objectsOf(stored);
@@ -112,7 +112,7 @@ async function proveTail({ covers, tail, logId, head }: StoredArchive): Promise<
     const before = ends.get(number);
     // Where the manifest has a gap, it was reported.
     if (number > 0 && before === undefined) return;
-    const commits = provenCommits('the tail', {
+    const commits = verifyLooseBatches('the tail', {
       bytes: await rawBatch(batch),
       space: { archiveId: logId, segment: batch.segment },
       at: { offset: batch.at, ordinal: batch.firstOrdinal },

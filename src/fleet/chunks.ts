@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { archiveError } from '../archive/errors.ts';
 import { CODEC, genesisHash, SEGMENT_BYTES } from '../archive/format.ts';
-import { provenCommits } from '../archive/recovery.ts';
+import { verifyLooseBatches } from '../archive/recovery.ts';
 import type { Outcome } from '../registry/outcome.ts';
 import type { StoredBatch, StoredCover } from '../registry/reading.ts';
 import { readTailPart, type TailPart } from '../registry/tail-part.ts';
@@ -133,7 +133,12 @@ function proveSame({ logId, previousHash, batches }: TailPart, first: StoredBatc
     hash: previousHash?.toString('hex') ?? genesisHash(logId),
   };
   const space = { archiveId: logId, segment };
-  const commits = provenCommits('the tail', { bytes: raw, space, at: { offset, ordinal }, after });
+  const commits = verifyLooseBatches('the tail', {
+    bytes: raw,
+    space,
+    at: { offset, ordinal },
+    after,
+  });
   const isSame =
     commits.length === batches.length &&
     batches.every(({ hash }, index) => commits[index]?.hash === hash.toString('hex'));

@@ -1,6 +1,6 @@
 import type {
   AppendedCommit,
-  AppendPlace,
+  AppendPosition,
   Durability,
   NextSegment,
 } from '../archive/durability.ts';
@@ -50,7 +50,7 @@ export class FleetDurability implements Durability {
    * @throws `disk-full` if PostgreSQL has no room; `log-write-failed` with the error of the registry as its cause, also for a
    *   batch above 128 MiB (`registry-limit`); `log-fenced`: the archive is lost, see `HeldArchive.lostBy`
    */
-  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPlace): Promise<void> {
+  async append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void> {
     const { registry } = this.held;
     if (bytes.length > MOST_BATCH_BYTES) {
       const facts = { registry: registry.label, transaction: 'commit', condition: PROGRAM_LIMIT };
@@ -155,7 +155,7 @@ export class FleetDurability implements Durability {
 async function tailBatch(
   bytes: Buffer,
   { number, hash, previousHash, time }: AppendedCommit,
-  { segment, offset, ordinal, nextOrdinal }: AppendPlace,
+  { segment, offset, ordinal, nextOrdinal }: AppendPosition,
 ): Promise<TailBatch> {
   const { codec, stored } = await compressPayload('zlib', bytes);
   return {

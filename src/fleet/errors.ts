@@ -1,4 +1,4 @@
-import { defineErrors, reasonText, some } from '../core/errors.ts';
+import { defineErrors, reasonText, shortList } from '../core/errors.ts';
 
 export const fleetLinkError = defineErrors({
   config: {
@@ -114,7 +114,7 @@ export const fleetKeyError = defineErrors({
     ],
     /** The registry has secrets of keys that are not in the file. `found` is whether there is a file. */
     'fleet-keys-elsewhere': (f: { file: string; found: boolean; keyIds: readonly string[] }) => [
-      `The registry has secrets that were encrypted by ${f.keyIds.length === 1 ? 'the key' : 'the keys'} ${some(f.keyIds)}, ${f.found ? `which ${f.file} does not have` : `and there is no file ${f.file}`}.`,
+      `The registry has secrets that were encrypted by ${f.keyIds.length === 1 ? 'the key' : 'the keys'} ${shortList(f.keyIds)}, ${f.found ? `which ${f.file} does not have` : `and there is no file ${f.file}`}.`,
       'Copy the file of keys from another node.',
     ],
     /** The secret was encrypted by a key that this machine does not have. */

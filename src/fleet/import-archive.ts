@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { realFiles } from '../archive/file-system.ts';
 import { SEGMENT_HEADER_BYTES } from '../archive/format.ts';
-import { purgeFile } from '../archive/purge-journal.ts';
-import { checkExpected, type ExpectedCommit, refuseEarlyEnd } from '../archive/recovery.ts';
+import { purgeJournal } from '../archive/purge-journal.ts';
+import {
+  checkExpectedHash,
+  type ExpectedCommit,
+  requireExpectedCommit,
+} from '../archive/recovery.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import { requireArchive, withLock } from '../catalog/open-reader.ts';
 import type { UploadingStore } from '../copies/object-store.ts';
@@ -84,7 +88,7 @@ export async function importArchive(options: ImportOptions): Promise<ImportedArc
   requireArchive(dir);
   return withLock(dir, async () => {
     const log = LocalLog.open(realFiles, dir);
-    if ((await purgeFile(realFiles, dir).read()) !== undefined) {
+    if ((await purgeJournal(realFiles, dir).read()) !== undefined) {
       throw fleetError('fleet-import-purge', { dir });
     }
     const found = await openAccount(options, log);
@@ -201,13 +205,13 @@ async function storeSegments(
               ...{ headNumber: after.number, headHash: Buffer.from(after.hash, 'hex') },
               ...{ hotOffset: opened.loose.end.offset, hotOrdinal: opened.loose.end.ordinal },
             };
-      checkExpected(after, seen, dir);
+      checkExpectedHash(after, seen, dir);
     } finally {
       if (opened.is === 'sealed') opened.sealed.close();
       else opened.loose.close();
     }
   }
-  refuseEarlyEnd(dir, seen, end.headNumber);
+  requireExpectedCommit(dir, seen, end.headNumber);
   return { end, tail };
 }
 

@@ -2,15 +2,20 @@ import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { readFully } from '../archive/file-system.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../archive/format.ts';
-import { checkFormat, type ExpectedCommit, findEnd, provenCommits } from '../archive/recovery.ts';
 import {
-  damageIn,
+  checkFormat,
+  type ExpectedCommit,
+  findSegmentEnd,
+  verifyLooseBatches,
+} from '../archive/recovery.ts';
+import {
   listSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   type SegmentListing,
+  segmentDamage,
 } from '../archive/segment-files.ts';
-import { type ChainState, type Standing, segmentBatches } from '../archive/segment-reader.ts';
+import { type ChainState, type RecordPosition, segmentBatches } from '../archive/segment-reader.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
 
 /** A commit in generation 1 of its segment, and where its batch is. */
@@ -34,7 +39,7 @@ export interface LooseSegment {
   readonly previous: ChainState;
   readonly commits: readonly LooseCommit[];
   /** The place behind its last commit. */
-  readonly end: Standing;
+  readonly end: RecordPosition;
   /** Returns the bytes of consecutive commits of it, verified. @throws `log-damaged` */
   read(commits: readonly LooseCommit[]): Buffer;
   close(): void;
@@ -62,7 +67,7 @@ export class LocalLog {
     const listing = listSegments(files, dir);
     const generations = listing.get(1);
     if (generations === undefined) throw missing(dir, 1);
-    const first = openInForce(files, dir, 1, generations);
+    const first = openCurrentGeneration(files, dir, 1, generations);
     first.file.close();
     return new LocalLog(files, dir, listing, first.header.archiveId);
   }
@@ -91,7 +96,7 @@ export class LocalLog {
     const { files, dir, listing } = this;
     const generations = listing.get(segment);
     if (generations === undefined) throw missing(dir, segment);
-    const opened = openInForce(files, dir, segment, generations);
+    const opened = openCurrentGeneration(files, dir, segment, generations);
     try {
       this.#refuseOther(opened, after);
       if (opened.name.generation > 1) {
@@ -109,9 +114,9 @@ export class LocalLog {
 
   #refuseOther(opened: OpenSegment, after: ChainState): void {
     const { archiveId, previousNumber, previousHash } = opened.header;
-    if (!archiveId.equals(this.id)) throw damageIn(opened, 0, 'diverged');
+    if (!archiveId.equals(this.id)) throw segmentDamage(opened, 0, 'diverged');
     const isNext = previousNumber === after.number && previousHash === after.hash;
-    if (!isNext) throw damageIn(opened, 0, 'chain');
+    if (!isNext) throw segmentDamage(opened, 0, 'chain');
   }
 }
 
@@ -128,14 +133,14 @@ function looseSegment(
 ): LooseSegment {
   const { header, file, path } = opened;
   const { segment, archiveId, previousNumber, previousHash } = header;
-  const until = isLast ? findEnd(opened, seen).offset : file.size();
+  const until = isLast ? findSegmentEnd(opened, seen).offset : file.size();
   const commits: LooseCommit[] = [];
-  let end: Standing = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
+  let end: RecordPosition = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
   if (until > SEGMENT_HEADER_BYTES) {
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
       const [problem] = item.problems;
       if (item.what === 'remainder' || problem !== undefined) {
-        throw damageIn(opened, problem?.offset ?? item.end, problem?.reason ?? 'commit');
+        throw segmentDamage(opened, problem?.offset ?? item.end, problem?.reason ?? 'commit');
       }
       const { number, hash, previous, time, records, ordinal } = item.commit;
       commits.push({
@@ -146,7 +151,7 @@ function looseSegment(
       if (end.offset >= until) break;
     }
   }
-  if (end.offset !== until) throw damageIn(opened, end.offset, 'commit');
+  if (end.offset !== until) throw segmentDamage(opened, end.offset, 'commit');
   return {
     ...{ segment, archiveId, commits, end },
     previous: { number: previousNumber, hash: previousHash },
@@ -156,10 +161,10 @@ function looseSegment(
       if (first === undefined || last === undefined) return Buffer.alloc(0);
       const bytes = Buffer.alloc(last.end - first.at);
       if (readFully(file, bytes, first.at) < bytes.length)
-        throw damageIn(opened, first.at, 'bytes');
+        throw segmentDamage(opened, first.at, 'bytes');
       const at = { offset: first.at, ordinal: first.firstOrdinal };
       const after = { number: first.number - 1, hash: first.previousHash.toString('hex') };
-      provenCommits(path, { bytes, space: header, at, after });
+      verifyLooseBatches(path, { bytes, space: header, at, after });
       return bytes;
     },
     close: () => file.close(),

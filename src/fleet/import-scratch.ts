@@ -5,8 +5,8 @@ import { logWriteFailed } from '../archive/errors.ts';
 import { FOLDER_MODE } from '../archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { reachedBy } from '../catalog/implied.ts';
-import { isOfNoUse } from '../catalog/open-writer.ts';
+import { readCatalogHead } from '../catalog/implied.ts';
+import { isUnusableCatalog } from '../catalog/open-writer.ts';
 import { errnoOf, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, stateFile } from '../core/state.ts';
@@ -53,7 +53,7 @@ export class Scratch {
 
   /** The commit that the catalog has reached; undefined if it cannot be read. */
   reached() {
-    return existsSync(catalogFile(this.dir)) ? reachedBy(this.dir) : undefined;
+    return existsSync(catalogFile(this.dir)) ? readCatalogHead(this.dir) : undefined;
   }
 
   /** Opens the catalog, brought to this program's version. Undefined if there is none that can be used. */
@@ -62,7 +62,7 @@ export class Scratch {
     try {
       return await openCatalog(this.dir, catalogFile(this.dir));
     } catch (error) {
-      if (!(error instanceof MailkeepError) || !isOfNoUse(error)) throw error;
+      if (!(error instanceof MailkeepError) || !isUnusableCatalog(error)) throw error;
       return undefined;
     }
   }

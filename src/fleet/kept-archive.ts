@@ -12,8 +12,8 @@ import { Daemon } from '../daemon/daemon.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
 import type { PlannedMailbox } from '../daemon/delivery-watch.ts';
 import type { DaemonClock, DaemonEvent } from '../daemon/ports.ts';
-import { Passes } from '../daemon/runs.ts';
-import { noteBegun, rememberedTimetable } from '../daemon/schedule.ts';
+import { SyncRuns } from '../daemon/runs.ts';
+import { recordStart, rememberedTimetable } from '../daemon/schedule.ts';
 import { readArchive, readSecrets, type StoredArchive } from '../registry/reading.ts';
 import type { Upkeep } from '../registry/upkeep.ts';
 import type { RequestReport } from '../service/transport.ts';
@@ -98,7 +98,7 @@ export class KeptArchive {
     readonly held: HeldArchive,
     private readonly stored: StoredArchive,
     private readonly opened: OpenedArchive,
-    private readonly passes: Passes,
+    private readonly passes: SyncRuns,
     onFailed: (error: unknown) => void,
   ) {
     const { clock, log, politeness } = keeping;
@@ -120,7 +120,7 @@ export class KeptArchive {
       timetable: rememberedTimetable(keeping.settings, writer.state, clock, DONE),
       begun: (name, at) => {
         try {
-          noteBegun(writer.state, name, at);
+          recordStart(writer.state, name, at);
         } catch (error) {
           // At worst it is done once too often.
           if (!(error instanceof MailkeepError)) throw error;
@@ -162,7 +162,7 @@ export class KeptArchive {
       onUnusable: (what, error) => log.fail('error', `the ${what} could not be used`, error),
       onUnforgotten: (error) => log.fail('error', 'what was asked for is not forgotten', error),
     });
-    let passes: Passes | undefined;
+    let passes: SyncRuns | undefined;
     try {
       passes = passesOf(keeping, account, opened.writer);
       const kept = new KeptArchive(keeping, held, stored, opened, passes, onFailed);
@@ -367,8 +367,8 @@ function passesOf(
   { settings, env, extractors, clock, log, onRequest }: Keeping,
   account: AccountSettings,
   writer: Writer,
-): Passes {
-  return new Passes({
+): SyncRuns {
+  return new SyncRuns({
     writer,
     env,
     // A rewrite of what is sealed would upload it again.

@@ -2,9 +2,13 @@ import { existsSync } from 'node:fs';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
 import { logFolder, segmentPath } from '../archive/format.ts';
-import { syncing, writing } from '../archive/hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors } from '../archive/hot-segment.ts';
 import type { LogWriter } from '../archive/log-writer.ts';
-import { type AtEndOptions, openLogAtEnd, supplyBytes } from '../archive/log-writer.ts';
+import {
+  openReplicaLog,
+  type ReplicaLogOptions,
+  writeMissingBytes,
+} from '../archive/log-writer.ts';
 import type { MissingBytes } from '../archive/recovery.ts';
 import { listSegments } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
@@ -33,7 +37,7 @@ export interface LogSource {
   readonly now: () => number;
   readonly signal: AbortSignal;
   /** Told what the folder had beyond the end of the log, and where it is now. */
-  readonly onAside?: AtEndOptions['onTail'];
+  readonly onAside?: ReplicaLogOptions['onTail'];
 }
 
 /** Bytes supplied once are right, unless the disk gives back others than it was given. */
@@ -60,11 +64,11 @@ export async function removeOthers(
       const file = segmentPath(dir, { segment, generation });
       const isLike = cover === undefined || lengthOf(files, file) === cover.bytes;
       if (generation === kept && isLike) continue;
-      await writing(file, 0, () => files.remove(file));
+      await convertWriteErrors(file, 0, () => files.remove(file));
       isChanged = true;
     }
   }
-  if (isChanged) await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
+  if (isChanged) await convertSyncErrors(logFolder(dir), () => files.syncFolder(logFolder(dir)));
 }
 
 /**
@@ -83,13 +87,13 @@ export async function openLog(
   const rawOf = (piece: Piece) => rawPiece(options, piece);
   const end = await logEndOf(stored, manifest, rawOf);
   const { number, hash } = catalog.reached();
-  const opening: AtEndOptions = {
+  const opening: ReplicaLogOptions = {
     ...{ dir, now, end, files, durability: new FleetDurability(held, patience, purges) },
     ...(number === 0 ? {} : { expected: { number, hash } }),
     ...(onAside === undefined ? {} : { onTail: onAside }),
   };
   for (let supplies = 0; ; supplies += 1) {
-    const found = await openLogAtEnd(opening);
+    const found = await openReplicaLog(opening);
     if (found.is === 'open') return found.log;
     const [first] = found.missing;
     if (supplies === MOST_SUPPLIES && first !== undefined) {
@@ -97,7 +101,7 @@ export async function openLog(
       throw archiveError('log-damaged', { file: logFolder(dir), segment, offset, reason: 'chain' });
     }
     for (const missing of found.missing) {
-      await supplyBytes(opening, missing, bytesOf(missing, manifest, rawOf));
+      await writeMissingBytes(opening, missing, bytesOf(missing, manifest, rawOf));
     }
   }
 }

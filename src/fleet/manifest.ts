@@ -1,6 +1,6 @@
 import { genesisHash } from '../archive/format.ts';
 import type { LogEnd, UnsealedSegment } from '../archive/recovery.ts';
-import { provenCommits } from '../archive/recovery.ts';
+import { verifyLooseBatches } from '../archive/recovery.ts';
 import type { ChainState } from '../archive/segment-reader.ts';
 import type { StoredArchive, StoredBatch, StoredCover } from '../registry/reading.ts';
 import { fleetArchiveError } from './errors.ts';
@@ -110,7 +110,7 @@ export async function logEndOf(
     for (const piece of own) {
       const space = { archiveId: logId, segment };
       const bytes = await rawOf(piece);
-      const commits = provenCommits('the registry', { bytes, space, at: end, after });
+      const commits = verifyLooseBatches('the registry', { bytes, space, at: end, after });
       const last = commits.at(-1);
       if (last === undefined) continue;
       ({ end } = last);

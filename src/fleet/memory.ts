@@ -2,7 +2,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { deflate, inflate } from 'node:zlib';
 import { type FileLayer, replaceFile } from '../archive/file-system.ts';
-import { writing } from '../archive/hot-segment.ts';
+import { convertWriteErrors } from '../archive/hot-segment.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { errnoName } from '../core/errors.ts';
 import { stateFile } from '../core/state.ts';
@@ -70,7 +70,7 @@ export async function bringState(
   // What may be left of an earlier database would be replayed into this one.
   removeState(dir);
   const bytes = await inflatedState(memory.bytes, head.archive);
-  await writing(file, bytes.length, () => replaceFile(files, file, bytes));
+  await convertWriteErrors(file, bytes.length, () => replaceFile(files, file, bytes));
 }
 
 async function inflatedState(bytes: Buffer, archive: number): Promise<Buffer> {

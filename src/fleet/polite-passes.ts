@@ -1,8 +1,8 @@
 import { MailkeepError } from '../core/errors.ts';
-import type { PassRequest, Survey } from '../daemon/ports.ts';
-import type { PassRunner } from '../daemon/runs.ts';
+import type { MailboxSurvey, SyncRequest } from '../daemon/ports.ts';
+import type { SyncRunner } from '../daemon/runs.ts';
 import { registryError } from '../registry/errors.ts';
-import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
+import { accountFailureResult, emptyResult, type SyncResult } from '../sync/result.ts';
 
 /** What passes may do at the moment, by the session that they belong to. */
 export interface Politeness {
@@ -17,18 +17,18 @@ export interface Politeness {
  * that two do not spend the budget of one token. Tidying that fails, as when the object store is away, is tried again later
  * and ends nothing.
  */
-export class PolitePasses implements PassRunner {
-  readonly plan: PassRunner['plan'];
-  readonly has: PassRunner['has'];
-  readonly recover: PassRunner['recover'];
-  readonly tokenMark: PassRunner['tokenMark'];
+export class PolitePasses implements SyncRunner {
+  readonly plan: SyncRunner['plan'];
+  readonly has: SyncRunner['has'];
+  readonly recover: SyncRunner['recover'];
+  readonly tokenMark: SyncRunner['tokenMark'];
 
   /**
    * @param politeness of the moment
    * @param onUntidy told what kept segments from being sealed and published; resolves when it may be tried again
    */
   constructor(
-    private readonly passes: PassRunner,
+    private readonly passes: SyncRunner,
     private readonly politeness: () => Politeness,
     private readonly onUntidy: (error: MailkeepError, signal: AbortSignal) => Promise<void>,
   ) {
@@ -38,13 +38,13 @@ export class PolitePasses implements PassRunner {
     this.tokenMark = passes.tokenMark.bind(passes);
   }
 
-  async survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
+  async survey(account: string, fresh: boolean, signal: AbortSignal): Promise<MailboxSurvey> {
     const { unsure, registry } = this.politeness();
     if (unsure.aborted) return { mailboxes: [], result: waiting(account, registry) };
     return this.passes.survey(account, fresh, AbortSignal.any([signal, unsure]));
   }
 
-  async pass(request: PassRequest): Promise<SyncResult> {
+  async pass(request: SyncRequest): Promise<SyncResult> {
     const { unsure, registry } = this.politeness();
     if (unsure.aborted) return waiting(request.mailbox.account, registry);
     // Interrupted, it waits for its next turn like any other.
@@ -67,5 +67,5 @@ const ENDS: ReadonlySet<string> = new Set(['log-fenced', 'log-copy-failed', 'log
 
 function waiting(account: string, registry: string): SyncResult {
   const error = registryError('registry-unreachable', { registry, reason: 'lease' });
-  return { ...emptyResult(0), failures: [failureOfAccount(account, error)] };
+  return { ...emptyResult(0), failures: [accountFailureResult(account, error)] };
 }

@@ -1,8 +1,8 @@
 import {
+  encodePurgeWork,
   type PurgeJournal,
   type PurgeWork,
-  purgeWorkOf,
-  purgeWorkText,
+  parsePurgeWork,
 } from '../archive/purge-journal.ts';
 import { hasCode } from '../core/errors.ts';
 import type { DecidedPurge } from '../registry/commits.ts';
@@ -39,7 +39,7 @@ export class FleetPurges implements PurgeJournal {
   ) {
     const { archive } = held.lease;
     this.#unfinished = stored.map(({ purges, records }) => {
-      const work = purgeWorkOf(records);
+      const work = parsePurgeWork(records);
       if (work === undefined) throw fleetArchiveError('purge-damaged', { archive, purges });
       return { purges, work };
     });
@@ -60,7 +60,7 @@ export class FleetPurges implements PurgeJournal {
     commits: readonly number[],
     commit: () => Promise<T>,
   ): Promise<T> {
-    this.#deciding = { work, decided: { commits, records: JSON.parse(purgeWorkText(work)) } };
+    this.#deciding = { work, decided: { commits, records: JSON.parse(encodePurgeWork(work)) } };
     try {
       return await commit();
     } finally {

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { archiveError } from '../archive/errors.ts';
 import { type FileLayer, readFully } from '../archive/file-system.ts';
 import { SEGMENT_HEADER_BYTES, type SegmentFile, segmentPath } from '../archive/format.ts';
-import { damageIn, type OpenSegment, openSegment } from '../archive/segment-files.ts';
+import { type OpenSegment, openSegment, segmentDamage } from '../archive/segment-files.ts';
 import { type ChainState, segmentBatches } from '../archive/segment-reader.ts';
 import type { Range } from '../registry/uploads.ts';
 
@@ -78,15 +78,15 @@ async function provenRange(
   let turnAt = TURN_BYTES;
   for (const item of segmentBatches(opened, { digest: true, releases: true }, () => undefined)) {
     const [problem] = item.problems;
-    if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
-    if (item.what === 'remainder') throw damageIn(opened, item.offset, 'commit');
+    if (problem !== undefined) throw segmentDamage(opened, problem.offset, problem.reason);
+    if (item.what === 'remainder') throw segmentDamage(opened, item.offset, 'commit');
     const { commit } = item;
     [last, lastHash, lastTime] = [commit.number, commit.hash, commit.time];
     if (commit.offset < turnAt) continue;
     turnAt = commit.offset + TURN_BYTES;
     await nextTurn();
   }
-  if (last < first) throw damageIn(opened, SEGMENT_HEADER_BYTES, 'commit');
+  if (last < first) throw segmentDamage(opened, SEGMENT_HEADER_BYTES, 'commit');
   // Of all its commits, the first begins behind the header.
   const place = { segment, generation, at: SEGMENT_HEADER_BYTES };
   return { range: { ...place, first, last, lastHash: Buffer.from(lastHash, 'hex') }, lastTime };
@@ -96,7 +96,7 @@ async function* piecesOf(opened: OpenSegment): AsyncGenerator<Buffer> {
   const size = opened.file.size();
   for (let at = 0; at < size; at += PIECE_BYTES) {
     const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, size - at));
-    if (readFully(opened.file, piece, at) < piece.length) throw damageIn(opened, at, 'bytes');
+    if (readFully(opened.file, piece, at) < piece.length) throw segmentDamage(opened, at, 'bytes');
     if (at % TURN_BYTES === 0) await nextTurn();
     yield piece;
   }

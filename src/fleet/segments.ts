@@ -1,7 +1,7 @@
 import { archiveError } from '../archive/errors.ts';
-import { type FileLayer, openIfFile, writeAll } from '../archive/file-system.ts';
+import { type FileLayer, openRegular, writeAll } from '../archive/file-system.ts';
 import { formatPath, type SegmentFile, segmentPath } from '../archive/format.ts';
-import { publish, writing } from '../archive/hot-segment.ts';
+import { convertWriteErrors, publishFile } from '../archive/hot-segment.ts';
 import { allowZstd } from '../archive/recovery.ts';
 import type { SegmentStore } from '../archive/segment-files.ts';
 import { openSegment } from '../archive/segment-files.ts';
@@ -37,7 +37,7 @@ export class FleetStore implements SegmentStore {
     const { files, dir, stored } = options;
     // FORMAT has to allow zstd before any file has it. Later, the sealer would write FORMAT at the same time.
     const isFetching = stored.covers.some(({ generation }) => generation > 1);
-    if (isFetching) await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+    if (isFetching) await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
     return new FleetStore(options);
   }
 
@@ -96,7 +96,7 @@ export class FleetStore implements SegmentStore {
     const { files, dir, objects } = this.options;
     this.#refuseLost();
     try {
-      await publish(files, segmentPath(dir, cover), cover.bytes, {
+      await publishFile(files, segmentPath(dir, cover), cover.bytes, {
         write: async (target) => {
           let at = 0;
           for await (const piece of verifiedBytes(objects, cover, this.#signal)) {
@@ -137,7 +137,7 @@ export class FleetStore implements SegmentStore {
 /** Returns the length of a file; undefined where there is none. */
 export function lengthOf(files: FileLayer, path: string): number | undefined {
   try {
-    const file = openIfFile(files, path);
+    const file = openRegular(files, path);
     const length = file?.size();
     file?.close();
     return length;

@@ -7,11 +7,11 @@ import { FOLDER_MODE, logFolder } from '../archive/format.ts';
 import { acquireLock } from '../archive/lock.ts';
 import { openLogReader } from '../archive/log-reader.ts';
 import type { ArchiveCodec } from '../archive/payload.ts';
-import { refuseStranger } from '../archive/recovery.ts';
+import { refuseForeignSegment } from '../archive/recovery.ts';
 import { sealerOnThread } from '../archive/seal.ts';
 import { listSegments } from '../archive/segment-files.ts';
 import type { Writer } from '../catalog/open-writer.ts';
-import { isOfNoUse } from '../catalog/open-writer.ts';
+import { isUnusableCatalog } from '../catalog/open-writer.ts';
 import { catchUp } from '../catalog/rebuild.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
@@ -64,7 +64,7 @@ export async function takeOver(options: TakeOverOptions): Promise<Writer> {
     const lock = acquireLock(dir);
     closers.add(() => lock.release());
     if (existsSync(logFolder(dir))) {
-      refuseStranger(files, dir, listSegments(files, dir), stored.logId);
+      refuseForeignSegment(files, dir, listSegments(files, dir), stored.logId);
     }
     const spoolDir = path.join(dir, 'tmp');
     rmSync(spoolDir, { recursive: true, force: true });
@@ -74,7 +74,7 @@ export async function takeOver(options: TakeOverOptions): Promise<Writer> {
     await removeOthers(files, dir, manifest);
     const trying = catalogsToTry(found, stored.snapshot);
     const level = await openLevel({ ...options, files, spoolDir }, manifest, trying, closers);
-    await unless(isOfNoUse, options, 'memory', () => bringState(files, dir, stored));
+    await unless(isUnusableCatalog, options, 'memory', () => bringState(files, dir, stored));
     const state = openState(dir);
     closers.add(() => state.close());
     const sealer = sealerOnThread();
@@ -131,7 +131,7 @@ async function openWith(
 ): Promise<Level | undefined> {
   const { dir, signal } = options;
   // What is made of the log alone is as good as the log.
-  const isBad = (error: MailkeepError) => from !== 'log' && isOfNoUse(error);
+  const isBad = (error: MailkeepError) => from !== 'log' && isUnusableCatalog(error);
   const catalog = await unless(isBad, options, from, () => openFrom(from, options));
   if (catalog === undefined) return undefined;
   const own = new Closers();

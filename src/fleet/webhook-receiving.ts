@@ -1,8 +1,8 @@
 import type { Settings } from '../core/config-schema.ts';
 import type { DaemonLog } from '../daemon/daemon-log.ts';
-import { noteReceiverEvent } from '../daemon/daemon-log.ts';
+import { logReceiverEvent } from '../daemon/daemon-log.ts';
 import type { DaemonClock } from '../daemon/ports.ts';
-import { isOfMailbox, type Receiver, receiveFor } from '../daemon/receiver.ts';
+import { concernsMailbox, type Receiver, receiveFor } from '../daemon/receiver.ts';
 import type { Registry } from '../registry/registry.ts';
 import { secretsByLookup } from '../registry/webhook-reading.ts';
 import type { DeliveryHint } from '../service/platform-wire.ts';
@@ -40,7 +40,7 @@ export async function receiveWebhooks(
   const receiver = await receiveFor(senders, {
     listen,
     now: clock.now,
-    log: (event) => noteReceiverEvent(event, log, onRequests),
+    log: (event) => logReceiverEvent(event, log, onRequests),
     onDelivery(sender, delivery) {
       for (const hint of hintsOf(fleet, sender, delivery)) onHint(hint);
     },
@@ -55,7 +55,7 @@ function hintsOf(fleet: string, { targets }: Sender, delivery: DeliveryHint): Fl
   // Only INBOX is looked up by uid.
   const isInbox = (folder ?? 'INBOX') === 'INBOX';
   return targets.map(({ archive, mailbox }) => {
-    const isOwn = mailbox === null || isOfMailbox(delivery, mailbox);
+    const isOwn = mailbox === null || concernsMailbox(delivery, mailbox);
     const of = mailbox?.id ?? named;
     return {
       archive,

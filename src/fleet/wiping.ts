@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/file-system.ts';
-import { writing } from '../archive/hot-segment.ts';
+import { convertWriteErrors } from '../archive/hot-segment.ts';
 import { withLock } from '../catalog/open-reader.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { leaveCache } from '../registry/leases.ts';
@@ -56,7 +56,7 @@ export async function wipeCopies(
 async function wipe(dir: string): Promise<void> {
   if (!existsSync(dir)) return;
   await withLock(dir, async () => {
-    await writing(dir, 0, async () => {
+    await convertWriteErrors(dir, 0, async () => {
       for (const name of readdirSync(dir)) {
         if (!LOCK.has(name)) rmSync(path.join(dir, name), { recursive: true, force: true });
       }

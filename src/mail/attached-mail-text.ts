@@ -2,7 +2,7 @@ import type { AttachmentLimits } from './attachment-text.ts';
 import { type TextSink, Unreadable } from './document-text.ts';
 import { attachmentForm, extractMessage } from './extract-message.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
-import { isListed, type LeafInfo, parseTree, type TakeLeaf } from './part-tree.ts';
+import { isListed, type LeafHandler, type LeafInfo, parseTree } from './part-tree.ts';
 
 /**
  * Adds the text of an attached message: its subject, people and body, the messages attached to it, and its other
@@ -52,7 +52,7 @@ export async function attachmentsIn(
 ) {
   const found: { readonly info: LeafInfo; readonly chunks: Buffer[]; size: number }[] = [];
   let listed = 0;
-  const take: TakeLeaf<null> = (info) => {
+  const take: LeafHandler<null> = (info) => {
     if (isListed(info)) listed++;
     if (!isListed(info) || (only !== null && listed !== only)) {
       return { content: null, sink: () => undefined };

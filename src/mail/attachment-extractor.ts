@@ -4,7 +4,7 @@ import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
 import type { AttachmentExtractor, AttachmentJob, AttachmentOutcome } from './attachment-text.ts';
 import { ATTACHMENT_LIMITS, type AttachmentLimits } from './attachment-text.ts';
 import { mailError, mimeWorkerFailed } from './errors.ts';
-import { reasonOfEnd } from './extraction.ts';
+import { threadEndReason } from './extraction.ts';
 
 export interface AttachmentWorkerData {
   readonly limits: AttachmentLimits;
@@ -160,7 +160,7 @@ class AttachmentThread {
     this.#settle(({ resolve, reject }) => {
       if (!started) reject(mimeWorkerFailed(file, end.cause ?? reason));
       else if (reason === 'closed') reject(mailError('extractor-closed', {}));
-      else resolve({ status: 'failed', reason: reasonOfEnd(end) });
+      else resolve({ status: 'failed', reason: threadEndReason(end) });
     });
   }
 

@@ -1,14 +1,19 @@
 /** The attachment worker thread, started by attachment-extractor.ts. */
 
 import { workerData } from 'node:worker_threads';
-import { isWorn, openThreadPort, PieceIntake, strayErrors } from '../core/in-thread.ts';
+import {
+  catchStrayErrors,
+  needsReplacement,
+  openThreadPort,
+  PieceIntake,
+} from '../core/in-thread.ts';
 import { attachmentsIn } from './attached-mail-text.ts';
 import type { AttachmentWorkerData, FromWorker, ToWorker } from './attachment-extractor.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import { documentText, loadPdfReader, Unreadable } from './document-text.ts';
 
 const { limits }: AttachmentWorkerData = workerData;
-const withStrayErrors = strayErrors();
+const withStrayErrors = catchStrayErrors();
 
 const intake = new PieceIntake(() => port.send({ kind: 'next' }));
 const port = openThreadPort<ToWorker, FromWorker>((message) => {
@@ -22,7 +27,7 @@ const port = openThreadPort<ToWorker, FromWorker>((message) => {
 /** True if this thread must not read another attachment. `pdfText` explains why for bombs. */
 function isSpent(outcome: AttachmentOutcome): boolean {
   const bomb = outcome.status === 'failed' && outcome.reason === 'bomb';
-  return bomb || isWorn(limits.wornBytes);
+  return bomb || needsReplacement(limits.wornBytes);
 }
 
 type Job = Extract<ToWorker, { kind: 'job' }>;

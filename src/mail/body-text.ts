@@ -1,4 +1,4 @@
-import { cutText } from './charsets.ts';
+import { truncateText } from './charsets.ts';
 import { formattedText, htmlText, type LinkStyle } from './html-text.ts';
 import {
   type BodyKind,
@@ -21,10 +21,10 @@ const SIGNS_INSIDE = 3;
 function newWords(text: string, others: readonly string[]) {
   const known = new Set<number>();
   for (const other of others) {
-    const lower = cutText(other, COMPARED_CHARS).toLowerCase();
+    const lower = truncateText(other, COMPARED_CHARS).toLowerCase();
     scan(lower, true, (hash) => known.add(hash));
   }
-  const compared = cutText(text, COMPARED_CHARS);
+  const compared = truncateText(text, COMPARED_CHARS);
   const lower = compared.toLowerCase();
   // Some capitals have no single lower-case letter.
   const shown = lower.length === compared.length ? compared : lower;
@@ -148,7 +148,7 @@ export function bodyText(
     if (text.trim() === '') return;
     if (text.length > room) cut = true;
     if (room <= 0) return;
-    const kept = cutText(text, room);
+    const kept = truncateText(text, room);
     texts.push(kept);
     room -= kept.length;
   };

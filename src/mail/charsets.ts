@@ -440,7 +440,7 @@ export function withoutNul(text: string): string {
 }
 
 /** Cuts a text to `max` UTF-16 units without splitting a surrogate pair. */
-export function cutText(text: string, max: number): string {
+export function truncateText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);

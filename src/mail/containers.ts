@@ -383,7 +383,7 @@ export function isContainer({ contentType, filename }: LeafInfo): boolean {
 }
 
 /** Returns the parts of a container up to the first defect, ignoring signatures. Empty for encrypted bytes. */
-export function containedParts({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
+export function unpackContainer({ filename }: LeafInfo, bytes: Buffer): ContainedPart[] {
   const tnef = tnefParts(bytes);
   if (tnef !== null) return tnef;
   const content = cmsContent(removeArmour(bytes));

@@ -27,7 +27,7 @@ export function docidBaseOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * DOCIDS_PER_SECOND;
 }
 
-export function isDated(docid: number): boolean {
+export function hasDate(docid: number): boolean {
   return docid >= FIRST_DATED;
 }
 

@@ -1,7 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { Parser } from 'htmlparser2';
 import type { AttachmentFailure, AttachmentLimits, AttachmentOutcome } from './attachment-text.ts';
-import { cutText, decodeMarkup, withoutNul } from './charsets.ts';
+import { decodeMarkup, truncateText, withoutNul } from './charsets.ts';
 import { DEFAULT_LIMITS } from './extraction.ts';
 import { formattedText, htmlText } from './html-text.ts';
 
@@ -32,7 +32,7 @@ export class TextSink {
     if (text === '') return;
     if (text.length > this.room) this.#overflowed = true;
     if (this.full) return;
-    const kept = cutText(text, this.room);
+    const kept = truncateText(text, this.room);
     this.#pieces.push(kept);
     // If a surrogate pair did not fit, the sink is full although one unit is left.
     this.#length = kept.length < text.length ? this.max : this.#length + kept.length;

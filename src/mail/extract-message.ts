@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 import { bodyText } from './body-text.ts';
-import { cutText, withoutNul } from './charsets.ts';
+import { truncateText, withoutNul } from './charsets.ts';
 import { isEncrypted } from './containers.ts';
 import type {
   ExtractedAttachment,
@@ -9,20 +9,20 @@ import type {
   MimeLimits,
   UnparsedReason,
 } from './extraction.ts';
-import { type HeaderFacts, headerFacts, readHeaderBlock } from './headers.ts';
+import { type HeaderFacts, readHeaderBlock, readHeaderFacts } from './headers.ts';
 import {
-  type Breach,
-  bytesOf,
   collectText,
   EMBEDDED,
   isBodyText,
   isListed,
   type Leaf,
   type LeafContent,
+  type LeafHandler,
   type LeafInfo,
+  type LimitViolation,
+  leafBytes,
   type Part,
   parseTree,
-  type TakeLeaf,
 } from './part-tree.ts';
 
 const MAX_FILENAME_CHARS = 1000;
@@ -49,12 +49,12 @@ export function attachmentOf(
     contentType: info.contentType,
     size: content.size,
     inline: info.disposition === 'inline' || (info.disposition === null && info.related),
-    contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),
+    contentId: info.contentId === null ? null : truncateText(withoutNul(info.contentId), 998),
   };
 }
 
 function cutFilename({ filename }: LeafInfo): string | null {
-  return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
+  return filename === null ? null : truncateText(withoutNul(filename), MAX_FILENAME_CHARS);
 }
 
 /**
@@ -149,7 +149,7 @@ class AttachmentHashes {
   readonly #hashes = new Map<LeafContent, Hash>();
   readonly #heads = new Map<LeafContent, Buffer>();
 
-  passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
+  passing(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> {
     return (info) => {
       const { content, sink } = take(info);
       if (!isListed(info)) return { content, sink };
@@ -205,7 +205,7 @@ export async function extractMessage(
   limits: MimeLimits,
 ): Promise<Extraction> {
   const block = readHeaderBlock(source, limits.headerBytes);
-  const facts = headerFacts(block.fields, limits);
+  const facts = readHeaderFacts(block.fields, limits);
   const found: Findings = {
     breach: null,
     cut,
@@ -227,7 +227,7 @@ export function extractHeaders(
   limits: MimeLimits,
 ): Extraction {
   const block = readHeaderBlock(source, limits.headerBytes);
-  return toExtraction(headerFacts(block.fields, limits), reason, {
+  return toExtraction(readHeaderFacts(block.fields, limits), reason, {
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
@@ -235,7 +235,7 @@ export function extractHeaders(
 }
 
 interface Findings {
-  breach: Breach | null;
+  breach: LimitViolation | null;
   readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];
@@ -311,10 +311,10 @@ async function collectEmbedded(
   if (depth >= limits.depth) found.breach = 'depth';
   else if (found.partsLeft <= 0) found.breach = 'parts';
   else {
-    const source = bytesOf(leaf.content);
-    const facts = headerFacts(readHeaderBlock(source, limits.headerBytes).fields, limits);
+    const source = leafBytes(leaf.content);
+    const facts = readHeaderFacts(readHeaderBlock(source, limits.headerBytes).fields, limits);
     const head = [facts.subject, facts.from, facts.to, facts.cc].filter((line) => line !== '');
-    const text = cutText(head.join('\n'), found.charsLeft);
+    const text = truncateText(head.join('\n'), found.charsLeft);
     if (text !== '') found.bodies.push(text);
     found.charsLeft -= text.length;
     await look(source, level + 1, depth, found, limits);

@@ -16,7 +16,7 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from './normalise.ts';
-import type { RemotePictures } from './safe-page.ts';
+import type { RemoteImages } from './safe-page.ts';
 
 /** Increase this whenever the same source would give different text, so that indexes extract messages again. */
 export const EXTRACTOR_VERSION = 6;
@@ -27,7 +27,7 @@ export const UNPARSED_REASONS = [
 ] as const;
 export type UnparsedReason = (typeof UNPARSED_REASONS)[number];
 
-export function reasonOfEnd({
+export function threadEndReason({
   facts: { reason },
 }: ThreadEnded): 'timeout' | 'memory' | 'malformed' {
   return reason === 'timeout' || reason === 'memory' ? reason : 'malformed';
@@ -108,7 +108,7 @@ const AS_BYTES = ['body', 'packedText'] as const;
 type AsBytes = (typeof AS_BYTES)[number];
 
 /** An entry on its way to another thread. Numbers are the byte lengths of fields in the group's buffer. */
-export type SentEntry = Omit<IndexEntry, AsBytes> & {
+export type TransferredEntry = Omit<IndexEntry, AsBytes> & {
   readonly [field in AsBytes]: number | null;
 };
 
@@ -121,8 +121,8 @@ interface Numbered<Entry> {
  * Collects the long fields of a group's entries in one buffer, which is transferred. Strings and many small buffers
  * would be copied on both sides, and stay in the receiver's heap until written.
  */
-export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
-  readonly results: readonly Numbered<SentEntry>[];
+export function packEntries(entries: readonly Numbered<IndexEntry>[]): {
+  readonly results: readonly Numbered<TransferredEntry>[];
   readonly bytes: ArrayBuffer;
 } {
   const results = entries.map(({ seq, entry }) => ({
@@ -150,8 +150,8 @@ export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
   return { results, bytes };
 }
 
-export function receiveEntries(
-  results: readonly Numbered<SentEntry>[],
+export function unpackEntries(
+  results: readonly Numbered<TransferredEntry>[],
   bytes: ArrayBuffer,
 ): Numbered<IndexEntry>[] {
   let at = 0;
@@ -240,7 +240,7 @@ export interface MessageReading
   /** The HTML bodies, decoded and joined but not sanitised. Null without HTML. */
   readonly html: string | null;
   /** Remote images in the HTML. Null without HTML, or if not requested. */
-  readonly remote: RemotePictures | null;
+  readonly remote: RemoteImages | null;
   /** True if a body is plain text. Otherwise `text` comes from the HTML. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];

@@ -11,7 +11,7 @@ const NAME_LENGTH = 1_024;
  * is not hidden, not a device name, and has no trailing blanks or dots. Only the first 1,024 UTF-16 units are read.
  * Empty if nothing is left.
  */
-export function harmlessName(text: string): string {
+export function portableName(text: string): string {
   const line = withoutBareEnd(
     terminalLine(
       text
@@ -28,7 +28,7 @@ export function harmlessName(text: string): string {
 }
 
 /** Cuts a name to at most `bytes` bytes of UTF-8. Does not split a character, or leave a trailing blank or dot. */
-export function cutName(name: string, bytes: number): string {
+export function truncateName(name: string, bytes: number): string {
   if (Buffer.byteLength(name) <= bytes) return name;
   let used = 0;
   let kept = '';
@@ -87,7 +87,7 @@ function harmlessFileName(name: string): string {
       .at(-1) ?? '';
   // Cut the middle of a long name, to keep the extension.
   const half = NAME_LENGTH / 2;
-  return harmlessName(
+  return portableName(
     last.length <= NAME_LENGTH ? last : `${last.slice(0, half)}${last.slice(-half)}`,
   );
 }
@@ -101,5 +101,5 @@ function splitExtension(name: string): [string, string] {
 function shorten(stem: string, extension: string, number: string): string {
   const room = MAX_NAME_BYTES - Buffer.byteLength(extension) - Buffer.byteLength(number);
   // Without its extension, the name may end in a blank or a dot.
-  return `${withoutBareEnd(cutName(stem, room))}${number}${extension}`;
+  return `${withoutBareEnd(truncateName(stem, room))}${number}${extension}`;
 }

@@ -2,13 +2,13 @@ import { isUtf8 } from 'node:buffer';
 import { domainToUnicode } from 'node:url';
 import libmime from 'libmime';
 import addressparser from 'nodemailer/lib/addressparser';
-import { cutText, decodeText } from './charsets.ts';
+import { decodeText, truncateText } from './charsets.ts';
 import type { MimeLimits } from './extraction.ts';
-import { usableId } from './identity.ts';
-import { base64Bytes, decodeWordsBy, quotedBytes } from './listed-text.ts';
+import { normalizeMessageId } from './identity.ts';
+import { decodeBEncoding, decodeEncodedWords, decodeQEncoding } from './listed-text.ts';
 
 export function decodeWords(text: string): string {
-  return decodeWordsBy(text, decodeText);
+  return decodeEncodedWords(text, decodeText);
 }
 
 /** libmime decodes header parameters (RFC 2231) with these methods. */
@@ -18,7 +18,7 @@ class Parameters extends libmime.Libmime {
   }
 
   override decodeWord(charset: string, encoding: string, text: string): string {
-    const bytes = encoding.toUpperCase() === 'B' ? base64Bytes(text) : quotedBytes(text);
+    const bytes = encoding.toUpperCase() === 'B' ? decodeBEncoding(text) : decodeQEncoding(text);
     return decodeText(bytes, charset);
   }
 }
@@ -290,17 +290,17 @@ export function rawText(value: string, hint: string | null): string {
   return decodeText(bytes, isUtf8(bytes) ? null : hint);
 }
 
-export function charsetHint(fields: readonly RawField[]): string | null {
-  return charsetNamed(fields.find(({ name }) => name === 'content-type')?.value ?? '');
+export function headerCharset(fields: readonly RawField[]): string | null {
+  return contentTypeCharset(fields.find(({ name }) => name === 'content-type')?.value ?? '');
 }
 
-export function charsetNamed(contentType: string): string | null {
+export function contentTypeCharset(contentType: string): string | null {
   return /charset\s{0,9}[=:]\s{0,9}["']?([\w.:-]{1,40})/i.exec(contentType)?.[1] ?? null;
 }
 
 /** Returns a header as readable text: decodes raw 8-bit bytes, then encoded words (RFC 2047). */
 export function fieldText(value: string, maxChars: number, hint: string | null): string {
-  return decodeWords(rawText(cutText(value, maxChars), hint));
+  return decodeWords(rawText(truncateText(value, maxChars), hint));
 }
 
 /**
@@ -319,13 +319,13 @@ function addressText(
     for (const field of fields) {
       if (field.name !== name) continue;
       if (length >= limits.addressChars) break;
-      for (const { text } of readAddresses(cutText(field.value, limits.fieldChars), hint)) {
+      for (const { text } of readAddresses(truncateText(field.value, limits.fieldChars), hint)) {
         length += text.length + 2;
         seen.add(text);
       }
     }
   }
-  return cutText([...seen].join(', '), limits.addressChars);
+  return truncateText([...seen].join(', '), limits.addressChars);
 }
 
 interface AddressEntry {
@@ -370,7 +370,7 @@ function collectAddresses(
   const found = new Set<string>();
   for (const field of fields) {
     if (!names.includes(field.name) || found.size >= MAX_PEOPLE) continue;
-    for (const { address } of readAddresses(cutText(field.value, fieldChars), hint))
+    for (const { address } of readAddresses(truncateText(field.value, fieldChars), hint))
       if (address !== null) found.add(address);
   }
   return [...found].slice(0, MAX_PEOPLE);
@@ -383,13 +383,13 @@ function withUnicodeDomain(address: string): string {
   return domain === '' ? address : `${address} ${address.slice(0, at + 1)}${domain}`;
 }
 
-export type HeaderFacts = Readonly<ReturnType<typeof headerFacts>>;
+export type HeaderFacts = Readonly<ReturnType<typeof readHeaderFacts>>;
 
 const MAX_REFERENCES = 200;
 
 /** Reads the searchable fields of a header block. Missing ones are empty or null. Never throws. */
-export function headerFacts(fields: readonly RawField[], limits: MimeLimits) {
-  const hint = charsetHint(fields);
+export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits) {
+  const hint = headerCharset(fields);
   const first = (name: string): string => {
     const field = fields.find((f) => f.name === name && f.value !== '');
     return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
@@ -422,7 +422,7 @@ function parseListId(value: string): string | null {
   const text = value.replace(/\s+/g, ' ').trim();
   if (text === '') return null;
   const id = /<([^<>]{1,1000})>/.exec(text)?.[1]?.trim();
-  return id === undefined || id === '' ? cutText(text, 1000) : id;
+  return id === undefined || id === '' ? truncateText(text, 1000) : id;
 }
 
 /** Returns the ancestors in a thread, oldest first (RFC 5322 section 3.6.4). */
@@ -442,7 +442,7 @@ function threadReferences(
  * 5256 section 3).
  */
 function parseInReplyTo(value: string, isAddress: (id: string) => boolean): string[] {
-  const ids = bracketedIds(value).filter((id) => usableId(id) !== null);
+  const ids = bracketedIds(value).filter((id) => normalizeMessageId(id) !== null);
   if (ids.length === 0) return [];
   if (!/[^\s,;]/.test(value.replace(BRACKETED, ' '))) return ids.filter((id) => !isAddress(id));
   let done = 0;
@@ -470,5 +470,5 @@ function bracketedIds(value: string): string[] {
 function messageIds(value: string): string[] {
   const ids = bracketedIds(value);
   const found = ids.length > 0 ? ids : value.split(/[\s,]+/).map((id) => id.replace(/^<|>$/g, ''));
-  return found.filter((id) => usableId(id) !== null && id.length <= 998);
+  return found.filter((id) => normalizeMessageId(id) !== null && id.length <= 998);
 }

@@ -1,6 +1,6 @@
 import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 import { Parser } from 'htmlparser2-10';
-import { cutText, decodeText } from './charsets.ts';
+import { decodeText, truncateText } from './charsets.ts';
 import { rtfText } from './containers.ts';
 import { decodeQuotedPrintable } from './transfer-decoding.ts';
 
@@ -652,13 +652,13 @@ function fullLink(href: string): string {
   if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
     return '';
   }
-  return cutText(link, 2000);
+  return truncateText(link, 2000);
 }
 
 function shortLink(href: string): string {
   const link = fullLink(href);
-  if (!/^https?:/i.test(link) || link.length <= 60) return cutText(link, MAX_LINK_CHARS);
-  return cutText(link.replace(/[?#].*$/s, ''), MAX_LINK_CHARS);
+  if (!/^https?:/i.test(link) || link.length <= 60) return truncateText(link, MAX_LINK_CHARS);
+  return truncateText(link.replace(/[?#].*$/s, ''), MAX_LINK_CHARS);
 }
 
 /**
@@ -678,7 +678,7 @@ export function htmlText(
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
   const source = dropInlineImages(html);
   const cut = source.length > limits.chars;
-  const input = cutText(source, limits.chars);
+  const input = truncateText(source, limits.chars);
   const tags = countTags(input);
   const isFlat = tags > limits.tags;
   const text =

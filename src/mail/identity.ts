@@ -71,7 +71,7 @@ export function threadNode(messageId: string): number {
 }
 
 /** Returns a Message-ID without angle brackets, or null for one that is not unique, such as `<>` or `<@host>`. */
-export function usableId(messageId: string): string | null {
+export function normalizeMessageId(messageId: string): string | null {
   const id = removeBrackets(messageId);
   return id.startsWith('@') || !/[\p{L}\p{N}]/u.test(id) ? null : id;
 }

@@ -7,14 +7,14 @@ const CLOSING = '?=';
  * Decodes the encoded words of a text (RFC 2047). Adjacent words in one charset are decoded together, because programs
  * split characters between words. Invalid words stay unchanged. Linear, and never throws.
  */
-export function decodeWordsBy(text: string, decode: DecodeBytes): string {
+export function decodeEncodedWords(text: string, decode: DecodeBytes): string {
   if (!text.includes('=?')) return text;
   let decoded = '';
   let done = 0;
   let open: { charset: string; bytes: Buffer[]; base64: string } | null = null;
   const close = () => {
     if (open === null) return;
-    decoded += decode(Buffer.concat([...open.bytes, base64Bytes(open.base64)]), open.charset);
+    decoded += decode(Buffer.concat([...open.bytes, decodeBEncoding(open.base64)]), open.charset);
     open = null;
   };
   for (let at = text.indexOf('=?'); at >= 0; ) {
@@ -38,7 +38,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
     const content = text.slice(from, to);
     if (encoding.toLowerCase() === 'b') open.base64 += content;
     else {
-      open.bytes.push(base64Bytes(open.base64), quotedBytes(content));
+      open.bytes.push(decodeBEncoding(open.base64), decodeQEncoding(content));
       open.base64 = '';
     }
     done = to + CLOSING.length;
@@ -49,7 +49,7 @@ export function decodeWordsBy(text: string, decode: DecodeBytes): string {
 }
 
 /** Decodes the base64 of one or more words, whether padded or not. */
-export function base64Bytes(text: string): Buffer {
+export function decodeBEncoding(text: string): Buffer {
   if (text === '') return NOTHING;
   return Buffer.concat(text.split(/=+/).map((padded) => Buffer.from(padded, 'base64')));
 }
@@ -57,7 +57,7 @@ export function base64Bytes(text: string): Buffer {
 const NOTHING = Buffer.alloc(0);
 
 /** Decodes the Q encoding. Unencoded bytes are UTF-8. */
-export function quotedBytes(text: string): Buffer {
+export function decodeQEncoding(text: string): Buffer {
   const spaced = text.replace(/=\s+(?=[\da-f])/gi, '=').replace(/[_\s]/g, ' ');
   const bytes = Buffer.from(spaced);
   if (!spaced.includes('=')) return bytes;
@@ -72,8 +72,8 @@ export function quotedBytes(text: string): Buffer {
 }
 
 /** Decodes encoded words in a raw listing. Knows only the charsets of browsers, because it must not load a library. */
-export function listedText(text: string): string {
-  return text.includes('=?') ? decodeWordsBy(text, decodeListed) : text;
+export function decodeListedText(text: string): string {
+  return text.includes('=?') ? decodeEncodedWords(text, decodeListed) : text;
 }
 
 function decodeListed(bytes: Buffer, charset: string): string {

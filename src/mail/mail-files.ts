@@ -22,7 +22,7 @@ export interface MboxRange {
   readonly lineEnds: LineEnds;
 }
 
-export interface DoubtfulLine {
+export interface AmbiguousLine {
   readonly offset: number;
   readonly text: string;
   /** A delimiter belongs to no message. */
@@ -53,7 +53,7 @@ export function* mboxRanges(
      * Called once if anything but empty lines and a BOM precedes the first delimiter. Those bytes are in no message.
      */
     readonly onStray?: (bytes: number) => void;
-    readonly onDoubt?: (line: DoubtfulLine) => void;
+    readonly onDoubt?: (line: AmbiguousLine) => void;
     /** False ignores Content-Length. */
     readonly contentLengths?: boolean;
   } = {},
@@ -133,7 +133,7 @@ export function* mboxRanges(
 }
 
 /** @param head the first bytes of a file */
-export function beginsMbox(head: Buffer): boolean {
+export function startsLikeMbox(head: Buffer): boolean {
   let start = startsWith(head, UTF8_MARK, 0) ? UTF8_MARK.length : 0;
   while (head[start] === LF || head[start] === CR) start += 1;
   const line = head.subarray(start, start + LINE_BYTES);
@@ -331,13 +331,13 @@ function lineEndIn(bytes: Buffer, start: number, ends: LineEnds): number {
   return -1;
 }
 
-export function unquoted(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
-  const lines = new LineQuotes(-1, lineEnds);
+export function unquoteFromLines(bytes: Buffer, lineEnds: LineEnds = 'lf'): Buffer {
+  const lines = new FromLineQuoter(-1, lineEnds);
   return Buffer.concat([...lines.take(bytes), ...lines.end()]);
 }
 
 /** Adds or removes a `>` on the "From " lines of a streamed message. */
-export class LineQuotes {
+export class FromLineQuoter {
   /** The end of the last piece, if it may belong to a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
@@ -451,7 +451,7 @@ export function flagsFromName(
 }
 
 /** Returns the info letters of flags, ignoring case. Keywords have no letter. */
-export function lettersOf(flags: readonly string[]): string {
+export function flagLetters(flags: readonly string[]): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   return LETTERS.filter(([, flag]) => set.has(flag.toLowerCase()))
     .map(([letter]) => letter)

@@ -12,9 +12,9 @@ import {
   type IndexEntry,
   indexEntry,
   type MimeLimits,
-  reasonOfEnd,
-  receiveEntries,
+  threadEndReason,
   type UnparsedReason,
+  unpackEntries,
 } from './extraction.ts';
 import type {
   ExtractWorkerData,
@@ -22,7 +22,7 @@ import type {
   GroupedJob,
   GroupResults,
   JobGroup,
-  ReadWant,
+  ReadTask,
   ReadWorkerData,
   ToReader,
 } from './reading.ts';
@@ -144,7 +144,7 @@ class ExtractorThread {
   #receive({ results, bytes, worn }: GroupResults): void {
     this.#groups--;
     this.#worn ||= worn;
-    for (const { seq, entry } of receiveEntries(results, bytes)) {
+    for (const { seq, entry } of unpackEntries(results, bytes)) {
       const job = this.#outstanding.get(seq);
       if (job === undefined) continue;
       this.#outstanding.delete(seq);
@@ -316,7 +316,7 @@ class ExtractorPool implements Extractor {
     this.#queue.unshift(...left);
     // Retry with the headers only. If they end a worker too, nothing can be read.
     if (culprit?.unparsed === null) {
-      this.#queue.unshift({ ...culprit, unparsed: reasonOfEnd(end), alone: true });
+      this.#queue.unshift({ ...culprit, unparsed: threadEndReason(end), alone: true });
     } else if (culprit !== undefined) {
       const nothing = indexEntry(emptyExtraction(culprit.unparsed));
       this.#settle(() => culprit.resolve(nothing));
@@ -348,7 +348,7 @@ type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
  */
 export async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
-  want: ReadWant,
+  want: ReadTask,
   options: ReadingOptions,
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
   const { spare, signal } = options;
@@ -394,9 +394,9 @@ class ReadingThread {
   /** @param want null for a thread that can be reused, which gets its tasks later */
   constructor(
     options: ReadingOptions,
-    private readonly want: ReadWant | null,
+    private readonly want: ReadTask | null,
   ) {
-    const limits = limitsOf(options);
+    const limits = readingLimits(options);
     this.#messageMs = limits.messageMs;
     const file = options.workerFile ?? builtWorker('mime-worker');
     const data: ReadWorkerData = { mode: 'read', limits, want };
@@ -407,7 +407,7 @@ class ReadingThread {
       },
       {
         message: (message) => this.#receive(message),
-        ended: (end) => this.#fail(mailError('mail-unreadable', { reason: reasonOfEnd(end) })),
+        ended: (end) => this.#fail(mailError('mail-unreadable', { reason: threadEndReason(end) })),
       },
     );
     if (want === null) this.#thread.unref();
@@ -423,7 +423,7 @@ class ReadingThread {
     return isUsable && source && answers && this.#read < MAX_READ && this.#bytes <= MAX_BYTES;
   }
 
-  use(want: ReadWant): void {
+  use(want: ReadTask): void {
     this.#read += 1;
     this.#bytes = 0;
     this.#isThrough = { source: false, answers: false };
@@ -527,13 +527,13 @@ export class SpareReader {
     this.#fresh = new ReadingThread(this.options, null);
   }
 
-  take(want: ReadWant): ReadingThread | undefined {
+  take(want: ReadTask): ReadingThread | undefined {
     const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
     thread?.use(want);
     return thread;
   }
 
-  keeps(thread: ReadingThread, want: ReadWant): boolean {
+  keeps(thread: ReadingThread, want: ReadTask): boolean {
     const isKept =
       !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
     if (isKept) this.#used = thread;
@@ -562,10 +562,10 @@ function isLast({ kind }: ReaderAnswer): boolean {
   return kind === 'message' || kind === 'page' || kind === 'finished';
 }
 
-function isForPeople({ kind }: ReadWant): boolean {
+function isForPeople({ kind }: ReadTask): boolean {
   return kind === 'message';
 }
 
-export function limitsOf({ limits }: ReadingOptions): MimeLimits {
+export function readingLimits({ limits }: ReadingOptions): MimeLimits {
   return { ...DEFAULT_LIMITS, ...limits };
 }

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { isWorn, openThreadPort, PieceIntake } from '../core/in-thread.ts';
+import { needsReplacement, openThreadPort, PieceIntake } from '../core/in-thread.ts';
 import { bodyText, hasPlainBody, htmlBodies } from './body-text.ts';
 import { isContainer, isEncrypted } from './containers.ts';
 import { attachmentOf, extractHeaders, extractMessage, leavesIn } from './extract-message.ts';
@@ -10,24 +10,24 @@ import {
   indexEntry,
   type MessageReading,
   type MimeLimits,
-  sendEntries,
+  packEntries,
   type UnparsedReason,
 } from './extraction.ts';
 import {
-  charsetHint,
   fieldText,
   type HeaderBlock,
-  headerFacts,
+  headerCharset,
   readHeaderBlock,
+  readHeaderFacts,
 } from './headers.ts';
 import {
   collectText,
   isListed,
   type Leaf,
   type LeafContent,
+  type LeafHandler,
   type ParsedTree,
   parseTree,
-  type TakeLeaf,
 } from './part-tree.ts';
 import type {
   ExtractWorkerData,
@@ -35,7 +35,7 @@ import type {
   GroupedJob,
   GroupResults,
   JobGroup,
-  ReadWant,
+  ReadTask,
   ReadWorkerData,
   ToReader,
 } from './reading.ts';
@@ -53,8 +53,8 @@ function serveExtraction(data: ExtractWorkerData): void {
         results.push({ seq: job.seq, entry: indexEntry(extraction) });
       }
       Atomics.store(current, 0, 0);
-      const worn = isWorn(data.limits.wornBytes);
-      const sent = sendEntries(results);
+      const worn = needsReplacement(data.limits.wornBytes);
+      const sent = packEntries(results);
       port.send({ ...sent, worn }, [sent.bytes]);
     });
   });
@@ -99,18 +99,18 @@ class ReaderWire {
     else if (message.kind === 'want') this.#wanted(message.want);
     else this.#intake.take(message);
   });
-  #wanted: (want: ReadWant) => void = () => undefined;
+  #wanted: (want: ReadTask) => void = () => undefined;
   #want = this.#awaitWant();
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
 
-  async nextWant(): Promise<ReadWant> {
+  async nextWant(): Promise<ReadTask> {
     const want = await this.#want;
     this.#want = this.#awaitWant();
     return want;
   }
 
-  #awaitWant(): Promise<ReadWant> {
+  #awaitWant(): Promise<ReadTask> {
     return new Promise((resolve) => {
       this.#wanted = resolve;
     });
@@ -155,7 +155,7 @@ async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   for (;;) await serve(wire, await wire.nextWant(), limits);
 }
 
-async function serve(wire: ReaderWire, want: ReadWant, limits: MimeLimits): Promise<void> {
+async function serve(wire: ReaderWire, want: ReadTask, limits: MimeLimits): Promise<void> {
   if (want.kind === 'attachments') {
     await sendAttachments(wire, limits);
   } else if (want.kind === 'page') {
@@ -169,7 +169,7 @@ async function serve(wire: ReaderWire, want: ReadWant, limits: MimeLimits): Prom
       const tree = await parseTree(source, collectText(limits), limits);
       message = toReading(head.block(), tree, tree.breach, limits);
       if (want.countsRemote && message.html !== null) {
-        const { remotePictures } = await import('./safe-page.ts');
+        const { countRemoteImages: remotePictures } = await import('./safe-page.ts');
         message = { ...message, remote: remotePictures(message.html) };
       }
     } else {
@@ -186,8 +186,8 @@ function toReading(
   reason: UnparsedReason | null,
   limits: MimeLimits,
 ): MessageReading {
-  const { subject, from, to, cc, bcc, messageId } = headerFacts(block.fields, limits);
-  const hint = charsetHint(block.fields);
+  const { subject, from, to, cc, bcc, messageId } = readHeaderFacts(block.fields, limits);
+  const hint = headerCharset(block.fields);
   const root = tree?.root ?? null;
   const body = root === null ? { text: '', cut: false } : bodyText(root, 'full', limits);
   const leaves = leavesIn(root);
@@ -236,7 +236,7 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
       wire.send({ kind: 'complete', number });
     }
   };
-  const take: TakeLeaf<{ size: number }> = (info) => {
+  const take: LeafHandler<{ size: number }> = (info) => {
     const content = { size: 0 };
     last = null;
     if (!isListed(info)) return { content, sink: () => undefined };

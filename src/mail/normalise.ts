@@ -112,7 +112,7 @@ export function isAscii(text: string): boolean {
 }
 
 /** Creates a value on first use. A Unicode regex takes up to 3 ms, which an ASCII search saves. */
-export function once<T>(make: () => T): () => T {
+export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {
     made ??= { value: make() };
@@ -146,11 +146,11 @@ const GERESH =
   /(?<=[\u05d0-\u05ea])[\u05f3\u05f4](?=[\u05d0-\u05ea])|(?<=[גדזחטעצרת])['\u2018\u2019](?=[\u05d0-\u05ea])/gu;
 const GERSHAYIM = /(?<=[\u05d0-\u05ea])["\u201c-\u201f](?=[\u05d0-\u05ea](?![\u05d0-\u05ea]))/gu;
 /** FTS5 treats signs that are newer than its tables, such as most emoji, as letters. */
-const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
+const BETWEEN_WORDS = lazy(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /** Soft hyphens, joiners and direction marks. Nobody searches for them, and fraud inserts them to evade filters. */
-const INVISIBLE = once(() => /\p{Default_Ignorable_Code_Point}+/gu);
+const INVISIBLE = lazy(() => /\p{Default_Ignorable_Code_Point}+/gu);
 /** Not ASCII, which has no marks, and not five letters whose marks the tokenizer keeps. */
-const LATIN = once(() => /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu);
+const LATIN = lazy(() => /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu);
 const MARKS = /[\u0300-\u036f]/g;
 /** The tokenizer keeps the accents and breathings of Greek. */
 const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;
@@ -159,9 +159,9 @@ const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 /** Scripts without spaces, and Korean, which attaches particles to words. */
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
 export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
-const RUN = once(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
+const RUN = lazy(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
 /** Without `g`, because `test` must not keep a position. */
-const RUNS = once(() => new RegExp(UNSPACED, 'u'));
+const RUNS = lazy(() => new RegExp(UNSPACED, 'u'));
 
 /**
  * Words of the index's `meta` column. They make filters that never change, are often selective, and stop early within
@@ -195,7 +195,7 @@ function lettersAndDigits(text: string): string {
   return text.replaceAll(/[^a-z0-9]/g, '');
 }
 
-const WORD = once(() => /[\p{L}\p{N}\p{M}\p{Co}]+/gu);
+const WORD = lazy(() => /[\p{L}\p{N}\p{M}\p{Co}]+/gu);
 const ASCII_WORD = /[0-9A-Za-z]+/g;
 
 function wordsIn(text: string): readonly string[] {

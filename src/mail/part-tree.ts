@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
 import libmime from 'libmime';
-import { cutText, decodeMarkup, decodeText } from './charsets.ts';
-import { containedParts, isContainer, MAX_CONTAINER_BYTES } from './containers.ts';
+import { decodeMarkup, decodeText, truncateText } from './charsets.ts';
+import { isContainer, MAX_CONTAINER_BYTES, unpackContainer } from './containers.ts';
 import {
-  charsetNamed,
+  contentTypeCharset,
   decodeWords,
   headerParameter,
   messageStart,
@@ -82,7 +82,7 @@ function parsePartInfo(fields: readonly Buffer[], around: readonly string[]): Pa
   const isFlowed = params.format?.toLowerCase().trim() === 'flowed';
   const leaf: LeafInfo = {
     contentType,
-    charset: params.charset || charsetNamed(type ?? ''),
+    charset: params.charset || contentTypeCharset(type ?? ''),
     disposition: decodeWords((disposed || '').toLowerCase().trim()) || null,
     filename: hasName
       ? (headerParameter(readable('content-disposition'), 'filename') ??
@@ -154,7 +154,7 @@ function possibleBoundaries(text: string, type: string): string[] {
   return [...new Set(bytes)].filter((way) => way !== '');
 }
 
-export type Breach = 'depth' | 'parts' | 'header';
+export type LimitViolation = 'depth' | 'parts' | 'header';
 
 /** Receives the decoded bytes of a leaf in order. A promise delays the source until it settles. */
 type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
@@ -171,7 +171,7 @@ interface Multipart<T> {
 }
 export type Part<T> = Leaf<T> | Multipart<T>;
 
-export type TakeLeaf<T> = (info: LeafInfo) => Taken<T>;
+export type LeafHandler<T> = (info: LeafInfo) => Taken<T>;
 
 interface Taken<T> {
   readonly content: T;
@@ -192,7 +192,7 @@ export interface ParsedTree<T> {
   /** Null if even the header block did not end. */
   readonly root: Part<T> | null;
   /** The exceeded limit, which leaves the tree incomplete. */
-  readonly breach: Breach | null;
+  readonly breach: LimitViolation | null;
   readonly parts: number;
 }
 
@@ -209,7 +209,7 @@ const PIECE = 64 * 1024;
  */
 export async function parseTree<T>(
   source: Buffer | AsyncIterable<Uint8Array>,
-  take: TakeLeaf<T>,
+  take: LeafHandler<T>,
   limits: TreeLimits,
 ): Promise<ParsedTree<T>> {
   const splitter = new Splitter(take, limits);
@@ -261,7 +261,7 @@ interface Delimiter<T> {
 }
 
 class Splitter<T> {
-  breach: Breach | null = null;
+  breach: LimitViolation | null = null;
   count = 0;
   root: Part<T> | null = null;
   /** Leaves found within a root that is a leaf. */
@@ -283,7 +283,7 @@ class Splitter<T> {
   #busy: Promise<void>[] = [];
 
   constructor(
-    private readonly take: TakeLeaf<T>,
+    private readonly take: LeafHandler<T>,
     private readonly limits: TreeLimits,
   ) {}
 
@@ -640,7 +640,7 @@ class Splitter<T> {
       },
       end: () => {
         to.end();
-        for (const part of containedParts(info, Buffer.concat(kept))) {
+        for (const part of unpackContainer(info, Buffer.concat(kept))) {
           if (this.breach !== null) return;
           if (part.info === null) this.#messageAlongside(part.bytes, depth);
           else this.#leafAlongside({ ...PLAIN_TEXT, ...part.info }).add(part.bytes);
@@ -798,7 +798,7 @@ export function isListed(info: LeafInfo): boolean {
 export function collectText(limits: {
   readonly textPartBytes: number;
   readonly embeddedBytes: number;
-}): TakeLeaf<LeafContent> {
+}): LeafHandler<LeafContent> {
   return (info) => {
     const embedded = EMBEDDED.test(info.contentType);
     const keep = embedded || isBodyText(info);
@@ -824,21 +824,21 @@ export function collectText(limits: {
   };
 }
 
-export function bytesOf(content: LeafContent): Buffer {
+export function leafBytes(content: LeafContent): Buffer {
   const kept = content.kept ?? [];
   return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
 }
 
 /** Returns up to `maxChars` of a leaf's text, decoded, with LF line ends and without soft line breaks. */
 export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
-  let bytes = bytesOf(content);
+  let bytes = leafBytes(content);
   if (info.flowed && info.contentType === 'text/plain') {
     // A soft break is ASCII in every charset that format=flowed allows.
     const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
     bytes = Buffer.from(flowed, 'latin1');
   }
   const decode = info.contentType === 'text/html' ? decodeMarkup : decodeText;
-  const text = cutText(decode(bytes, info.charset), maxChars);
+  const text = truncateText(decode(bytes, info.charset), maxChars);
   return text.includes('\r') ? text.replace(/\r+\n?/g, lineEnds) : text;
 }
 

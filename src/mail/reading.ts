@@ -5,12 +5,12 @@ import {
   type ExtractedAttachment,
   type MessageReading,
   type MimeLimits,
-  type SentEntry,
+  type TransferredEntry,
   UNPARSED_REASONS,
   type UnparsedReason,
 } from './extraction.ts';
-import { limitsOf, type ReadingOptions, readInWorker } from './mime-threads.ts';
-import type { RemotePictures } from './safe-page.ts';
+import { type ReadingOptions, readInWorker, readingLimits } from './mime-threads.ts';
+import type { RemoteImages } from './safe-page.ts';
 
 /**
  * Reads one message of any size for display. If it cannot be parsed, it has a `reason`. Throws only errors of `source`.
@@ -21,7 +21,7 @@ export async function readMessage(
 ): Promise<MessageReading> {
   const head: Uint8Array[] = [];
   try {
-    return await messageIn(keepHead(source, head, limitsOf(options).headerBytes), {
+    return await messageIn(keepHead(source, head, readingLimits(options).headerBytes), {
       kind: 'message',
       countsRemote: options.countsRemote ?? false,
     });
@@ -31,7 +31,7 @@ export async function readMessage(
     return await headersOnly(UNPARSED_REASONS.find((known) => known === reason) ?? 'malformed');
   }
 
-  async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadWant) {
+  async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadTask) {
     for await (const answer of readInWorker(from, want, options)) {
       if (answer.kind === 'message') return answer.message;
     }
@@ -94,7 +94,7 @@ export async function readFramedPage(
   source: AsyncIterable<Uint8Array>,
   links: LinkTarget,
   options: ReadingOptions = {},
-): Promise<{ readonly page: string; readonly remote: RemotePictures } | null> {
+): Promise<{ readonly page: string; readonly remote: RemoteImages } | null> {
   for await (const answer of readInWorker(source, { kind: 'page', links }, options)) {
     if (answer.kind !== 'page') continue;
     const { page, remote, reason } = answer;
@@ -157,8 +157,8 @@ export interface JobGroup {
 }
 
 export interface GroupResults {
-  readonly results: readonly { readonly seq: number; readonly entry: SentEntry }[];
-  /** See `sendEntries`. */
+  readonly results: readonly { readonly seq: number; readonly entry: TransferredEntry }[];
+  /** See `packEntries`. */
   readonly bytes: ArrayBuffer;
   /** True if the worker should be replaced because of its memory. */
   readonly worn: boolean;
@@ -169,7 +169,7 @@ export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
   /** Null for a thread that gets its tasks later. */
-  readonly want: ReadWant | null;
+  readonly want: ReadTask | null;
 }
 
 /**
@@ -177,7 +177,7 @@ export interface ReadWorkerData {
  */
 export type LinkTarget = string | null;
 
-export type ReadWant =
+export type ReadTask =
   | { readonly kind: 'message'; readonly countsRemote: boolean }
   /** Reads only the headers of a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
@@ -187,7 +187,7 @@ export type ReadWant =
 export type ToReader =
   | PieceMessage
   | { readonly kind: 'more' }
-  | { readonly kind: 'want'; readonly want: ReadWant };
+  | { readonly kind: 'want'; readonly want: ReadTask };
 
 export type FromReader =
   /** Asks for the next piece of the source. */
@@ -200,7 +200,7 @@ export type FromReader =
   | {
       readonly kind: 'page';
       readonly page: string | null;
-      readonly remote: RemotePictures;
+      readonly remote: RemoteImages;
       readonly reason: UnparsedReason | null;
     }
   | { readonly kind: 'finished'; readonly breach: UnparsedReason | null };

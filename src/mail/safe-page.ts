@@ -5,20 +5,20 @@ import { leavesIn } from './extract-message.ts';
 import type { MimeLimits } from './extraction.ts';
 import { htmlText } from './html-text.ts';
 import {
-  type Breach,
-  bytesOf,
   collectText,
   type LeafContent,
+  type LeafHandler,
+  type LimitViolation,
+  leafBytes,
   parseTree,
-  type TakeLeaf,
 } from './part-tree.ts';
 import type { LinkTarget } from './reading.ts';
 
 /** Images that browsers display natively, and that contain nothing else. */
-export type PictureType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
+export type ImageType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp' | 'image/bmp';
 
 interface PictureHeader {
-  readonly type: PictureType;
+  readonly type: ImageType;
   readonly width: number;
   readonly height: number;
   /** True for more than one frame. */
@@ -26,7 +26,7 @@ interface PictureHeader {
 }
 
 /** Limits of a displayed image: bytes, and pixels per frame. */
-export const MAX_PICTURE_BYTES = 2 * 1024 * 1024;
+export const MAX_IMAGE_BYTES = 2 * 1024 * 1024;
 const MAX_POINTS = 24_000_000;
 
 /**
@@ -35,16 +35,16 @@ const MAX_POINTS = 24_000_000;
  *
  * @param bytes the whole file
  */
-export function shownPicture(bytes: Uint8Array): PictureType | undefined {
-  if (bytes.byteLength > MAX_PICTURE_BYTES) return undefined;
-  const header = pictureHeader(bytes);
+export function displayableImageType(bytes: Uint8Array): ImageType | undefined {
+  if (bytes.byteLength > MAX_IMAGE_BYTES) return undefined;
+  const header = readImageHeader(bytes);
   if (header === undefined || header.moves) return undefined;
   const points = header.width * header.height;
   return points > 0 && points <= MAX_POINTS ? header.type : undefined;
 }
 
 /** Undefined for another format, and for bytes that end before the dimensions. */
-export function pictureHeader(bytes: Uint8Array): PictureHeader | undefined {
+export function readImageHeader(bytes: Uint8Array): PictureHeader | undefined {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
     for (const read of [png, jpeg, gif, webp, bmp]) {
@@ -165,7 +165,7 @@ function ascii(bytes: Buffer, at: number, length: number): string {
 }
 
 /** Number of remote images of a page by host. None is ever fetched. */
-export type RemotePictures = Readonly<Record<string, number>>;
+export type RemoteImages = Readonly<Record<string, number>>;
 
 /** A message has no address that relative addresses could start from. */
 const NOWHERE = 'https://message.invalid/';
@@ -365,7 +365,7 @@ function linkTo(href: string, links: LinkTarget): string | undefined {
 
 /** Returns infinity if the dimensions cannot be read. */
 function countPoints(uri: string): number {
-  const header = pictureHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
+  const header = readImageHeader(Buffer.from(uri.slice(uri.indexOf(',') + 1), 'base64'));
   const points = header === undefined ? 0 : header.width * header.height;
   return points > 0 ? points : Number.POSITIVE_INFINITY;
 }
@@ -397,8 +397,8 @@ export async function safePage(
   links: LinkTarget = null,
 ): Promise<{
   readonly page: string | null;
-  readonly remote: RemotePictures;
-  readonly reason: Breach | null;
+  readonly remote: RemoteImages;
+  readonly reason: LimitViolation | null;
 }> {
   const { root, breach } = await parseTree(source, keepPictures(collectText(limits)), limits);
   const leaves = leavesIn(root);
@@ -409,13 +409,13 @@ export async function safePage(
     if (info.contentId === null || !PICTURE.test(info.contentType)) continue;
     if (content.cut || content.kept === null || pictures.has(info.contentId)) continue;
     const type = info.contentType.toLowerCase();
-    pictures.set(info.contentId, `data:${type};base64,${bytesOf(content).toString('base64')}`);
+    pictures.set(info.contentId, `data:${type};base64,${leafBytes(content).toString('base64')}`);
   }
   return { ...buildPage(html.join('\n'), pictures, links), reason: breach };
 }
 
 /** Counts the remote images that a page of this HTML would leave out. */
-export function remotePictures(html: string): RemotePictures {
+export function countRemoteImages(html: string): RemoteImages {
   return buildPage(html, new Map(), null).remote;
 }
 
@@ -423,7 +423,7 @@ function buildPage(
   html: string,
   pictures: ReadonlyMap<string, string>,
   links: LinkTarget,
-): { readonly page: string; readonly remote: RemotePictures } {
+): { readonly page: string; readonly remote: RemoteImages } {
   const remote = new Map<string, number>();
   const onRemote = (host: string): void => {
     if (remote.has(host) || remote.size < MAX_HOSTS) remote.set(host, (remote.get(host) ?? 0) + 1);
@@ -433,7 +433,7 @@ function buildPage(
 }
 
 /** Wraps `take` to keep the bytes of images that a page may use, up to a limit. */
-function keepPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
+function keepPictures(take: LeafHandler<LeafContent>): LeafHandler<LeafContent> {
   let room = PICTURES_BYTES;
   return (info) => {
     if (info.contentId === null || !PICTURE.test(info.contentType)) return take(info);
@@ -442,7 +442,7 @@ function keepPictures(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
       content,
       sink: (chunk) => {
         content.size += chunk.length;
-        if (content.size > MAX_PICTURE_BYTES || chunk.length > room) content.cut = true;
+        if (content.size > MAX_IMAGE_BYTES || chunk.length > room) content.cut = true;
         if (content.cut) return undefined;
         room -= chunk.length;
         // The decoder may reuse the buffer of the chunk.

@@ -1,4 +1,4 @@
-import { defineErrors, didYouMean, reasonText, some } from '../core/errors.ts';
+import { defineErrors, didYouMean, reasonText, shortList } from '../core/errors.ts';
 import { counted } from '../core/text.ts';
 
 /** The registry as people know it, such as `postgresql://mailkeep@db:5432/fleet`, never with a password. */
@@ -176,7 +176,7 @@ export const fleetError = defineErrors({
     ],
     /** Several tenants have an account of that name. */
     'fleet-account-ambiguous': (f: { account: string; tenants: readonly string[] }) => [
-      `Several tenants have an account ${f.account}: ${some(f.tenants, 9)}.`,
+      `Several tenants have an account ${f.account}: ${shortList(f.tenants, 9)}.`,
       'Name the tenant with --tenant.',
     ],
     /** No node of that name had a session or has copies; `suggestion` is one that was probably meant. */

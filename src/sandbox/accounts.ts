@@ -43,7 +43,7 @@ type Standing = z.infer<typeof standingRecord>;
 type MailboxStatus = Standing['status'];
 
 /** What the account panel knows about a mailbox: when it was created, and whether it is suspended. */
-export class Standings {
+export class MailboxStatuses {
   readonly #byMailbox = new Map<string, Standing>();
 
   constructor(
@@ -147,7 +147,7 @@ export class Tokens {
   }
 }
 
-export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
+export function coversMailbox({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
   if (mailbox.orderId !== orderId) return false;
   return mailboxes === null || mailboxes.includes(mailbox.resourceId);
 }

@@ -80,7 +80,7 @@ export class Children {
   /** Kills all processes and removes their files. Nothing needs to be kept. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await Promise.all(this.#running.map(killed));
+    await Promise.all(this.#running.map(killProcess));
     rmSync(this.folder, { recursive: true, force: true });
   }
 
@@ -102,7 +102,7 @@ export function hasEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
 }
 
 /** Resolves when the process has ended. */
-export async function killed(child: ChildProcess): Promise<void> {
+export async function killProcess(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const gone = new Promise((resolve) => child.once('exit', resolve));
   // PostgreSQL removes its shared memory after SIGQUIT.
@@ -111,7 +111,7 @@ export async function killed(child: ChildProcess): Promise<void> {
 }
 
 /** Returns a port that a restarted server will find free, since outgoing connections never use it. */
-export async function lastingPort(): Promise<number> {
+export async function findStablePort(): Promise<number> {
   for (;;) {
     const port = randomInt(LASTING.from, LASTING.below);
     if (await isFree(port)) return port;

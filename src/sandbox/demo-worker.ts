@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { parseJson } from '../archive/format.ts';
-import { hasEnded, killed } from './children.ts';
+import { hasEnded, killProcess } from './children.ts';
 import { demoError } from './errors.ts';
 
 const lineShape = z.looseObject({
@@ -56,7 +56,7 @@ export class DemoWorker {
 
   /** Kills it as a power cut would. Resolves when all its output has been read. */
   async kill(): Promise<void> {
-    await killed(this.#child);
+    await killProcess(this.#child);
     await this.#read;
   }
 

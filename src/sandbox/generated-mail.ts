@@ -428,9 +428,9 @@ function parentOf(seed: number, index: number): number {
   return index - 1 - random.below(Math.min(index, 40));
 }
 
-type Plan = Readonly<ReturnType<typeof planAt>>;
+type Plan = Readonly<ReturnType<typeof planMessage>>;
 
-export function planAt(mail: MailSeed, index: number) {
+export function planMessage(mail: MailSeed, index: number) {
   let parent = parentOf(mail.seed, index);
   const ancestors: number[] = [];
   for (let at = parent; at >= 0 && ancestors.length <= MAX_DEPTH; at = parentOf(mail.seed, at)) {
@@ -516,7 +516,7 @@ const DOCUMENTS = 400;
 
 /** Returns the source of a message. Depends only on the seed and the index. */
 export function writeMessage(mail: MailSeed, index: number): Buffer {
-  const plan = planAt(mail, index);
+  const plan = planMessage(mail, index);
   const random = randomAt(mail.seed, index, SALT);
   const charset = random.pick(plan.person.language.charsets);
   const head = headerLines(mail, plan, charset, random);
@@ -585,7 +585,7 @@ function receivedLines(mail: MailSeed, plan: Plan, random: Random): string[] {
 
 function threadOf(mail: MailSeed, plan: Plan): string[] {
   const ids: string[] = [];
-  for (let at = plan.parent; at >= 0; at = planAt(mail, at).parent) {
+  for (let at = plan.parent; at >= 0; at = planMessage(mail, at).parent) {
     ids.unshift(messageIdAt(mail, at));
   }
   return ids;
@@ -643,7 +643,7 @@ function blocksOf(mail: MailSeed, plan: Plan): string[] {
 }
 
 function quotation(mail: MailSeed, plan: Plan): string {
-  const parent = planAt(mail, plan.parent);
+  const parent = planMessage(mail, plan.parent);
   const heading = `${authorOf(mail, parent)} ${parent.person.language.wrote}:`;
   return `\r\n${heading}\r\n${quote(asText(blocksOf(mail, parent)))}\r\n`;
 }

@@ -20,9 +20,9 @@ import {
   type Reply,
   type RouteMatch,
   RouteTable,
+  rateLimited,
   splitUrl,
   statusRefusal,
-  tooSoon,
   unauthorized,
 } from '../service/surface.ts';
 import { serviceError } from './errors.ts';
@@ -359,7 +359,7 @@ function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refu
 function addressBlocked(retryAfter: number): Refusal {
   const message =
     'This address is blocked for a while: it kept sending requests in spite of the rate limit';
-  return tooSoon('ERR_ADDRESS_BLOCKED', message, retryAfter);
+  return rateLimited('ERR_ADDRESS_BLOCKED', message, retryAfter);
 }
 
 function isPrematureClose(error: unknown): boolean {

@@ -240,7 +240,7 @@ function toolResult(
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
 }
 
-export function unanswered(error: unknown): CallToolResult {
+export function noResponseError(error: unknown): CallToolResult {
   const envelope =
     error instanceof AnswerTooLarge
       ? {
@@ -390,7 +390,7 @@ function serverFor(forward: Forward, authorization: string): McpServer {
           const answer = await forward(request, authorization);
           return toolResult(answer, `mailbox:${request.path}`, output);
         } catch (error) {
-          return unanswered(error);
+          return noResponseError(error);
         }
       },
     );

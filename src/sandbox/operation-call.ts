@@ -1,7 +1,7 @@
 import type { z } from 'zod';
-import type { Reply, Routed } from '../service/surface.ts';
-import { bodyFrom, Refusal, spelledPath, uidFrom } from '../service/surface.ts';
-import { type MailboxToken, reaches } from './accounts.ts';
+import type { Reply, RoutePattern } from '../service/surface.ts';
+import { bodyFrom, canonicalPath, Refusal, uidFrom } from '../service/surface.ts';
+import { coversMailbox, type MailboxToken } from './accounts.ts';
 import type { Entry, Folder } from './folder.ts';
 import type { ServiceState } from './sandbox.ts';
 import type { Mailbox } from './store.ts';
@@ -17,7 +17,7 @@ export interface Call {
 
 export type Handler = (call: Call) => Reply | Promise<Reply>;
 
-export interface Operation extends Routed {
+export interface Operation extends RoutePattern {
   readonly id: string;
   /** False if the API declares no body. One that is sent is not read. */
   readonly takesBody: boolean;
@@ -34,7 +34,7 @@ export function mailboxOf(call: Call): Mailbox {
     const status = call.operation.declared.includes(404) ? 404 : 403;
     throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
   }
-  if (!reaches(call.token, mailbox)) {
+  if (!coversMailbox(call.token, mailbox)) {
     throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', params);
   }
   if (call.service.standings.isSuspended(mailbox)) {
@@ -44,7 +44,7 @@ export function mailboxOf(call: Call): Mailbox {
 }
 
 /** Refuses with 404 if the API declares it, otherwise with 422. */
-export function missing(
+export function notFound(
   call: Call,
   code: string,
   message: string,
@@ -58,7 +58,7 @@ export function folderOf(call: Call): { readonly mailbox: Mailbox; readonly fold
   const path = call.params.folder ?? '';
   const folder = findFolder(mailbox, path);
   if (folder === null) {
-    throw missing(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
+    throw notFound(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
   }
   return { mailbox, folder };
 }
@@ -73,7 +73,7 @@ export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
 }
 
 export function findFolder(mailbox: Mailbox, path: string): Folder | null {
-  return mailbox.folders.get(spelledPath(path)) ?? null;
+  return mailbox.folders.get(canonicalPath(path)) ?? null;
 }
 
 /** @throws Refusal unless the uid is an integer from 1 */
@@ -85,12 +85,12 @@ export function entryOf(call: Call): Entry {
   const { folder } = folderOf(call);
   const uid = uidOf(call);
   const entry = folder.get(uid);
-  if (entry === null) throw messageMissing(call, uid);
+  if (entry === null) throw messageNotFound(call, uid);
   return entry;
 }
 
-export function messageMissing(call: Call, uid: number): Refusal {
-  return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
+export function messageNotFound(call: Call, uid: number): Refusal {
+  return notFound(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
 /** @throws Refusal 422 with every problem by path */

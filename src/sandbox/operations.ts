@@ -18,6 +18,7 @@ import type { MailboxOperationName } from '../service/platform-wire.ts';
 import {
   allWithin,
   byFolderPath,
+  canonicalPath,
   dataReply,
   factsTest,
   invalid,
@@ -30,14 +31,13 @@ import {
   pageReply,
   Refusal,
   type Reply,
+  rateLimited,
   sortOf,
   sourceTest,
   spansOfCriteria,
-  spelledPath,
-  tooSoon,
 } from '../service/surface.ts';
 import { fieldOf } from '../service/wire.ts';
-import { reaches } from './accounts.ts';
+import { coversMailbox } from './accounts.ts';
 import type { Entry, Folder } from './folder.ts';
 import {
   bodyOf,
@@ -46,20 +46,20 @@ import {
   folderOf,
   type Handler,
   mailboxOf,
-  messageMissing,
-  missing,
+  messageNotFound,
+  notFound,
   type Operation,
   targetFolderOf,
   uidOf,
 } from './operation-call.ts';
-import { assertThere } from './seed.ts';
+import { assertComplete } from './seed.ts';
 import { sendEmail } from './send-email.ts';
-import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from './store.ts';
+import { DELIMITER, type Mailbox, PERMANENT_FOLDERS, withSubfolders } from './store.ts';
 import { type Webhook, webhookOperations } from './webhooks.ts';
 
 function getCurrentAccount({ service, token }: Call): Reply {
   const mailboxes = [...service.store.mailboxes.values()]
-    .filter((mailbox) => reaches(token, mailbox))
+    .filter((mailbox) => coversMailbox(token, mailbox))
     .map(({ resourceId, address }) => ({ resourceId, address }));
   return dataReply({ orderResourceId: token.orderId, mailboxes });
 }
@@ -96,7 +96,7 @@ function submitFeedback(call: Call): Reply {
   if (at < free) {
     const retryAfter = Math.ceil((free - at) / 1000);
     const message = 'Feedback was submitted a moment ago; wait and retry';
-    throw tooSoon('ERR_FEEDBACK_RATE_LIMIT', message, retryAfter);
+    throw rateLimited('ERR_FEEDBACK_RATE_LIMIT', message, retryAfter);
   }
   store.putDocument(KIND, mailbox.orderId, {
     at,
@@ -207,7 +207,7 @@ function deleteFolder(call: Call): Reply {
 const BAD_NAME = /[\x00-\x1f\x7f-\x9f/*%\\]|\p{Surrogate}/u;
 
 function parsePath(name: string): string {
-  const path = spelledPath(name);
+  const path = canonicalPath(name);
   if (BAD_NAME.test(path) || path.split(DELIMITER).some((part) => part.trim() === '')) {
     throw invalid({ name: ['must be a path of names joined by dots, without / * % \\'] });
   }
@@ -215,7 +215,7 @@ function parsePath(name: string): string {
 }
 
 function refuseStanding(folder: Folder): void {
-  if (!STANDING_FOLDERS.has(folder.path)) return;
+  if (!PERMANENT_FOLDERS.has(folder.path)) return;
   throw new Refusal(409, 'ERR_FOLDER_PROTECTED', 'This folder is part of every mailbox', {
     folder: folder.path,
   });
@@ -239,7 +239,7 @@ function getMessageAttachment(call: Call): Reply {
   const attachmentId = call.params.attachmentId ?? '';
   const bytes = readAttachment(call.service.store.sources.read(entry.source), attachmentId);
   if (bytes === null) {
-    throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
+    throw notFound(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
       uid: entry.uid,
       attachmentId,
     });
@@ -270,7 +270,7 @@ function patchMessage(call: Call): Reply {
   const uid = uidOf(call);
   const { add, remove } = flagChange(bodyOf(call, patchMessageRequest));
   if (call.service.store.changeFlags(folder, uid, add, remove) === null) {
-    throw messageMissing(call, uid);
+    throw messageNotFound(call, uid);
   }
   return getMessage(call);
 }
@@ -297,7 +297,7 @@ function moveMessage(call: Call): Reply {
   const { mailbox, folder } = folderOf(call);
   const uid = uidOf(call);
   const target = targetFolderOf(mailbox, bodyOf(call, moveMessageRequest).targetFolder);
-  if (call.service.store.move(folder, uid, target) === null) throw messageMissing(call, uid);
+  if (call.service.store.move(folder, uid, target) === null) throw messageNotFound(call, uid);
   return NO_CONTENT;
 }
 
@@ -343,7 +343,7 @@ function getMessageSource(call: Call): Reply {
   const range = store.sources.file(entry.source);
   if (range !== null && range.length > STREAM_FROM_BYTES) {
     // If a stream ended early, the client would wait for the missing bytes.
-    assertThere(range);
+    assertComplete(range);
     return { kind: 'file', type: 'message/rfc822', range };
   }
   return { kind: 'bytes', type: 'message/rfc822', bytes: store.sources.read(entry.source) };

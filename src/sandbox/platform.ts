@@ -16,10 +16,10 @@ import {
   problemsByField,
   Refusal,
   type Reply,
-  type Routed,
+  type RoutePattern,
   RouteTable,
+  rateLimited,
   splitUrl,
-  tooSoon,
   unauthorized,
 } from '../service/surface.ts';
 import { describeParam, fieldOf, type Operation, type Param, readParam } from '../service/wire.ts';
@@ -215,7 +215,7 @@ async function testWebhook(call: PlatformCall): Promise<Reply> {
   if (!webhookTests.take(webhook.id, now())) {
     const { retryAfter } = webhookTests.state(webhook.id, now());
     const message = 'This webhook was tested a moment ago; wait and retry';
-    throw tooSoon('ERR_WEBHOOK_TEST_RATE_LIMIT', message, retryAfter);
+    throw rateLimited('ERR_WEBHOOK_TEST_RATE_LIMIT', message, retryAfter);
   }
   const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
@@ -334,7 +334,7 @@ function mailboxRecordOf(
   };
 }
 
-interface PlatformRoute extends Routed {
+interface PlatformRoute extends RoutePattern {
   readonly operation: Operation;
   readonly handle: PlatformHandler;
 }

@@ -39,7 +39,7 @@ function postgresFolders(): string[] {
  *
  * @throws demo-programs-missing, demo-no-owner
  */
-export function requirePrograms(folders: string): void {
+export function checkPrograms(folders: string): void {
   const missing = Object.keys(PACKAGES).filter((name) => !isInstalled(folders, name));
   if (missing.length > 0) {
     const packages = [

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Children, lastingPort } from './children.ts';
+import { type Children, findStablePort } from './children.ts';
 
 /** The server is short-lived, and only this machine can reach it. */
 const ACCESS_KEY = 'ACCESSKEYOFTHEDEMO01';
@@ -14,7 +14,7 @@ const SECRET_KEY = 'secretKeyOfTheDemo00secretKeyOfTheDemo00';
  */
 export async function startRadosGateway(children: Children) {
   const { folder } = children;
-  const [monitor, port] = [await lastingPort(), await lastingPort()];
+  const [monitor, port] = [await findStablePort(), await findStablePort()];
   const fsid = randomUUID();
   for (const name of ['mon', 'osd', 'run', 'log']) mkdirSync(path.join(folder, name));
   const config = path.join(folder, 'ceph.conf');

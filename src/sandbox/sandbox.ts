@@ -1,4 +1,4 @@
-import { Orders, Standings, Tokens } from './accounts.ts';
+import { MailboxStatuses, Orders, Tokens } from './accounts.ts';
 import { type FaultInput, Faults, RateWindow, RequestLog } from './faults.ts';
 import { ControlSurface, listen, MailboxSurface } from './http.ts';
 import { McpEndpoint } from './mcp-endpoint.ts';
@@ -156,7 +156,7 @@ function openService(
       tokens.put(secrets.platform, { surface: 'platform', userId, ...lasting });
     }
     const report = options.report ?? ((error) => console.error('mailkeep sandbox:', error));
-    const standings = new Standings(store, now);
+    const standings = new MailboxStatuses(store, now);
     for (const mailbox of store.mailboxes.values()) standings.of(mailbox);
     const webhooks = new Webhooks(store, now);
     const deliveries = new Deliveries({

@@ -16,12 +16,12 @@ import {
   type MboxRange,
   mboxRanges,
   receivedFromName,
-  unquoted,
+  unquoteFromLines,
 } from '../mail/mail-files.ts';
 import { receivedFromSource } from '../service/message-view.ts';
 import type { FileRange } from '../service/surface.ts';
 import { serviceError } from './errors.ts';
-import { type MailSeed, planAt, receivedAt, writeMessage } from './generated-mail.ts';
+import { type MailSeed, planMessage, receivedAt, writeMessage } from './generated-mail.ts';
 import type { Mailbox, SourceBlock, Store } from './store.ts';
 
 /** Mail that is generated on each read, so that a million messages take only the memory of their sizes. */
@@ -57,7 +57,7 @@ export class GeneratedBlock implements SourceBlock {
   }
 
   place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
-    return planAt(this.mail, number);
+    return planMessage(this.mail, number);
   }
 }
 
@@ -147,7 +147,7 @@ function itemAt<T>(items: readonly T[], number: number): T {
 }
 
 /** @throws MailkeepError `sandbox-source-changed` if the file no longer has the whole range */
-export function assertThere(range: FileRange): void {
+export function assertComplete(range: FileRange): void {
   const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
   if (size < range.start + range.length) {
     throw serviceError('sandbox-source-changed', { path: range.path.toString() });
@@ -248,7 +248,7 @@ class MboxBlock implements SourceBlock {
   read(number: number): Buffer {
     const { quotedLines, lineEnds } = itemAt(this.#messages, number);
     const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
-    return quotedLines > 0 ? unquoted(bytes, lineEnds) : bytes;
+    return quotedLines > 0 ? unquoteFromLines(bytes, lineEnds) : bytes;
   }
 
   received(number: number): number {

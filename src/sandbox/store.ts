@@ -120,7 +120,7 @@ export interface Mailbox {
 export const DELIMITER = '.';
 
 /** Folders that every mailbox keeps, with their RFC 6154 attributes. */
-export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
+export const PERMANENT_FOLDERS: ReadonlyMap<string, string | null> = new Map([
   ['INBOX', null],
   ['INBOX.Sent', '\\Sent'],
   ['INBOX.Drafts', '\\Drafts'],
@@ -128,7 +128,7 @@ export const STANDING_FOLDERS: ReadonlyMap<string, string | null> = new Map([
 ]);
 
 function specialUseOf(path: string): string | null {
-  const standing = STANDING_FOLDERS.get(path);
+  const standing = PERMANENT_FOLDERS.get(path);
   if (standing !== undefined) return standing;
   if (path === 'INBOX.Junk' || path === 'INBOX.Spam') return '\\Junk';
   return path === 'INBOX.Archive' ? '\\Archive' : null;
@@ -232,7 +232,7 @@ export class Store {
     this.atomically(() => {
       this.state?.addMailbox({ resourceId, address, orderId });
       this.mailboxes.set(resourceId, mailbox);
-      for (const path of STANDING_FOLDERS.keys()) this.createFolder(mailbox, path);
+      for (const path of PERMANENT_FOLDERS.keys()) this.createFolder(mailbox, path);
     });
     return mailbox;
   }

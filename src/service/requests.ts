@@ -27,7 +27,7 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
  *
  * @throws base-url-invalid
  */
-export function readBaseUrl(text: string, insecure = false): BaseUrl {
+export function parseBaseUrl(text: string, insecure = false): BaseUrl {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null)
     throw originError('base-url-invalid', { url: withoutSecrets(text), problem: 'no-url' });
@@ -277,7 +277,7 @@ export type Body =
 const UNWRITTEN_BYTES = 1024 * 1024;
 
 /** Collects the bytes of one response: in memory up to a limit, beyond it in a file of mode 0600. */
-export class SpoolTaker {
+export class BodyCollector {
   #chunks: Buffer[] = [];
   #unwritten = 0;
   #size = 0;

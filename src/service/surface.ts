@@ -297,7 +297,7 @@ export function unauthorized(message: string): Refusal {
 }
 
 /** Returns a 429. Retry-After is in seconds. */
-export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
+export function rateLimited(code: string, message: string, retryAfter: number): Refusal {
   const headers = { 'retry-after': String(retryAfter) };
   return new Refusal(429, code, message, { retryAfter }, headers);
 }
@@ -447,7 +447,7 @@ export function bodyFrom<T extends z.ZodType>(body: unknown, schema: T): z.outpu
 }
 
 /** Returns a folder's path with INBOX in upper case, because only that name ignores case (RFC 3501, 5.1). */
-export function spelledPath(path: string): string {
+export function canonicalPath(path: string): string {
   return /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
 }
 
@@ -461,7 +461,7 @@ export function byFolderPath(
 }
 
 /** A path may have named segments: `/api/v1/mailboxes/{mailboxResourceId}/quota`. */
-export interface Routed {
+export interface RoutePattern {
   readonly method: string;
   readonly path: string;
 }
@@ -476,7 +476,7 @@ export function splitUrl(url = '/'): { readonly path: string; readonly query: UR
 
 const NO_QUERY = new URLSearchParams();
 
-export type RouteMatch<T extends Routed> =
+export type RouteMatch<T extends RoutePattern> =
   | { readonly kind: 'found'; readonly route: T; readonly params: Readonly<Record<string, string>> }
   | { readonly kind: 'wrong-method'; readonly allowed: readonly string[] }
   | { readonly kind: 'unknown' };
@@ -485,7 +485,7 @@ export type RouteMatch<T extends Routed> =
  * Finds the route of a method and a path. A literal segment takes precedence over a named one, even if only the named
  * one supports the method: `GET …/messages/search` is a wrong method, not a message called "search".
  */
-export class RouteTable<T extends Routed> {
+export class RouteTable<T extends RoutePattern> {
   /** Sorted by their number of named segments, lowest first. */
   readonly #routes: readonly { readonly route: T; readonly names: number; pattern: RegExp }[];
 

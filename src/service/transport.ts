@@ -7,6 +7,7 @@ import { originError, type TooLarge } from './errors.ts';
 import {
   type BaseUrl,
   type Body,
+  BodyCollector,
   type Credentials,
   contentLengthOf,
   countOf,
@@ -16,7 +17,6 @@ import {
   MAX_JSON_BYTES,
   MIN_BYTES_PER_MS,
   retryAfterOf,
-  SpoolTaker,
   type Timeouts,
 } from './requests.ts';
 import type { Operation } from './wire.ts';
@@ -117,7 +117,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #status = 0;
   #headers: IncomingHttpHeaders = {};
   #contentLength: number | null = null;
-  #taker: SpoolTaker | undefined;
+  #taker: BodyCollector | undefined;
   #ceiling = 0;
   #received = 0;
   #informational = 0;
@@ -172,7 +172,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (success && announced !== null && announced > this.#ceiling) {
       this.#fail(this.#tooLarge());
     } else {
-      this.#taker = new SpoolTaker({
+      this.#taker = new BodyCollector({
         dir: spooled?.dir ?? '',
         inMemoryLimit: spooled?.inMemoryLimit ?? this.#ceiling,
         resume: () => {
@@ -323,7 +323,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 export type Send = (request: Request) => Promise<Reply>;
 
 /** Waits at the gate, sends, and reports the response to the gate. After a 401, resends with a changed token. */
-export function sendInTurn(options: {
+export function sendPaced(options: {
   readonly transport: Transport;
   readonly gate: Gate;
   readonly credentials: Credentials;

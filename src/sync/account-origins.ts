@@ -7,10 +7,10 @@ import { Limiter, type LimiterStore, type Wait } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import type { StateFile } from '../core/state.ts';
 import {
+  parseRequestKey,
   REQUEST_DAYS,
   type RequestCount,
   requestKey,
-  requestsOf,
   utcDay,
   utcDayBefore,
 } from '../core/state-runs.ts';
@@ -72,7 +72,7 @@ export function openClients(
 const LISTING_MS = 3_600_000;
 
 /** Retry budget while a user waits: reports of the Platform API are optional, and not worth a long wait. */
-export const PLATFORM_PATIENCE: Partial<RetryPolicy> = { budgetMs: 10_000 };
+export const PLATFORM_RETRIES: Partial<RetryPolicy> = { budgetMs: 10_000 };
 
 /** An account of the configuration, connected to its service. */
 export interface AccountOrigin<A extends ReachableAccount = AccountSettings>
@@ -282,7 +282,7 @@ export class RequestLog {
     }
     if (this.#prunedOn === today) return;
     for (const { key } of this.state.entries('requests'))
-      if (requestsOf(key).day < oldest) this.state.set('requests', key, null);
+      if (parseRequestKey(key).day < oldest) this.state.set('requests', key, null);
     this.#prunedOn = today;
   }
 }

@@ -7,7 +7,7 @@ import {
   type PlatformClient,
   tooManyFolders,
 } from '../service/client.ts';
-import { MAILBOXES_A_REQUEST } from './plan/plan-folder.ts';
+import { MAILBOXES_PER_REQUEST } from './plan/plan-folder.ts';
 import type {
   FolderListing,
   ListedUsage,
@@ -35,7 +35,7 @@ export async function orderUsages(
 ): Promise<UsageListing> {
   const mailboxes: ListedUsage[] = [];
   for (let page = 1; ; page += 1) {
-    const asked = { page, perPage: MAILBOXES_A_REQUEST, signal };
+    const asked = { page, perPage: MAILBOXES_PER_REQUEST, signal };
     const { items, perPage, total } = await platform.listMailboxes(orderId, asked);
     mailboxes.push(...items.map(usageOf));
     const pages = Math.max(1, Math.ceil(total / perPage));

@@ -6,12 +6,12 @@ import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash, Listing, MessageId, Place } from '../core/types.ts';
 import { docidBase } from '../mail/docid.ts';
 import type { Mirror } from './mirror.ts';
-import { type FetchedSource, isUnaskable } from './ports.ts';
+import { type FetchedSource, isInvalidRequest } from './ports.ts';
 import {
   type ExcludedFolder,
-  type FolderCertificate,
+  type FolderReconciliation,
   type MailboxResult,
-  NOTHING_DONE,
+  NO_WORK,
   type ProgressListener,
   type SyncFailure,
   type SyncProgress,
@@ -230,7 +230,7 @@ export class Committer {
 
 type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
 
-const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NOTHING_DONE;
+const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NO_WORK;
 
 type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
 /** Progress of one account. The ledger adds the account's name. */
@@ -248,7 +248,7 @@ export class Ledger {
   /** When the deletion guard's holds on each mailbox end, milliseconds since the epoch. */
   readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
-  readonly certificates: FolderCertificate[] = [];
+  readonly certificates: FolderReconciliation[] = [];
   readonly excluded: ExcludedFolder[] = [];
 
   constructor(
@@ -304,7 +304,7 @@ export class Ledger {
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
       // The service chose the name that cannot be requested, so the user is not at fault.
-      family: isUnaskable(error) ? 'origin' : error.family,
+      family: isInvalidRequest(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,
     });

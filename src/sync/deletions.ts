@@ -2,20 +2,20 @@ import type { PlacedMessage } from '../catalog/origin-places.ts';
 import { placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
-import { bareId, carriesListedId } from './fetch-source.ts';
-import { FolderPass } from './folder-sync.ts';
+import { bareId, hasListedMessageId } from './fetch-source.ts';
+import { FolderSync } from './folder-sync.ts';
 import {
-  brake,
   type GonePlace,
-  judgeGeneration,
+  guardDeletions,
+  judgeUidEpoch,
   type NewPlace,
   pairMoves,
   type SampleAnswer,
   samplePositions,
 } from './plan/folder-evidence.ts';
-import type { PassContext } from './ports.ts';
+import type { SyncContext } from './ports.ts';
 import { forgetTries, heldSince, isHeldDue, rememberHeld } from './sync-memory.ts';
-import { askByName, canSearch, distrustSearch, walkByOffset } from './walk.ts';
+import { canSearch, fetchUids, markSearchUnreliable, walkByOffset } from './walk.ts';
 
 /**
  * Releases quarantined and forgotten uids that have no open place and that the service no longer lists. From then on
@@ -24,7 +24,7 @@ import { askByName, canSearch, distrustSearch, walkByOffset } from './walk.ts';
  * @param isGone accepts the whole UID epoch by default
  */
 export function releaseUnplaced(
-  ctx: PassContext,
+  ctx: SyncContext,
   at: FolderKey,
   generation: number,
   reason: 'missing' | 'renumbered' | 'folder-gone',
@@ -48,9 +48,9 @@ export function releaseUnplaced(
  * Both answers may come from one stale search index. If the folder counts more messages than would remain, its listing
  * decides.
  */
-async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly number[]> {
+async function confirmGone(ctx: SyncContext, pass: FolderSync): Promise<readonly number[]> {
   const missing = [...pass.evidence.missing].sort((a, b) => a - b);
-  const { answered, silent } = await askByName(ctx, pass.at, missing);
+  const { answered, silent } = await fetchUids(ctx, pass.at, missing);
   const listed = await shownByListing(ctx, pass, silent);
   const held = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
   for (const uid of [...answered.keys(), ...listed]) {
@@ -62,8 +62,8 @@ async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<readonly
 
 /** Returns which of these uids the folder's listing still shows. They are ascending, and a search denied them all. */
 async function shownByListing(
-  ctx: PassContext,
-  pass: FolderPass,
+  ctx: SyncContext,
+  pass: FolderSync,
   silent: readonly number[],
 ): Promise<ReadonlySet<number>> {
   const shown = new Set<number>();
@@ -75,24 +75,24 @@ async function shownByListing(
   for await (const { items } of walkByOffset(ctx, pass.at, { lo, hi }, 'ascending')) {
     for (const { uid } of items) if (denied.has(uid)) shown.add(uid);
   }
-  if (shown.size > 0) distrustSearch(ctx.memory, pass.at.host);
+  if (shown.size > 0) markSearchUnreliable(ctx.memory, pass.at.host);
   return shown;
 }
 
 /** A listed or deleted folder whose messages may be gone. */
-export interface EndingFolder {
+export interface DeletionCandidate {
   readonly at: FolderKey;
   readonly specialUse: string | null;
   /** Places that were open in the current UID epoch when the sync run started. */
   readonly open: number;
   /** Undefined if the service no longer lists the folder. */
-  readonly pass: FolderPass | undefined;
+  readonly pass: FolderSync | undefined;
   readonly generation: number;
-  readonly renumbered: Renumbered | undefined;
+  readonly renumbered: RenumberedFolder | undefined;
 }
 
 interface Gone extends GonePlace {
-  readonly folder: EndingFolder;
+  readonly folder: DeletionCandidate;
   readonly reason: 'missing' | 'renumbered' | 'folder-gone' | 'replaced';
   readonly message: { readonly docid: number; readonly id: string; readonly size: number };
 }
@@ -101,10 +101,10 @@ interface Gone extends GonePlace {
  * Records the messages that this sync run proved to be gone. Moves are matched without download. The rest is deleted,
  * or held by the deletion guard until a second check. Deferred messages that turn out not to be moves are fetched.
  */
-export async function settleEndings(
-  ctx: PassContext,
+export async function recordDeletions(
+  ctx: SyncContext,
   address: string,
-  folders: readonly EndingFolder[],
+  folders: readonly DeletionCandidate[],
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
@@ -137,13 +137,13 @@ export async function settleEndings(
     end(source);
     ctx.ledger.count(address, 'relinked', 1);
   }
-  const ending = new Map<EndingFolder, Gone[]>(folders.map((folder) => [folder, []]));
+  const ending = new Map<DeletionCandidate, Gone[]>(folders.map((folder) => [folder, []]));
   for (const item of gone) {
     if (moved.has(placeKey(item.place))) continue;
     if (item.reason === 'replaced') end(item);
     else ending.get(item.folder)?.push(item);
   }
-  const decisions = brake(
+  const decisions = guardDeletions(
     folders.map((folder) => ({
       folder: folder.at.folder,
       specialUse: folder.specialUse,
@@ -159,7 +159,7 @@ export async function settleEndings(
   for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(place.uid);
 }
 
-async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]> {
+async function goneFrom(ctx: SyncContext, folder: DeletionCandidate): Promise<Gone[]> {
   const { at, generation, pass, renumbered } = folder;
   const of = (number: number, uids: readonly number[], reason: Gone['reason']): Gone[] =>
     uids.flatMap((uid) => {
@@ -186,7 +186,7 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   return [...older, ...of(generation, [...silent], 'missing')];
 }
 
-function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
+function newIn({ pass, renumbered }: DeletionCandidate): NewPlace[] {
   const passes = [pass, renumbered?.pass].filter((item) => item !== undefined);
   return passes.flatMap((item) =>
     [...item.evidence.deferred.values()].map(({ listing, fingerprint }) => ({
@@ -199,9 +199,9 @@ function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
 }
 
 function endOrHold(
-  ctx: PassContext,
+  ctx: SyncContext,
   address: string,
-  folder: EndingFolder,
+  folder: DeletionCandidate,
   ending: readonly Gone[],
   alarm: boolean,
 ): void {
@@ -230,10 +230,10 @@ function endOrHold(
 }
 
 /** Holds an unlisted folder's messages as pending deletions until a second listing also lacks the folder. */
-export function holdUnlisted(
-  ctx: PassContext,
+export function holdUnlistedFolder(
+  ctx: SyncContext,
   address: string,
-  { at, generation }: EndingFolder,
+  { at, generation }: DeletionCandidate,
 ): void {
   const uids = ctx.mirror.openUids(at, generation);
   if (uids.length === 0) return;
@@ -249,8 +249,8 @@ export function holdUnlisted(
 
 /** The second check ends an existing hold. A renumbered folder is held unless enough of its messages reappear. */
 function isHeld(
-  ctx: PassContext,
-  folder: EndingFolder,
+  ctx: SyncContext,
+  folder: DeletionCandidate,
   since: number | undefined,
   alarm: boolean,
 ): boolean {
@@ -258,12 +258,12 @@ function isHeld(
   return folder.renumbered === undefined ? alarm : !folder.renumbered.familiar;
 }
 
-function isAlreadyHeld(ctx: PassContext, { uid, generation, ...at }: Place): boolean {
+function isAlreadyHeld(ctx: SyncContext, { uid, generation, ...at }: Place): boolean {
   const range = { lo: uid, hi: uid };
   return ctx.mirror.openPlaces(at, generation, range).get(uid)?.held === true;
 }
 
-function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | undefined {
+function passOf(folders: readonly DeletionCandidate[], place: Place): FolderSync | undefined {
   const folder = folders.find(
     ({ at }) => at.folder === place.folder && at.mailbox === place.mailbox,
   );
@@ -273,8 +273,8 @@ function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | un
     : pass;
 }
 
-export interface Renumbered {
-  readonly pass: FolderPass;
+export interface RenumberedFolder {
+  readonly pass: FolderSync;
   /** False if fewer than half of the old epoch's sample reappear in the new one. */
   readonly familiar: boolean;
 }
@@ -284,14 +284,14 @@ export interface Renumbered {
  * reassigned uids. If a new UID epoch has begun, reads the newest page, walks the backlog and returns its pass.
  */
 export async function judgeFolder(
-  ctx: PassContext,
-  pass: FolderPass,
-): Promise<Renumbered | undefined> {
+  ctx: SyncContext,
+  pass: FolderSync,
+): Promise<RenumberedFolder | undefined> {
   const { evidence } = pass;
   if (evidence.contradicted.size === 0 && evidence.reappeared.size === 0) return undefined;
   const uids = ctx.mirror.openUids(pass.at, pass.generation);
   const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
-  let verdict = judgeGeneration(await askSample(ctx, pass, sample));
+  let verdict = judgeUidEpoch(await askSample(ctx, pass, sample));
   if (verdict === 'doubtful') {
     await pass.sweep();
     const answers = uids.map((uid): SampleAnswer => {
@@ -300,7 +300,7 @@ export async function judgeFolder(
       if (listing === undefined) return 'same';
       return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
     });
-    verdict = judgeGeneration(answers);
+    verdict = judgeUidEpoch(answers);
   }
   if (verdict === 'new') return renumber(ctx, pass, sample);
   acceptSingles(ctx, pass);
@@ -317,15 +317,15 @@ function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAns
   if (bareId(listing.messageId) === null) return 'other';
   const moment = Date.parse(listing.date);
   const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
-  return sameDate && carriesListedId(listing, placed) ? 'same' : 'other';
+  return sameDate && hasListedMessageId(listing, placed) ? 'same' : 'other';
 }
 
 async function askSample(
-  ctx: PassContext,
-  pass: FolderPass,
+  ctx: SyncContext,
+  pass: FolderSync,
   uids: readonly number[],
 ): Promise<SampleAnswer[]> {
-  const { answered } = await askByName(ctx, pass.at, uids);
+  const { answered } = await fetchUids(ctx, pass.at, uids);
   const elsewhere = deferredPrints(pass);
   return uids.map((uid) => {
     const listing = answered.get(uid);
@@ -336,7 +336,7 @@ async function askSample(
   });
 }
 
-function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
+function deferredPrints({ evidence }: FolderSync): ReadonlySet<string> {
   return new Set([...evidence.deferred.values()].map((item) => item.fingerprint));
 }
 
@@ -344,7 +344,7 @@ function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
  * Decides each uid separately: its listing has changed, or it shows another message. A replaced or reappeared message
  * may have moved here, so it is deferred until all deletions are known.
  */
-function acceptSingles(ctx: PassContext, pass: FolderPass): void {
+function acceptSingles(ctx: SyncContext, pass: FolderSync): void {
   const { evidence } = pass;
   for (const [uid, listing] of evidence.contradicted) {
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
@@ -357,10 +357,10 @@ function acceptSingles(ctx: PassContext, pass: FolderPass): void {
 }
 
 async function renumber(
-  ctx: PassContext,
-  old: FolderPass,
+  ctx: SyncContext,
+  old: FolderSync,
   sample: readonly number[],
-): Promise<Renumbered> {
+): Promise<RenumberedFolder> {
   const sampled = sample.flatMap(
     (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
   );
@@ -370,7 +370,7 @@ async function renumber(
   old.evidence.abandon();
   await ctx.queue.onIdle();
   await ctx.committer.flush();
-  const pass = new FolderPass(ctx, old.at, old.listed, old.address, generation);
+  const pass = new FolderSync(ctx, old.at, old.listed, old.address, generation);
   await pass.readHead();
   await pass.walkBacklog();
   const reappeared = deferredPrints(pass);

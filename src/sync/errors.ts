@@ -1,4 +1,4 @@
-import { defineErrors, some } from '../core/errors.ts';
+import { defineErrors, shortList } from '../core/errors.ts';
 import { bytes, counted, localTime } from '../core/text.ts';
 
 /** An error of a sync run. */
@@ -57,7 +57,7 @@ export const syncError = defineErrors({
       `Run: mailkeep forget ${id}`,
     ],
     'sync.quarantined': (f: { quarantined: number; mailboxes: readonly string[] }) => [
-      `${counted(f.quarantined, 'message')} of ${some(f.mailboxes)} could not be fetched completely.`,
+      `${counted(f.quarantined, 'message')} of ${shortList(f.mailboxes)} could not be fetched completely.`,
       'They are counted, and the next sync retries them.',
     ],
   },
@@ -67,7 +67,7 @@ export const syncError = defineErrors({
      * `until` (ISO 8601, null if unknown) accepts the deletions that remain.
      */
     'sync.held': (f: { held: number; mailboxes: readonly string[]; until: string | null }) => [
-      `${counted(f.held, 'message')} of ${some(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,
+      `${counted(f.held, 'message')} of ${shortList(f.mailboxes)} ${f.held === 1 ? 'is' : 'are'} no longer at the service. The deletion guard keeps ${f.held === 1 ? 'it as a pending deletion' : 'them as pending deletions'}.`,
       `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
         f.until === null
           ? 'without it, a later sync does'

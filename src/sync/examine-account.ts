@@ -3,9 +3,9 @@ import { fingerprint } from '../mail/identity.ts';
 import { ALL_UIDS } from './plan/folder-evidence.ts';
 import { observe } from './plan/plan-folder.ts';
 import type { OriginMailbox } from './ports.ts';
-import { guard, type PassContext } from './ports.ts';
-import { surveyAccount, surveyMailbox, type Wanted } from './sync-memory.ts';
-import { verifyAssumed } from './verify-unverified.ts';
+import { runGuarded, type SyncContext } from './ports.ts';
+import { listAccount, listMailboxFolders, type MailSelection } from './sync-memory.ts';
+import { verifyUnverified } from './verify-unverified.ts';
 import { walkRange } from './walk.ts';
 
 /**
@@ -39,25 +39,25 @@ interface Examination {
  * fetches the sources of unverified messages: the next sync run decides about differences.
  */
 export async function examineAccount(
-  ctx: PassContext,
-  wanted: Wanted,
+  ctx: SyncContext,
+  wanted: MailSelection,
   examination: Examination,
 ): Promise<void> {
-  const { mailboxes } = await surveyAccount(ctx, wanted);
+  const { mailboxes } = await listAccount(ctx, wanted);
   for (const mailbox of mailboxes) {
-    await guard(ctx, { mailbox: mailbox.address }, () =>
+    await runGuarded(ctx, { mailbox: mailbox.address }, () =>
       examineMailbox(ctx, mailbox, wanted, examination),
     );
   }
 }
 
 async function examineMailbox(
-  ctx: PassContext,
+  ctx: SyncContext,
   { resourceId, address }: OriginMailbox,
-  wanted: Wanted,
+  wanted: MailSelection,
   examination: Examination,
 ): Promise<void> {
-  const { key, all, folders } = await surveyMailbox(ctx, { resourceId, address }, wanted);
+  const { key, all, folders } = await listMailboxFolders(ctx, { resourceId, address }, wanted);
   ctx.ledger.open(address, folders.length);
   const listed = new Set(all.folders.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
@@ -65,16 +65,16 @@ async function examineMailbox(
     examination.found({ mailbox: address, folder, uid: null, difference: 'folder-not-listed' });
   }
   for (const folder of folders) {
-    await guard(ctx, { mailbox: address, folder: folder.path }, () =>
+    await runGuarded(ctx, { mailbox: address, folder: folder.path }, () =>
       examineFolder(ctx, key, address, folder, examination),
     );
   }
-  await verifyAssumed(ctx, key, address, listed);
+  await verifyUnverified(ctx, key, address, listed);
   await ctx.committer.flush();
 }
 
 async function examineFolder(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   address: string,
   { path, messageCount }: ListedFolder,

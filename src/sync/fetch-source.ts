@@ -5,8 +5,8 @@ import type { MailkeepError } from '../core/errors.ts';
 import { placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
-import type { FetchedSource, Memory, PassContext } from './ports.ts';
-import { askByName } from './walk.ts';
+import type { FetchedSource, Memory, SyncContext } from './ports.ts';
+import { fetchUids } from './walk.ts';
 
 /** Bytes searched for the Message-ID; no real message has 256 KiB of headers. */
 const HEADER_WINDOW = 256 * 1024;
@@ -20,7 +20,7 @@ function mayBeMail(start: Uint8Array): boolean {
 }
 
 /** Returns the facts by which a source is judged. Streams files. */
-export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
+export async function computeFetchFacts(source: FetchedSource): Promise<FetchFacts> {
   const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
     source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
   const digest = createHash('sha256');
@@ -81,18 +81,18 @@ const EARLIER_FETCHES = 'earlier-fetches';
 interface Judged {
   readonly source: FetchedSource;
   /** `other`: the uid shows another message than the listed one. */
-  readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
+  readonly judgement: Exclude<FetchVerdict, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
 
 /** Fetches one message's raw source until its completeness is decided. The caller deletes a source that is a file. */
-export async function fetchJudged(
-  ctx: PassContext,
+export async function fetchVerified(
+  ctx: SyncContext,
   folder: FetchingFolder,
   listing: Listing,
 ): Promise<Judged> {
   const key = placeKey(folder.place(listing.uid));
-  const fetches: FetchedFacts[] = [];
+  const fetches: FetchFacts[] = [];
   for (;;) {
     const source = await ctx.origin.source(folder.at, listing.uid, ctx.signal);
     ctx.host.trouble.over();
@@ -100,7 +100,7 @@ export async function fetchJudged(
       ctx.host.rules.learn(listing, undefined);
       return { source, judgement: { verdict: 'accept' }, detail: '' };
     }
-    const latest = await factsOf(source);
+    const latest = await computeFetchFacts(source);
     if (latest.looksLikeMail && !(await isListedStill(ctx, folder.at, listing, latest))) {
       return { source, judgement: { verdict: 'other' }, detail: '' };
     }
@@ -127,7 +127,7 @@ export async function fetchJudged(
 function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
   if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
   return (
-    mayBeMail(source.bytes) && carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
+    mayBeMail(source.bytes) && hasListedMessageId(listing, { messageId: messageIdOf(source.bytes) })
   );
 }
 
@@ -137,14 +137,14 @@ function isPlainlyComplete(source: FetchedSource, listing: Listing): boolean {
  * learned, and then not checked.
  */
 async function isListedStill(
-  ctx: PassContext,
+  ctx: SyncContext,
   at: FolderKey,
   listing: Listing,
-  latest: FetchedFacts,
+  latest: FetchFacts,
 ): Promise<boolean> {
   const { rules } = ctx.host;
-  if (carriesListedId(listing, latest) || rules.altersMessageIds) return true;
-  const { answered } = await askByName(ctx, at, [listing.uid]);
+  if (hasListedMessageId(listing, latest) || rules.altersMessageIds) return true;
+  const { answered } = await fetchUids(ctx, at, [listing.uid]);
   const now = answered.get(listing.uid);
   const same = now !== undefined && fingerprint(now) === fingerprint(listing);
   if (latest.size === listing.size) rules.learnIds(same);
@@ -153,10 +153,10 @@ async function isListedStill(
 
 /** Stores the first fetch of each distinct content, because the time since then counts. */
 function rememberFetch(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: string,
-  judgement: Judgement,
-  latest: FetchedFacts,
+  judgement: FetchVerdict,
+  latest: FetchFacts,
 ): void {
   const earlier = ctx.memory.get(EARLIER_FETCHES, key) ?? [];
   if (judgement.verdict === 'accept') {
@@ -167,13 +167,13 @@ function rememberFetch(
 }
 
 /** Fetches per sync run of a source that is shorter than listed, before the message counts as incomplete. */
-export const FETCHES_IN_A_RUN = 3;
+export const MAX_FETCHES_PER_RUN = 3;
 /** Only a sync run at least 10 minutes later can confirm a short source. */
 export const CONFIRM_AFTER_MS = 600_000;
 /** Consecutive messages that a size rule must explain before it is trusted. */
-export const MESSAGES_TO_LEARN = 20;
+export const MIN_RULE_MESSAGES = 20;
 
-export interface FetchedFacts {
+export interface FetchFacts {
   readonly size: number;
   readonly sha256: string;
   /** The Message-ID header without angle brackets, or null. */
@@ -197,7 +197,7 @@ export type SizeRule =
   | { readonly kind: 'crlf' }
   | { readonly kind: 'offset'; readonly bytes: number };
 
-export type Judgement =
+export type FetchVerdict =
   | { readonly verdict: 'accept'; readonly mark?: 'shorter-twice' | 'longer-twice' | 'host-rule' }
   | { readonly verdict: 'again' }
   | { readonly verdict: 'quarantine'; readonly reason: 'short' | 'size-disagrees' | 'not-mail' };
@@ -211,15 +211,15 @@ export type Judgement =
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
-  readonly fetches: readonly [FetchedFacts, ...FetchedFacts[]];
+  readonly fetches: readonly [FetchFacts, ...FetchFacts[]];
   readonly earlier: readonly EarlierFetch[];
   readonly rule: SizeRule | null;
   readonly now: number;
-}): Judgement {
+}): FetchVerdict {
   const { listing, fetches, earlier, rule, now } = input;
   const latest = fetches[fetches.length - 1] ?? fetches[0];
-  const mayRetry = fetches.length < FETCHES_IN_A_RUN;
-  const carries = carriesListedId(listing, latest);
+  const mayRetry = fetches.length < MAX_FETCHES_PER_RUN;
+  const carries = hasListedMessageId(listing, latest);
   if (!latest.looksLikeMail && !isMailWithoutHeaders(listing, latest)) {
     return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
   }
@@ -248,15 +248,15 @@ export function judgeSource(input: {
  */
 function isMailWithoutHeaders(
   listing: Pick<Listing, 'size' | 'messageId'>,
-  fetched: FetchedFacts,
+  fetched: FetchFacts,
 ): boolean {
-  if (!carriesListedId(listing, fetched)) return false;
+  if (!hasListedMessageId(listing, fetched)) return false;
   return bareId(listing.messageId) !== null || fetched.size === listing.size;
 }
 
-export function carriesListedId(
+export function hasListedMessageId(
   listing: Pick<Listing, 'messageId'>,
-  fetched: Pick<FetchedFacts, 'messageId'>,
+  fetched: Pick<FetchFacts, 'messageId'>,
 ): boolean {
   return bareId(listing.messageId) === bareId(fetched.messageId);
 }
@@ -267,7 +267,7 @@ export function bareId(id: string | null): string | null {
   return bare === '' ? null : bare;
 }
 
-function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
+function sizeByRule(rule: SizeRule, fetched: FetchFacts): number {
   switch (rule.kind) {
     case 'lf':
       return fetched.size - fetched.crlf;
@@ -291,13 +291,13 @@ export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, cou
 export function learnSizes(
   lessons: SizeLessons,
   listing: Pick<Listing, 'size' | 'messageId'>,
-  fetched: FetchedFacts | undefined,
+  fetched: FetchFacts | undefined,
 ): SizeLessons {
   if (fetched === undefined || fetched.size === listing.size) {
     const isBlank = lessons.lf === 0 && lessons.crlf === 0 && lessons.offset.count === 0;
     return isBlank ? lessons : NO_LESSONS;
   }
-  if (!carriesListedId(listing, fetched)) return lessons;
+  if (!hasListedMessageId(listing, fetched)) return lessons;
   const fits = (rule: SizeRule): boolean => sizeByRule(rule, fetched) === listing.size;
   const bytes = listing.size - fetched.size;
   return {
@@ -307,10 +307,10 @@ export function learnSizes(
   };
 }
 
-export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
-  if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
-  if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };
-  if (offset.count >= MESSAGES_TO_LEARN) return { kind: 'offset', bytes: offset.bytes };
+export function trustedRule({ lf, crlf, offset }: SizeLessons): SizeRule | null {
+  if (lf >= MIN_RULE_MESSAGES) return { kind: 'lf' };
+  if (crlf >= MIN_RULE_MESSAGES) return { kind: 'crlf' };
+  if (offset.count >= MIN_RULE_MESSAGES) return { kind: 'offset', bytes: offset.bytes };
   return null;
 }
 
@@ -333,12 +333,12 @@ export class HostRules {
   }
 
   get rule(): SizeRule | null {
-    return ruleOf(this.#lessons);
+    return trustedRule(this.#lessons);
   }
 
   /** True for a host whose listed Message-IDs keep differing from those in its sources. */
   get altersMessageIds(): boolean {
-    return this.#oddIds >= MESSAGES_TO_LEARN;
+    return this.#oddIds >= MIN_RULE_MESSAGES;
   }
 
   /** Records a source with another Message-ID than listed. @param listedStill true if the listing is unchanged */
@@ -347,7 +347,7 @@ export class HostRules {
     this.memory.set(ODD_IDS, this.host, this.#oddIds);
   }
 
-  learn(listing: Listing, fetched: FetchedFacts | undefined): void {
+  learn(listing: Listing, fetched: FetchFacts | undefined): void {
     const lessons = learnSizes(this.#lessons, listing, fetched);
     if (lessons === this.#lessons) return;
     this.#lessons = lessons;
@@ -359,7 +359,7 @@ export class HostRules {
 const FAILURES_OF_A_HOST = 20;
 
 /** Counts failed requests in a row, whatever the error. */
-export class Trouble {
+export class FailureCounter {
   #inARow = 0;
 
   /** @throws the error itself, after too many failures in a row */

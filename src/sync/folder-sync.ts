@@ -11,17 +11,17 @@ import {
 } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
-import { fetchJudged, type Judgement } from './fetch-source.ts';
+import { type FetchVerdict, fetchVerified } from './fetch-source.ts';
 import {
   ALL_UIDS,
-  accountedFor,
+  countAccountedFor,
+  countMissing,
   FolderEvidence,
   type FolderSums,
-  notAccountedFor,
 } from './plan/folder-evidence.ts';
 import {
   bisect,
-  gapsOf,
+  findGaps,
   observe,
   PAGE_SIZE,
   type PageTicket,
@@ -30,20 +30,20 @@ import {
 import {
   concernsOnly,
   type FetchedSource,
-  guard,
   type OriginPage,
-  type PassContext,
+  runGuarded,
+  type SyncContext,
 } from './ports.ts';
 import {
-  dueQuarantined,
+  dueIncomplete,
   forgetTries,
-  noteTry,
-  recalledCoverage,
-  recalledSweep,
+  recallCoverage,
+  recallFullSync,
+  recordTry,
   rememberCoverage,
-  rememberSwept,
+  rememberFullSync,
 } from './sync-memory.ts';
-import { askByName, canSearch, newestPage, walkRange } from './walk.ts';
+import { canSearch, fetchUids, newestPage, walkRange } from './walk.ts';
 
 /** Larger rejected sources are not stored; their hash still is. */
 const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
@@ -56,8 +56,8 @@ class FetchJob {
    * @param onSettled called once the outcome is durable, or the message turns out to be gone
    */
   constructor(
-    private readonly ctx: PassContext,
-    private readonly folder: FolderPass,
+    private readonly ctx: SyncContext,
+    private readonly folder: FolderSync,
     private readonly listing: Listing,
     private readonly again: boolean,
     private readonly onSettled: () => void,
@@ -72,7 +72,7 @@ class FetchJob {
     signal.throwIfAborted();
     let source: FetchedSource | undefined;
     try {
-      const fetched = await fetchJudged(ctx, folder, listing);
+      const fetched = await fetchVerified(ctx, folder, listing);
       source = fetched.source;
       await host.canary.watch(folder.at, listing, signal);
       const { judgement, detail } = fetched;
@@ -90,7 +90,7 @@ class FetchJob {
 
   async #store(
     source: FetchedSource,
-    accepted: Extract<Judgement, { verdict: 'accept' }>['mark'],
+    accepted: Extract<FetchVerdict, { verdict: 'accept' }>['mark'],
   ): Promise<void> {
     const { ctx, listing, again } = this;
     const { address, evidence } = this.folder;
@@ -148,7 +148,7 @@ class FetchJob {
   /** Requests the message individually. If that is refused too, the message does not count as gone. */
   async #isGone(): Promise<boolean> {
     try {
-      return (await askByName(this.ctx, this.folder.at, [this.listing.uid])).silent.length > 0;
+      return (await fetchUids(this.ctx, this.folder.at, [this.listing.uid])).silent.length > 0;
     } catch (error) {
       if (concernsOnly(error)) return false;
       throw error;
@@ -173,13 +173,13 @@ interface BacklogOptions {
 }
 
 /** One folder in one sync run: makes requests, records evidence and queues fetches, but does not interpret them. */
-export class FolderPass {
+export class FolderSync {
   readonly evidence: FolderEvidence;
   #head: OriginPage | undefined;
   #failed = false;
 
   constructor(
-    private readonly ctx: PassContext,
+    private readonly ctx: SyncContext,
     readonly at: FolderKey,
     readonly listed: ListedFolder,
     readonly address: string,
@@ -190,7 +190,7 @@ export class FolderPass {
     this.evidence = new FolderEvidence({
       listed: listed.messageCount,
       highestUid: ctx.mirror.highestUid(at, generation),
-      covered: recalledCoverage(ctx.memory, at, generation, accountedFor(this.sums)),
+      covered: recallCoverage(ctx.memory, at, generation, countAccountedFor(this.sums)),
       startedAt: ctx.now(),
     });
   }
@@ -205,12 +205,12 @@ export class FolderPass {
   }
 
   get remaining(): number {
-    return notAccountedFor(this.listed.messageCount, this.sums);
+    return countMissing(this.listed.messageCount, this.sums);
   }
 
   /** True if listing and archive agree that the folder is empty, so no request is needed. */
   get isEmpty(): boolean {
-    return this.listed.messageCount === 0 && accountedFor(this.sums) === 0;
+    return this.listed.messageCount === 0 && countAccountedFor(this.sums) === 0;
   }
 
   /** True if the backlog is walked oldest first. The newest page then waits for its turn. */
@@ -227,7 +227,7 @@ export class FolderPass {
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
-    this.#failed = !(await guard(this.ctx, at, act));
+    this.#failed = !(await runGuarded(this.ctx, at, act));
   }
 
   /** Returns the newest page. It is requested once per sync run. */
@@ -269,9 +269,9 @@ export class FolderPass {
 
   /** Reads every page below the newest one, to confirm every uid and flag. */
   async sweep(): Promise<void> {
-    const done = recalledSweep(this.ctx, this.at, this.generation);
+    const done = recallFullSync(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(done);
-    for (const gap of gapsOf(done, this.evidence.belowHead)) await this.#readRange(gap);
+    for (const gap of findGaps(done, this.evidence.belowHead)) await this.#readRange(gap);
     // Pages that an earlier run of this full sync read may have changed since. This costs nothing if the counts agree.
     if (done.length > 0) await this.findDifferences();
   }
@@ -319,13 +319,13 @@ export class FolderPass {
   /** Retries incomplete messages. Requests each one individually, because it may be gone. */
   async retryQuarantined(): Promise<void> {
     const ctx = this.ctx;
-    const due = dueQuarantined(ctx, this.at, this.generation);
+    const due = dueIncomplete(ctx, this.at, this.generation);
     const uids = due.filter((uid) => !this.evidence.underWay.has(uid));
-    const { answered, silent } = await askByName(ctx, this.at, uids);
+    const { answered, silent } = await fetchUids(ctx, this.at, uids);
     const wanted = new Set(uids);
     for (const [uid, listing] of answered) {
       if (!wanted.has(uid)) continue;
-      noteTry(ctx, this.place(uid));
+      recordTry(ctx, this.place(uid));
       await this.#fetch(listing, undefined, true);
     }
     for (const uid of silent) {
@@ -399,7 +399,7 @@ export class FolderPass {
     ticket.seal();
     this.saveCoverage();
     if (this.evidence.isExplained(page)) {
-      await rememberSwept(this.ctx, this.at, this.generation, answered);
+      await rememberFullSync(this.ctx, this.at, this.generation, answered);
     }
   }
 

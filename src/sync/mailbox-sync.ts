@@ -9,34 +9,39 @@ import {
 import type { CountedFlag, FolderKey, ListedFolder, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import {
-  type EndingFolder,
-  holdUnlisted,
+  type DeletionCandidate,
+  holdUnlistedFolder,
   judgeFolder,
-  type Renumbered,
+  type RenumberedFolder,
+  recordDeletions,
   releaseUnplaced,
-  settleEndings,
 } from './deletions.ts';
 import { syncError } from './errors.ts';
-import { FolderPass } from './folder-sync.ts';
+import { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
-import { openPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
+import { countOpenPlaces, SAMPLE_SIZE } from './plan/folder-evidence.ts';
 import { bisect, PAGE_SIZE, type UidInterval } from './plan/plan-folder.ts';
 import {
   concernsOnly,
   drain,
   type FolderListing,
-  guard,
   isRecent,
   type Memory,
   type OriginMailbox,
   type OriginPage,
-  type PassContext,
+  runGuarded,
+  type SyncContext,
 } from './ports.ts';
-import type { FolderCertificate } from './result.ts';
-import { isQuiet, noteProof, surveyMailbox, type Wanted } from './sync-memory.ts';
-import { forgetSuspension, noteQuota, noteUnwatchedFolders } from './usage.ts';
-import { verifyAssumed } from './verify-unverified.ts';
-import { askByName, canSearch, FLAGS_UNHEEDED, newestPage } from './walk.ts';
+import type { FolderReconciliation } from './result.ts';
+import {
+  canSkipFolder,
+  listMailboxFolders,
+  type MailSelection,
+  recordProof,
+} from './sync-memory.ts';
+import { forgetSuspension, recordExcludedFolders, recordQuota } from './usage.ts';
+import { verifyUnverified } from './verify-unverified.ts';
+import { canSearch, fetchUids, IGNORES_FLAGS, newestPage } from './walk.ts';
 
 /** After a walk, a newest page that is older than one minute is requested again. */
 const LONG_WALK_MS = 60_000;
@@ -44,11 +49,11 @@ const LONG_WALK_MS = 60_000;
 const CERTIFYING_ROUNDS = 3;
 
 /** Reconciles each folder. Mail that arrived during a long walk is fetched first. */
-async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+async function certifyAll(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   let open = folders;
   for (let round = 1; open.length > 0; round += 1) {
     await drain(ctx);
-    const again: FolderPass[] = [];
+    const again: FolderSync[] = [];
     for (const folder of open) {
       folder.saveCoverage();
       const certificate = certify(folder);
@@ -57,7 +62,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
       } else {
         ctx.ledger.certificates.push(certificate);
         if (!folder.failed) ctx.ledger.count(folder.address, 'compared', 1);
-        warnIfIncomplete(ctx, folder, noteProof(ctx, folder, certificate));
+        warnIfIncomplete(ctx, folder, recordProof(ctx, folder, certificate));
       }
     }
     for (const folder of again) {
@@ -73,13 +78,13 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
 
 /** Reports the archived messages of unlisted folders, which are pending deletions until confirmed. */
 function certifyUnlisted(
-  { ledger, mirror }: PassContext,
+  { ledger, mirror }: SyncContext,
   mailbox: string,
   folders: readonly { readonly at: FolderKey }[],
 ): void {
   for (const { at } of folders) {
     const sums = mirror.sumsOf(at);
-    if (openPlaces(sums) === 0) continue;
+    if (countOpenPlaces(sums) === 0) continue;
     ledger.certificates.push({
       mailbox,
       folder: at.folder,
@@ -90,7 +95,7 @@ function certifyUnlisted(
   }
 }
 
-function certify(folder: FolderPass): FolderCertificate {
+function certify(folder: FolderSync): FolderReconciliation {
   const { evidence, sums } = folder;
   return {
     mailbox: folder.address,
@@ -102,7 +107,7 @@ function certify(folder: FolderPass): FolderCertificate {
 }
 
 /** Unequal sums mean that the folder changed during the run. Twice in a row, they mean that something is wrong. */
-function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): void {
+function warnIfIncomplete(ctx: SyncContext, folder: FolderSync, times: number): void {
   if (times < 2) return;
   const { total } = folder.evidence;
   const error = syncError('sync.does-not-add-up', { total, times });
@@ -111,9 +116,9 @@ function warnIfIncomplete(ctx: PassContext, folder: FolderPass, times: number): 
 
 /** Returns whether the newest page is outdated after a long walk, or the counts changed during the first one. */
 function needsAnotherRound(
-  ctx: PassContext,
-  folder: FolderPass,
-  certificate: FolderCertificate,
+  ctx: SyncContext,
+  folder: FolderSync,
+  certificate: FolderReconciliation,
 ): boolean {
   if (folder.failed || folder.isEmpty) return false;
   if (ctx.now() - folder.evidence.askedAt > LONG_WALK_MS) return true;
@@ -147,7 +152,7 @@ type Missing = ReturnType<Mirror['folders']>[number];
  * @returns the newest pages that were requested, by path
  */
 async function findRenames(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   listed: readonly ListedFolder[],
 ): Promise<Map<string, OriginPage>> {
@@ -176,7 +181,7 @@ async function findRenames(
 
 /** Ignores a failure that concerns one folder: it recurs, and is reported, when that folder's turn comes. */
 async function newestPageIfAny(
-  ctx: PassContext,
+  ctx: SyncContext,
   at: FolderKey,
   listed: number,
 ): Promise<OriginPage | undefined> {
@@ -191,7 +196,7 @@ async function newestPageIfAny(
 
 /** Returns whether the page shows the old folder's message at every uid that folder knew, and knew enough of them. */
 function isRenamed(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   candidate: Missing,
   page: OriginPage,
@@ -215,7 +220,7 @@ function isRenamed(
 const UNLISTED = 'unlisted';
 
 /** A known folder that the listing of this sync run lacks. */
-interface UnlistedFolder extends EndingFolder {
+interface UnlistedFolder extends DeletionCandidate {
   /** True if the listing of an earlier sync run lacked it too: the folder is gone. */
   readonly isGone: boolean;
 }
@@ -227,10 +232,10 @@ interface UnlistedFolder extends EndingFolder {
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is incomplete
  */
 function unlistedFolders(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   { folders: listed, complete }: FolderListing,
-  wanted: Wanted,
+  wanted: MailSelection,
 ): UnlistedFolder[] {
   const known = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
@@ -254,7 +259,7 @@ function unlistedFolders(
 
 /** Stores which known folders this listing lacks, and clears those that are back. */
 function noteListing(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   { folders: listed, complete }: FolderListing,
 ): void {
@@ -282,11 +287,11 @@ const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGAT
  * Finds messages below the newest page whose flags changed. If the folder's unread count differs from the archive's,
  * searches by flag in UID ranges to locate the changes. The next full sync finds changes that cancel out.
  */
-async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
+async function findFlagChanges(ctx: SyncContext, pass: FolderSync): Promise<void> {
   const { evidence } = pass;
   if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
   const { host } = pass.at;
-  if (!canSearch(ctx.memory, host) || ctx.memory.get(FLAGS_UNHEEDED, host) !== undefined) return;
+  if (!canSearch(ctx.memory, host) || ctx.memory.get(IGNORES_FLAGS, host) !== undefined) return;
   const key = folderKey(pass.at);
   const before = ctx.memory.get(COMPARED, key) ?? NEVER_COMPARED;
   const theirs = pass.listed.unreadCount;
@@ -313,8 +318,8 @@ class Comparison {
   #left = MAX_REQUESTS;
 
   constructor(
-    private readonly ctx: PassContext,
-    private readonly pass: FolderPass,
+    private readonly ctx: SyncContext,
+    private readonly pass: FolderSync,
   ) {}
 
   async compare(flag: CountedFlag): Promise<void> {
@@ -353,7 +358,7 @@ class Comparison {
     const lost = known.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
     const named = lost.slice(0, this.#left * PAGE_SIZE);
     this.#left -= Math.ceil(named.length / PAGE_SIZE);
-    const { answered } = await askByName(this.ctx, this.pass.at, named);
+    const { answered } = await fetchUids(this.ctx, this.pass.at, named);
     this.pass.recordFlags([...answered.values()]);
     return this.#left > 0;
   }
@@ -377,7 +382,7 @@ class Comparison {
       return undefined;
     }
     if (answer.items.every((item) => isAsked(item, range, flag))) return answer;
-    this.ctx.memory.set(FLAGS_UNHEEDED, at.host, true);
+    this.ctx.memory.set(IGNORES_FLAGS, at.host, true);
     return undefined;
   }
 }
@@ -386,11 +391,11 @@ function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag)
   return uid >= range.lo && uid <= range.hi && flags.includes(flag);
 }
 
-export type MailboxPass = Awaited<ReturnType<typeof openMailbox>>;
+export type MailboxSync = Awaited<ReturnType<typeof openMailbox>>;
 
 /** Reads a mailbox's folders, records new, renamed or changed ones, and opens them for the sync run. */
-export async function openMailbox(ctx: PassContext, mailbox: OriginMailbox, asked: Wanted) {
-  const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
+export async function openMailbox(ctx: SyncContext, mailbox: OriginMailbox, asked: MailSelection) {
+  const { key, all, folders, excluded, wanted } = await listMailboxFolders(ctx, mailbox, asked);
   forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
@@ -404,12 +409,12 @@ export async function openMailbox(ctx: PassContext, mailbox: OriginMailbox, aske
   // A folder is gone if the complete listings of two separate sync runs lack it.
   const unlisted = unlistedFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
-  noteUnwatchedFolders(ctx, key, wanted);
+  recordExcludedFolders(ctx, key, wanted);
   const passes = folders.flatMap((folder) =>
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
   // By path, as they were before this sync run changed anything.
-  const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, openPlaces(sums)]));
+  const openBefore = new Map(passes.map(({ at, sums }) => [at.folder, countOpenPlaces(sums)]));
   // Includes folders that are not requested.
   const listed = new Set(all.folders.map(({ path }) => path));
   return { mailbox, key, folders: passes, unlisted, openBefore, listed };
@@ -425,12 +430,12 @@ function incompleteListing({ folders, withoutPath = 0, problem }: FolderListing)
 
 /** Opens a folder for the sync run. Returns none if the folder is too quiet to be requested now. */
 function openFolder(
-  ctx: PassContext,
+  ctx: SyncContext,
   key: MailboxKey,
   listed: ListedFolder,
   address: string,
   head: OriginPage | undefined,
-): FolderPass[] {
+): FolderSync[] {
   const at = { ...key, folder: listed.path };
   const { name, delimiter, specialUse } = listed;
   const known = ctx.mirror.folder(at);
@@ -443,14 +448,14 @@ function openFolder(
   if (!same) {
     ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
   }
-  if (head === undefined && isQuiet(ctx, at, listed, generation)) {
+  if (head === undefined && canSkipFolder(ctx, at, listed, generation)) {
     ctx.ledger.count(address, 'compared', 1);
     return [];
   }
-  return [new FolderPass(ctx, at, listed, address, generation, head)];
+  return [new FolderSync(ctx, at, listed, address, generation, head)];
 }
 
-export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
+export async function readNewestPages({ folders }: MailboxSync): Promise<void> {
   for (const folder of folders) {
     if (folder.isEmpty || folder.isBackwards) continue;
     await folder.guarded(() => folder.readHead());
@@ -458,7 +463,7 @@ export async function readNewestPages({ folders }: MailboxPass): Promise<void> {
 }
 
 /** Fetches the backlog, records deletions, updates older flags, and reconciles every folder. */
-export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promise<void> {
+export async function finishMailbox(ctx: SyncContext, pass: MailboxSync): Promise<void> {
   const { address } = pass.mailbox;
   for (const folder of pass.folders) {
     await folder.guarded(() => folder.retryQuarantined());
@@ -469,7 +474,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   const renumbered = await judgeFolders(ctx, pass.folders);
   await drain(ctx);
   const ending = pass.folders.map(
-    (folder): EndingFolder => ({
+    (folder): DeletionCandidate => ({
       at: folder.at,
       specialUse: folder.listed.specialUse,
       open: pass.openBefore.get(folder.at.folder) ?? 0,
@@ -479,8 +484,10 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
     }),
   );
   const gone = pass.unlisted.filter(({ isGone }) => isGone);
-  await guard(ctx, { mailbox: address }, () => settleEndings(ctx, address, [...ending, ...gone]));
-  for (const folder of pass.unlisted) if (!folder.isGone) holdUnlisted(ctx, address, folder);
+  await runGuarded(ctx, { mailbox: address }, () =>
+    recordDeletions(ctx, address, [...ending, ...gone]),
+  );
+  for (const folder of pass.unlisted) if (!folder.isGone) holdUnlistedFolder(ctx, address, folder);
   await drain(ctx);
   for (const { at, generation } of gone) {
     if (ctx.mirror.openUids(at, generation).length > 0) continue;
@@ -491,19 +498,19 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   for (const folder of current) await folder.guarded(() => findFlagChanges(ctx, folder));
   await certifyAll(ctx, current);
   certifyUnlisted(ctx, address, pass.unlisted);
-  await guard(ctx, { mailbox: address }, async () => {
-    await verifyAssumed(ctx, pass.key, address, pass.listed);
+  await runGuarded(ctx, { mailbox: address }, async () => {
+    await verifyUnverified(ctx, pass.key, address, pass.listed);
     await ctx.committer.flush();
   });
-  await noteQuota(ctx, pass.key);
+  await recordQuota(ctx, pass.key);
 }
 
 /** Compares older pages, and returns the folders whose uids were reassigned. */
 async function judgeFolders(
-  ctx: PassContext,
-  folders: readonly FolderPass[],
-): Promise<ReadonlyMap<FolderPass, Renumbered>> {
-  const renumbered = new Map<FolderPass, Renumbered>();
+  ctx: SyncContext,
+  folders: readonly FolderSync[],
+): Promise<ReadonlyMap<FolderSync, RenumberedFolder>> {
+  const renumbered = new Map<FolderSync, RenumberedFolder>();
   for (const folder of folders) {
     if (folder.isEmpty || folder.evidence.isFirst) continue;
     await folder.guarded(async () => {

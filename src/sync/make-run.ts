@@ -1,6 +1,6 @@
 import { freeBytes } from '../archive/file-system.ts';
 import { dropOldGenerations, sealClosedSegments } from '../archive/seal.ts';
-import { noteDiskSample } from '../catalog/disk-samples.ts';
+import { recordDiskSample } from '../catalog/disk-samples.ts';
 import { createIndexer, type Indexer, readAttachments } from '../catalog/indexer.ts';
 import type { EngineContext } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
@@ -8,18 +8,18 @@ import { systemClock } from '../core/concurrency.ts';
 import type { AccountSettings, Settings } from '../core/config-schema.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
-import type { RunRecord, RunTrouble } from '../core/state-runs.ts';
+import type { RunProblem, RunRecord } from '../core/state-runs.ts';
 import { openAttachmentExtractor } from '../mail/attachment-extractor.ts';
 import type { AttachmentExtractor } from '../mail/attachment-text.ts';
 import type { Extractor } from '../mail/extraction.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import type { RequestReport } from '../service/transport.ts';
-import { AccountOrigins, limiterStore, PLATFORM_PATIENCE, RequestLog } from './account-origins.ts';
+import { AccountOrigins, limiterStore, PLATFORM_RETRIES, RequestLog } from './account-origins.ts';
 import { catalogMirror } from './mirror.ts';
-import { BY_HAND, type PassPolicy } from './ports.ts';
+import { MANUAL_SYNC, type SyncPolicy } from './ports.ts';
 import { type ProgressListener, type SyncResult, sumOf, totalsOf } from './result.ts';
 import { type AccountToSync, runSync, type SyncOptions } from './run-sync.ts';
-import { type Narrowing, wantedOf } from './selection.ts';
+import { type SyncRestrictions, selectMail } from './selection.ts';
 
 /** Extractors of messages and attachments. Each of their threads takes about 100 MB. */
 export interface SharedExtractors {
@@ -76,7 +76,7 @@ const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
  *
  * Returns the damage found. A damaged segment is left unchanged.
  */
-export async function tidy(
+export async function tidyArchive(
   writer: Writer,
   startedAtCommit: number,
   now: () => number,
@@ -110,12 +110,12 @@ type PassOrder = Omit<
 > &
   Partial<Pick<SyncOptions, 'mirror' | 'concurrency'>> & {
     /** Differences from a manual sync run. `brake` and `confirmAfterMs` come from the configuration. */
-    readonly policy: Pick<PassPolicy, 'full' | 'acceptEndings'> & Partial<PassPolicy>;
+    readonly policy: Pick<SyncPolicy, 'full' | 'acceptEndings'> & Partial<SyncPolicy>;
   };
 type Given = 'mirror' | 'concurrency' | 'policy';
 
 /** Makes a sync run for the command, the daemon or a comparison with the service. @throws the errors of `runSync` */
-export async function makePass(
+export async function runAccounts(
   writer: Writer,
   settings: Settings,
   { policy, ...order }: PassOrder,
@@ -132,9 +132,9 @@ export async function makePass(
     memory: writer.state,
     freeBytes: () => freeBytes(writer.dataDir),
     ...order,
-    policy: { ...BY_HAND, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
+    policy: { ...MANUAL_SYNC, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
   });
-  noteDiskSample(writer.state, writer, order.now());
+  recordDiskSample(writer.state, writer, order.now());
   return result;
 }
 
@@ -149,7 +149,7 @@ export async function syncAccounts(
   { now, signal }: Pick<EngineContext, 'now' | 'signal'>,
   writer: Writer,
   settings: Settings,
-  { accounts, requests }: OpenAccounts,
+  { accounts, requests }: ConnectedAccounts,
   aim: { readonly full: boolean; readonly acceptEndings: boolean },
   progress: ProgressListener,
 ): Promise<SyncResult> {
@@ -165,7 +165,7 @@ export async function syncAccounts(
   });
   const attachments = attachmentReading(writer, indexing, extractor);
   try {
-    return await makePass(writer, settings, {
+    return await runAccounts(writer, settings, {
       accounts,
       policy: aim,
       indexing,
@@ -173,7 +173,7 @@ export async function syncAccounts(
         await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
         // Reading is done, and sealing needs the memory.
         await Promise.all([extractor.close(), attachments.close()]);
-        return tidy(writer, startedAtCommit, now, until);
+        return tidyArchive(writer, startedAtCommit, now, until);
       },
       requests,
       now,
@@ -187,7 +187,7 @@ export async function syncAccounts(
 }
 
 /** Counts requests by operation. Each retry counts again. */
-export class Meter {
+export class RequestMeter {
   readonly #byOperation = new Map<string, number>();
   requests = 0;
 
@@ -202,8 +202,8 @@ export class Meter {
 }
 
 /** Counts the requests of concurrent sync runs by mailbox: each mailbox has only one sync run at a time. */
-export class Meters {
-  readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
+export class RequestMeters {
+  readonly #open = new Map<string, { readonly meter: RequestMeter; readonly report: () => void }>();
 
   /** @param perMinute returns the current requests per minute of an account */
   constructor(private readonly perMinute: (account: string) => number) {}
@@ -219,7 +219,7 @@ export class Meters {
   async during<T>(
     account: string,
     mailbox: string,
-    meter: Meter,
+    meter: RequestMeter,
     progress: ProgressListener,
     act: () => Promise<T>,
   ): Promise<T> {
@@ -241,7 +241,7 @@ function keyOf(account: string, mailbox: string): string {
   return `${account} ${mailbox}`;
 }
 
-export interface OpenAccounts {
+export interface ConnectedAccounts {
   readonly accounts: readonly AccountToSync[];
   /** Requests of all accounts since the start, by operation. */
   readonly requests: () => Record<string, number>;
@@ -254,26 +254,26 @@ interface PassListeners {
 
 /** Connects the chosen accounts behind one limiter while `act` runs. */
 export async function withAccounts<T>(
-  { surroundings, now }: Pick<EngineContext, 'surroundings' | 'now'>,
+  { environment, now }: Pick<EngineContext, 'environment' | 'now'>,
   settings: Pick<Settings, 'rateLimit'>,
   chosen: readonly AccountSettings[],
-  narrowing: Narrowing,
+  narrowing: SyncRestrictions,
   writer: Writer,
   { progress, request }: PassListeners,
-  act: (open: OpenAccounts) => Promise<T>,
+  act: (open: ConnectedAccounts) => Promise<T>,
 ): Promise<T> {
-  const wanted = wantedOf(chosen, narrowing);
-  const total = new Meter();
-  const byAccount = new Map(chosen.map(({ name }) => [name, new Meter()]));
+  const wanted = selectMail(chosen, narrowing);
+  const total = new RequestMeter();
+  const byAccount = new Map(chosen.map(({ name }) => [name, new RequestMeter()]));
   const origins = new AccountOrigins({
     accounts: chosen,
     rateLimit: settings.rateLimit,
-    env: surroundings.env,
+    env: environment.env,
     spoolDir: writer.spoolDir,
     clock: { ...systemClock, now },
     store: limiterStore(writer.state),
     requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, now),
-    platformRetries: PLATFORM_PATIENCE,
+    platformRetries: PLATFORM_RETRIES,
     onWait: ({ host, until, reason }) =>
       progress({ event: 'waiting', account: host, until, reason }),
     onRequest: (account, report) => {
@@ -298,12 +298,12 @@ export async function withAccounts<T>(
   }
 }
 
-export type RunFrame = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
+export type RunContext = Pick<RunRecord, 'kind' | 'account' | 'startedAt' | 'endedAt'>;
 
 /** Returns a failure's sentence for users. */
 type Say = (failure: Pick<SyncResult['failures'][number], 'code' | 'facts'>) => string;
 
-export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
+export const EMPTY_COUNTS: Omit<RunRecord, keyof RunContext> = {
   outcome: 'done',
   mailboxes: 0,
   mailbox: null,
@@ -322,7 +322,7 @@ export const NO_NUMBERS: Omit<RunRecord, keyof RunFrame> = {
   troubles: [],
 };
 
-export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): RunRecord {
+export function recordSyncRun(result: SyncResult, frame: RunContext, say: Say): RunRecord {
   const { mailboxes, certificates, failures, requests } = result;
   const totals = totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked', 'corrected');
   const { corrected, ...counts } = totals;
@@ -330,7 +330,7 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
   const [only] = mailboxes;
   return {
     ...frame,
-    ...NO_NUMBERS,
+    ...EMPTY_COUNTS,
     ...counts,
     ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
     // If the account or the archive failed, there is nothing else to report.
@@ -344,7 +344,7 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
       ({ complete, originTotal, stored }) => isChanged || !complete || originTotal !== stored,
     ),
     failures: failures.length,
-    troubles: failures.map((failure): RunTrouble => {
+    troubles: failures.map((failure): RunProblem => {
       const { mailbox, folder, uid, code } = failure;
       return { mailbox, folder, code, text: uid === null ? say(failure) : null };
     }),
@@ -352,17 +352,17 @@ export function recordOfPass(result: SyncResult, frame: RunFrame, say: Say): Run
 }
 
 /** Returns the record of a sync run that failed with an error. */
-export function recordOfFailure(error: unknown, frame: RunFrame, text: string): RunRecord {
+export function recordFailedRun(error: unknown, frame: RunContext, text: string): RunRecord {
   const isOurs = error instanceof MailkeepError;
   if (isOurs && error.family === 'interrupted')
-    return { ...frame, ...NO_NUMBERS, outcome: 'interrupted' };
+    return { ...frame, ...EMPTY_COUNTS, outcome: 'interrupted' };
   const code = isOurs ? error.code : 'bug';
   const troubles = [{ mailbox: null, folder: null, code, text: isOurs ? text : null }];
-  return { ...frame, ...NO_NUMBERS, outcome: 'failed', failures: 1, troubles };
+  return { ...frame, ...EMPTY_COUNTS, outcome: 'failed', failures: 1, troubles };
 }
 
 /** Stores a run in the state. If that fails, only `failed` is called with the error: the history is a convenience. */
-export function keepRun(
+export function storeRun(
   state: Pick<StateFile, 'runs'>,
   run: RunRecord,
   failed: (error: unknown) => void,

@@ -2,11 +2,11 @@ import { MailkeepError } from '../core/errors.ts';
 import type { StateFile } from '../core/state.ts';
 import type { CountedFlag, FolderKey, ListedFolder, Listing } from '../core/types.ts';
 import type { Committer, Ledger } from './committer.ts';
-import type { HostRules, Trouble } from './fetch-source.ts';
+import type { FailureCounter, HostRules } from './fetch-source.ts';
 import type { FetchQueue } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
-import type { BrakePolicy } from './plan/folder-evidence.ts';
-import type { Canary } from './verify-unverified.ts';
+import type { DeletionGuardPolicy } from './plan/folder-evidence.ts';
+import type { ReadFlagCheck } from './verify-unverified.ts';
 
 /** One page of messages. `total` is the service's count of all messages that match. */
 export interface OriginPage {
@@ -128,11 +128,11 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
  */
 export function concernsOnly(error: unknown): error is MailkeepError {
   if (!(error instanceof MailkeepError)) return false;
-  if (isUnaskable(error) || brokeWhileAnswering(error)) return true;
+  if (isInvalidRequest(error) || brokeWhileAnswering(error)) return true;
   return error.family === 'origin' && !CONCERNS_THE_HOST.has(error.code);
 }
 
-export function isUnaskable(error: MailkeepError): boolean {
+export function isInvalidRequest(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
@@ -154,11 +154,15 @@ export function concernsOneAccount(error: unknown): error is MailkeepError {
   return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }
 
-export interface PassContext {
+export interface SyncContext {
   readonly account: string;
   readonly origin: Origin;
   /** What the sync run has observed about the service's host. */
-  readonly host: { readonly canary: Canary; readonly rules: HostRules; readonly trouble: Trouble };
+  readonly host: {
+    readonly canary: ReadFlagCheck;
+    readonly rules: HostRules;
+    readonly trouble: FailureCounter;
+  };
   readonly mirror: Mirror;
   readonly committer: Committer;
   readonly memory: Memory;
@@ -173,16 +177,16 @@ export interface PassContext {
   readonly startedAtCommit: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
-  readonly policy: PassPolicy;
-  readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: FirstPart };
+  readonly policy: SyncPolicy;
+  readonly settings: { readonly order: 'newest' | 'oldest'; readonly first: BacklogPriority };
 }
 
 /**
  * Runs an action on one mailbox or folder, and returns whether it succeeded. A failure that concerns only that mailbox
  * or folder is recorded, and the sync run continues. Any other failure ends the sync run.
  */
-export async function guard(
-  ctx: PassContext,
+export async function runGuarded(
+  ctx: SyncContext,
   at: { readonly mailbox: string; readonly folder?: string },
   act: () => Promise<void>,
 ): Promise<boolean> {
@@ -199,21 +203,21 @@ export async function guard(
 }
 
 /** Waits until every queued source is fetched and durable. */
-export async function drain(ctx: PassContext): Promise<void> {
+export async function drain(ctx: SyncContext): Promise<void> {
   await ctx.queue.onIdle();
   ctx.signal.throwIfAborted();
   await ctx.committer.flush();
 }
 
 /** The part of a large backlog to fetch first: last year's or small messages. `folders`: one folder after another. */
-export type FirstPart = 'recent' | 'small' | 'folders';
+export type BacklogPriority = 'recent' | 'small' | 'folders';
 
-export interface PassPolicy {
+export interface SyncPolicy {
   /** Confirms every uid of every folder, and refreshes every flag. */
   readonly full: boolean;
   /** Accepts deletions that the deletion guard holds, or would hold. */
   readonly acceptEndings: boolean;
-  readonly brake: BrakePolicy;
+  readonly brake: DeletionGuardPolicy;
   /** Milliseconds until a second check may confirm that held messages are gone. */
   readonly confirmAfterMs: number;
   /** How long responses may be reused. Null, as in a manual sync run, reuses none. */
@@ -229,4 +233,4 @@ export interface PassPolicy {
 }
 
 /** What is fixed in a manual sync run: it reuses no responses and skips no requests. */
-export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
+export const MANUAL_SYNC = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../core/errors.ts';
-import { addSums, differsByHeldOnly } from './plan/folder-evidence.ts';
+import { addSums, differsOnlyByHeld } from './plan/folder-evidence.ts';
 import { folderPlanShape, forecastShape } from './plan/plan-folder.ts';
 
 /** These shapes also check what the daemon sends on its control socket, because responses are not trusted. */
@@ -58,11 +58,11 @@ const folderCertificate = z.object({
  * not count held messages, which are pending deletions. `complete` requires equal sums, no held messages, and a
  * response for every uid.
  */
-export type FolderCertificate = Readonly<z.output<typeof folderCertificate>>;
+export type FolderReconciliation = Readonly<z.output<typeof folderCertificate>>;
 
 /** Returns whether a folder is incomplete only because of held messages: a user decision, no fault of the service. */
-export function isHeldOnly(folder: FolderCertificate): boolean {
-  return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
+export function isHeldOnly(folder: FolderReconciliation): boolean {
+  return !folder.complete && differsOnlyByHeld(folder.originTotal, folder);
 }
 
 const excludedFolder = z.object({ mailbox: name, folder: name });
@@ -83,7 +83,7 @@ export const syncResult = z.object({
 /** The result of one sync run, in the shape that `sync --json` prints. */
 export type SyncResult = Readonly<z.output<typeof syncResult>>;
 
-export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
+export const NO_WORK: Omit<MailboxResult, 'address'> = {
   folders: 0,
   added: 0,
   ended: 0,
@@ -113,7 +113,7 @@ export function emptyResult(durationMs: number): SyncResult {
 }
 
 /** Adds up the reconciliations of several folders. Null if no folder was compared. */
-export function sumOf(certificates: readonly FolderCertificate[]) {
+export function sumOf(certificates: readonly FolderReconciliation[]) {
   if (certificates.length === 0) return null;
   return {
     ...addSums(certificates),
@@ -124,7 +124,7 @@ export function sumOf(certificates: readonly FolderCertificate[]) {
 }
 
 /** Returns a failure of a whole account, or of the archive if the account's name is empty. */
-export function failureOfAccount(
+export function accountFailureResult(
   account: string,
   { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
 ): SyncFailure {

@@ -1,47 +1,47 @@
 import { performance } from 'node:perf_hooks';
-import { following } from '../core/concurrency.ts';
+import { linkedController } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { Committer, type CommitterDeps, Ledger } from './committer.ts';
 import { syncError } from './errors.ts';
-import { HostRules, Trouble } from './fetch-source.ts';
-import { FetchQueue, type FolderPass } from './folder-sync.ts';
-import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-sync.ts';
+import { FailureCounter, HostRules } from './fetch-source.ts';
+import { FetchQueue, type FolderSync } from './folder-sync.ts';
+import { finishMailbox, type MailboxSync, openMailbox, readNewestPages } from './mailbox-sync.ts';
 import type { Mirror } from './mirror.ts';
-import { accountedFor } from './plan/folder-evidence.ts';
+import { countAccountedFor } from './plan/folder-evidence.ts';
 import { forecast, PAGE_SIZE, planFolder } from './plan/plan-folder.ts';
 import {
+  type BacklogPriority,
   concernsOnly,
   endsOnlyTheAccount,
-  type FirstPart,
-  guard,
   type Memory,
   type Origin,
   type OriginMailbox,
-  type PassContext,
-  type PassPolicy,
+  runGuarded,
+  type SyncContext,
+  type SyncPolicy,
 } from './ports.ts';
 import {
-  failureOfAccount,
+  accountFailureResult,
   type ProgressListener,
   type SyncPlan,
   type SyncResult,
 } from './result.ts';
 import {
-  noteMailboxes,
-  recalledCoverage,
+  listAccount,
+  listMailboxFolders,
+  type MailSelection,
+  recallCoverage,
   recentMailboxes,
-  surveyAccount,
-  surveyMailbox,
-  type Wanted,
+  recordMailboxes,
 } from './sync-memory.ts';
 import {
-  noteQuota,
-  noteUnwatchedMailboxes,
-  noteUsages,
-  recalledMeanSize,
-  refusalByName,
+  recallMeanSize,
+  recordExcludedMailboxes,
+  recordQuota,
+  recordUsages,
+  suspensionError,
 } from './usage.ts';
-import { Canary } from './verify-unverified.ts';
+import { ReadFlagCheck } from './verify-unverified.ts';
 import { canSearch, isRefusal, reconsiderSearch } from './walk.ts';
 
 const RECENT_MS = 365 * 86_400_000;
@@ -56,7 +56,7 @@ const MAX_POSTPONED = 20_000;
  * Fetches the configured first part of the folders' backlogs, so that an interrupted first sync has the most useful
  * mail. Only the order changes: the rest of the run does not walk these uids again.
  */
-async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+async function fetchFirstPart(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const { order, first } = ctx.settings;
   if (order === 'oldest') return;
   const waiting = folders.filter((folder) => !folder.isEmpty);
@@ -67,7 +67,7 @@ async function fetchFirstPart(ctx: PassContext, folders: readonly FolderPass[]):
 }
 
 /** Walks each folder down to the start of the last year, for one extra request each. */
-async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+async function fetchRecent(ctx: SyncContext, folders: readonly FolderSync[]): Promise<void> {
   const large = folders.filter((folder) => folder.remaining > LARGE_BACKLOG);
   if (large.length < 2) return;
   const since = new Date(ctx.startedAt - RECENT_MS).toISOString().slice(0, 10);
@@ -84,8 +84,8 @@ async function fetchRecent(ctx: PassContext, folders: readonly FolderPass[]): Pr
  * search by date. Failures are ignored: walking the backlog later reports them.
  */
 async function firstUidSince(
-  ctx: PassContext,
-  { at, evidence }: FolderPass,
+  ctx: SyncContext,
+  { at, evidence }: FolderSync,
   since: string,
 ): Promise<number | null> {
   const gaps = evidence.notWalked({ lo: 1, hi: evidence.highestUid });
@@ -104,7 +104,7 @@ async function firstUidSince(
 }
 
 /** Walks every backlog and postpones large messages. Costs no extra request. */
-async function fetchSmall(folders: readonly FolderPass[]): Promise<void> {
+async function fetchSmall(folders: readonly FolderSync[]): Promise<void> {
   let room = MAX_POSTPONED;
   const postpones = ({ size }: { readonly size: number }): boolean => {
     if (size < SMALL_BYTES || room === 0) return false;
@@ -127,18 +127,18 @@ const SAMPLED_FOLDERS = 5;
  * reconciliations. A failed mailbox or folder is reported and does not stop the rest. A failure that concerns all of
  * them (a refused token, an unreachable host, a full disk) ends the sync run.
  */
-async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
+async function passAccount(ctx: SyncContext, wanted: MailSelection): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
   let mailboxes = recentMailboxes(ctx, wanted);
   if (mailboxes === undefined) {
-    const survey = await surveyAccount(ctx, wanted);
+    const survey = await listAccount(ctx, wanted);
     mailboxes = survey.mailboxes;
-    noteMailboxes(ctx, wanted, survey.listed);
-    noteUnwatchedMailboxes(ctx, survey.listed, wanted);
+    recordMailboxes(ctx, wanted, survey.listed);
+    recordExcludedMailboxes(ctx, survey.listed, wanted);
   }
   // Done first, so that the result lists unreached mailboxes as not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
-  await noteUsages(ctx, mailboxes);
+  await recordUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
     await passGroup(ctx, group, wanted, mailboxes.length);
@@ -146,16 +146,16 @@ async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
 }
 
 async function passGroup(
-  ctx: PassContext,
+  ctx: SyncContext,
   group: readonly OriginMailbox[],
-  wanted: Wanted,
+  wanted: MailSelection,
   mailboxes: number,
 ): Promise<void> {
-  const passes: MailboxPass[] = [];
+  const passes: MailboxSync[] = [];
   for (const mailbox of group) {
-    await guard(ctx, { mailbox: mailbox.address }, async () => {
+    await runGuarded(ctx, { mailbox: mailbox.address }, async () => {
       const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
-        throw await refusalByName(ctx, mailbox, group, error);
+        throw await suspensionError(ctx, mailbox, group, error);
       });
       passes.push(pass);
     });
@@ -176,14 +176,14 @@ async function passGroup(
   }
 }
 
-function remaining(folders: readonly FolderPass[]): number {
+function remaining(folders: readonly FolderSync[]): number {
   return folders.reduce((sum, folder) => sum + folder.remaining, 0);
 }
 
 /** Reports the remaining work unless it is small. The sync run reuses the sampled pages. */
 async function announceForecast(
-  ctx: PassContext,
-  passes: readonly MailboxPass[],
+  ctx: SyncContext,
+  passes: readonly MailboxSync[],
   mailboxes: number,
 ): Promise<void> {
   const folders = passes.flatMap((pass) => pass.folders);
@@ -228,21 +228,21 @@ async function announceForecast(
 
 /** Returns the mean message size of large mailboxes of which nothing is stored. In others, the rest may differ. */
 async function askMeanSizes(
-  ctx: PassContext,
-  passes: readonly MailboxPass[],
-): Promise<ReadonlyMap<MailboxPass, number>> {
-  const means = new Map<MailboxPass, number>();
+  ctx: SyncContext,
+  passes: readonly MailboxSync[],
+): Promise<ReadonlyMap<MailboxSync, number>> {
+  const means = new Map<MailboxSync, number>();
   const most = passes
     .map((pass) => ({ pass, messages: remaining(pass.folders) }))
     .filter(({ messages }) => messages > 0)
     .sort((a, b) => b.messages - a.messages)
     .slice(0, ASKED_MAILBOXES);
   for (const { pass } of most) {
-    await noteQuota(ctx, pass.key);
+    await recordQuota(ctx, pass.key);
     const isUntouched = pass.folders.every(
       ({ listed, remaining: ahead }) => ahead === listed.messageCount,
     );
-    const mean = isUntouched ? recalledMeanSize(ctx.memory, pass.key) : undefined;
+    const mean = isUntouched ? recallMeanSize(ctx.memory, pass.key) : undefined;
     if (mean !== undefined) means.set(pass, mean);
   }
   return means;
@@ -257,16 +257,16 @@ interface Indexing {
 
 export interface AccountToSync {
   readonly name: string;
-  readonly wanted: Wanted;
+  readonly wanted: MailSelection;
   readonly origin: Origin;
 }
 
 export interface SyncOptions extends CommitterDeps {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
-  readonly first?: FirstPart;
+  readonly first?: BacklogPriority;
   readonly concurrency: number;
-  readonly policy: PassPolicy;
+  readonly policy: SyncPolicy;
   readonly minFreeBytes: number;
   /** Number of the catalog's last commit, or 0 if the archive is empty. */
   readonly startedAtCommit: number;
@@ -301,10 +301,10 @@ const INDEX_ALONGSIDE = 32;
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const startedAt = options.now();
   // Aborts with the caller's signal, and if the archive cannot be written.
-  const { controller: stopping, release } = following(options.signal);
+  const { controller: stopping, release } = linkedController(options.signal);
   const { signal } = stopping;
   const alongside = new IndexAlongside(options.indexing, signal);
-  const contexts: PassContext[] = [];
+  const contexts: SyncContext[] = [];
   let failure: { readonly error: unknown } | undefined;
   const stopAll = (error: unknown): void => {
     failure ??= { error };
@@ -339,7 +339,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
       durationMs: options.now() - startedAt,
       failures: [
         ...ledgers.flatMap(({ failures }) => failures),
-        ...damage.map((error) => failureOfAccount('', error)),
+        ...damage.map((error) => accountFailureResult('', error)),
       ],
       certificates: ledgers.flatMap(({ certificates }) => certificates),
       excluded: ledgers.flatMap(({ excluded }) => excluded),
@@ -352,7 +352,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
 
 interface Run {
   readonly committer: Committer;
-  readonly contexts: PassContext[];
+  readonly contexts: SyncContext[];
   readonly signal: AbortSignal;
   readonly stopAll: (error: unknown) => void;
 }
@@ -362,9 +362,9 @@ async function runAccount(
   { name, wanted, origin }: AccountToSync,
   { committer, contexts, signal, stopAll }: Run,
 ): Promise<void> {
-  const { controller, release } = following(signal);
+  const { controller, release } = linkedController(signal);
   let stopped: { readonly error: unknown } | undefined;
-  const ctx: PassContext = {
+  const ctx: SyncContext = {
     account: name,
     origin,
     mirror: options.mirror,
@@ -372,9 +372,9 @@ async function runAccount(
     memory: options.memory,
     ledger: new Ledger(name, options.progress),
     host: {
-      canary: new Canary(origin, options.memory, options.now),
+      canary: new ReadFlagCheck(origin, options.memory, options.now),
       rules: new HostRules(options.memory, origin.host),
-      trouble: new Trouble(),
+      trouble: new FailureCounter(),
     },
     queue: new FetchQueue(options.concurrency, FETCHES_AHEAD),
     now: options.now,
@@ -457,14 +457,14 @@ export async function planSync(options: {
   for (const { name, wanted, origin } of options.accounts) {
     const deps = { origin, signal: options.signal };
     let requests = 1;
-    for (const mailbox of (await surveyAccount(deps, wanted)).mailboxes) {
-      const { key, folders, excluded } = await surveyMailbox(deps, mailbox, wanted);
+    for (const mailbox of (await listAccount(deps, wanted)).mailboxes) {
+      const { key, folders, excluded } = await listMailboxFolders(deps, mailbox, wanted);
       const planned = folders.map((listed) => {
         const at = { ...key, folder: listed.path };
         const generation = options.mirror.folder(at)?.generation ?? 1;
-        const accounted = accountedFor(options.mirror.sumsOf(at));
+        const accounted = countAccountedFor(options.mirror.sumsOf(at));
         const unread = options.mirror.unread(at, generation);
-        const covered = recalledCoverage(options.memory, at, generation, accounted);
+        const covered = recallCoverage(options.memory, at, generation, accounted);
         return planFolder(listed, { accounted, unread, covered }, options.full);
       });
       requests += 1 + sum(planned, (plan) => plan.requests);

@@ -8,22 +8,22 @@ import {
   nearestFolder,
   type Selection,
   selects,
-  specialUseCalled,
+  specialUseByName,
 } from '../core/names.ts';
 import { readState } from '../core/state.ts';
 import type { SyncResult } from './result.ts';
-import type { Wanted } from './sync-memory.ts';
+import type { MailSelection } from './sync-memory.ts';
 import { listedMailboxes } from './sync-memory.ts';
 
 /** Restrictions on the command line. Empty lists restrict nothing. */
-export interface Narrowing {
+export interface SyncRestrictions {
   readonly account: string | undefined;
   readonly mailboxes: readonly string[];
   readonly folders: readonly string[];
 }
 
 /** @throws usage-unknown-account */
-export function chosenAccounts(
+export function chooseAccounts(
   { accounts }: Settings,
   name: string | undefined,
 ): readonly AccountSettings[] {
@@ -42,10 +42,10 @@ export function chosenAccounts(
  *
  * @throws usage-option for a name that the configuration of no chosen account includes
  */
-export function wantedOf(
+export function selectMail(
   accounts: readonly AccountSettings[],
-  { mailboxes, folders }: Narrowing,
-): (account: AccountSettings) => Wanted {
+  { mailboxes, folders }: SyncRestrictions,
+): (account: AccountSettings) => MailSelection {
   const byAddress = narrowed(
     accounts.map((account) => account.mailboxes),
     mailboxes,
@@ -57,7 +57,7 @@ export function wantedOf(
     folders,
     '--folder',
     // The account's folders are known only once a mailbox is listed.
-    (name) => isInbox(name) || specialUseCalled(name) !== undefined,
+    (name) => isInbox(name) || specialUseByName(name) !== undefined,
   );
   return (account) => ({
     mailboxes: byAddress(account.mailboxes),
@@ -91,7 +91,7 @@ function narrowed(
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 export function refuseUnknownNames(
-  command: Narrowing,
+  command: SyncRestrictions,
   { mailboxes, certificates, failures }: SyncResult,
   dataDir: string,
 ): void {

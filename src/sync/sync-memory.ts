@@ -1,19 +1,19 @@
 import { isDeepStrictEqual } from 'node:util';
-import { foldersMeant, isInbox, type Selection, selects } from '../core/names.ts';
+import { findFolders, isInbox, type Selection, selects } from '../core/names.ts';
 import {
-  accountIn,
   accountKey,
   folderKey,
   generationKey,
   type Proof,
+  parseAccountKey,
   placeKey,
-  type RememberedMailbox,
   type ScopeValue,
   type StateFile,
+  type StoredMailbox,
 } from '../core/state.ts';
 import type { FolderKey, ListedFolder, MailboxKey, Place } from '../core/types.ts';
 import { syncError } from './errors.ts';
-import type { FolderPass } from './folder-sync.ts';
+import type { FolderSync } from './folder-sync.ts';
 import type { Mirror } from './mirror.ts';
 import {
   addInterval,
@@ -21,8 +21,8 @@ import {
   type UidInterval,
   type UidIntervals,
 } from './plan/plan-folder.ts';
-import { isRecent, type Memory, type OriginMailbox, type PassContext } from './ports.ts';
-import { type FolderCertificate, isHeldOnly } from './result.ts';
+import { isRecent, type Memory, type OriginMailbox, type SyncContext } from './ports.ts';
+import { type FolderReconciliation, isHeldOnly } from './result.ts';
 import { forgetSuspension } from './usage.ts';
 
 /** Scope of memory: the covered uid intervals, by folder and UID epoch. */
@@ -36,7 +36,7 @@ const SWEPT = 'swept';
  *
  * @param accounted messages of the folder that the archive accounts for
  */
-export function recalledCoverage(
+export function recallCoverage(
   memory: Memory,
   at: FolderKey,
   generation: number,
@@ -56,7 +56,7 @@ export function rememberCoverage(
 }
 
 /** Returns the uids that earlier runs of this full sync read and resolved. Empty for the first run. */
-export function recalledSweep(ctx: PassContext, at: FolderKey, generation: number): UidIntervals {
+export function recallFullSync(ctx: SyncContext, at: FolderKey, generation: number): UidIntervals {
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];
   const kept = ctx.memory.get(SWEPT, generationKey(at, generation));
@@ -64,8 +64,8 @@ export function recalledSweep(ctx: PassContext, at: FolderKey, generation: numbe
 }
 
 /** Stores that a full sync has read these uids, so that it can resume. Flushes first: the findings must be durable. */
-export async function rememberSwept(
-  ctx: PassContext,
+export async function rememberFullSync(
+  ctx: SyncContext,
   at: FolderKey,
   generation: number,
   answered: UidInterval,
@@ -73,7 +73,7 @@ export async function rememberSwept(
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return;
   await ctx.committer.flush();
-  const uids = addInterval(recalledSweep(ctx, at, generation), answered);
+  const uids = addInterval(recallFullSync(ctx, at, generation), answered);
   ctx.memory.set(SWEPT, generationKey(at, generation), { since: sweptSince, uids: pairsOf(uids) });
 }
 
@@ -92,13 +92,13 @@ const MAILBOXES = 'account-mailboxes';
 const LISTED_AT = 'account-listed';
 
 /** Compares the account's mailboxes with earlier ones. A missing one is unreachable, and nothing in it is deleted. */
-export function noteMailboxes(
-  ctx: PassContext,
-  wanted: Wanted,
+export function recordMailboxes(
+  ctx: SyncContext,
+  wanted: MailSelection,
   listed: readonly OriginMailbox[],
 ): void {
   const before = recall(ctx);
-  const now = new Map<string, RememberedMailbox>();
+  const now = new Map<string, StoredMailbox>();
   for (const { resourceId, address } of listed) {
     now.set(resourceId, { resourceId, address, unreachableSince: null });
   }
@@ -124,7 +124,10 @@ export function noteMailboxes(
 }
 
 /** Returns the wanted mailboxes from a recent listing. Undefined if a new request is needed. */
-export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox[] | undefined {
+export function recentMailboxes(
+  ctx: SyncContext,
+  wanted: MailSelection,
+): OriginMailbox[] | undefined {
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
   if (rhythm === null || listedAt === undefined) return undefined;
@@ -136,11 +139,11 @@ export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox
     .map(({ resourceId, address }) => ({ resourceId, address }));
 }
 
-function memoryKey(ctx: PassContext): string {
+function memoryKey(ctx: SyncContext): string {
   return accountKey(ctx.account, ctx.origin.host);
 }
 
-function recall(ctx: PassContext): Map<string, RememberedMailbox> {
+function recall(ctx: SyncContext): Map<string, StoredMailbox> {
   const kept = ctx.memory.get(MAILBOXES, memoryKey(ctx)) ?? [];
   return new Map(kept.map((mailbox) => [mailbox.resourceId, mailbox]));
 }
@@ -148,7 +151,7 @@ function recall(ctx: PassContext): Map<string, RememberedMailbox> {
 /** Returns the mailboxes that each account's token reached in its last sync run. */
 export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined) {
   return (state?.entries(MAILBOXES) ?? []).flatMap(({ key, value }) => {
-    const { account, host } = accountIn(key);
+    const { account, host } = parseAccountKey(key);
     return value
       .filter(({ unreachableSince }) => unreachableSince === null)
       .map(({ resourceId, address }) => ({ account, host, resourceId, address }));
@@ -163,24 +166,24 @@ const FIRST_WAIT_MS = 10 * 60_000;
 const MAX_WAIT_MS = 86_400_000;
 
 /** Returns since when the deletion guard has held messages of a folder, milliseconds since the epoch. */
-export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
+export function heldSince(ctx: SyncContext, at: FolderKey): number | undefined {
   return ctx.memory.get(HELD, folderKey(at))?.since;
 }
 
 /** Stores since when messages of a folder have been held, or undefined if none are. */
-export function rememberHeld(ctx: PassContext, at: FolderKey, since: number | undefined): void {
+export function rememberHeld(ctx: SyncContext, at: FolderKey, since: number | undefined): void {
   ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
 }
 
 /** Returns whether to check a folder's held messages again, because the check is due or the user accepts deletions. */
-export function isHeldDue(ctx: PassContext, at: FolderKey): boolean {
+export function isHeldDue(ctx: SyncContext, at: FolderKey): boolean {
   const since = heldSince(ctx, at);
   if (ctx.policy.acceptEndings) return true;
   return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
 /** Returns the quarantined uids to retry, ascending. Scheduled sync runs omit those whose wait is not over. */
-export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: number): number[] {
+export function dueIncomplete(ctx: SyncContext, at: FolderKey, generation: number): number[] {
   const uids = ctx.mirror.quarantined(at, generation);
   if (ctx.policy.rhythm === null) return [...uids];
   const { host, mailbox, folder } = at;
@@ -194,17 +197,17 @@ export function nextTryAt({ tries, at }: ScopeValue<typeof TRIES>): number {
   return at + Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }
 
-export function noteTry(ctx: PassContext, place: Place): void {
+export function recordTry(ctx: SyncContext, place: Place): void {
   const { tries } = recallTries(ctx, place);
   ctx.memory.set(TRIES, placeKey(place), { tries: tries + 1, at: ctx.now() });
 }
 
 /** Resets the retries of a message that has left quarantine. */
-export function forgetTries(ctx: PassContext, place: Place): void {
+export function forgetTries(ctx: SyncContext, place: Place): void {
   ctx.memory.set(TRIES, placeKey(place), null);
 }
 
-function recallTries(ctx: PassContext, place: Place): ScopeValue<typeof TRIES> {
+function recallTries(ctx: SyncContext, place: Place): ScopeValue<typeof TRIES> {
   return ctx.memory.get(TRIES, placeKey(place)) ?? { tries: 0, at: 0 };
 }
 
@@ -214,12 +217,12 @@ const SCOPE = 'proof';
  * Stores a folder's proof, and writes the reconciliation to the log once per day and when the folder is complete again.
  * Returns how many sync runs in a row did not add up.
  */
-export function noteProof(
-  ctx: PassContext,
-  folder: FolderPass,
-  certificate: FolderCertificate,
+export function recordProof(
+  ctx: SyncContext,
+  folder: FolderSync,
+  certificate: FolderReconciliation,
 ): number {
-  const before = recalledProof(ctx.memory, folder.at);
+  const before = recallProof(ctx.memory, folder.at);
   // A failed folder proves nothing, so the earlier proof stays, with its age.
   if (folder.failed) return 0;
   const since = new Date(folder.evidence.askedAt).toISOString();
@@ -256,8 +259,8 @@ export function noteProof(
  * Returns whether a sync run may skip a folder: its counts match a recent complete proof, and nothing in it awaits a
  * second check. INBOX and sent mail are never skipped, and manual sync runs skip nothing.
  */
-export function isQuiet(
-  ctx: PassContext,
+export function canSkipFolder(
+  ctx: SyncContext,
   at: FolderKey,
   listed: ListedFolder,
   generation: number,
@@ -265,23 +268,23 @@ export function isQuiet(
   const { rhythm, full } = ctx.policy;
   if (rhythm === null || full) return false;
   if (isInbox(listed.path) || listed.specialUse === '\\Sent') return false;
-  const proof = recalledProof(ctx.memory, at);
+  const proof = recallProof(ctx.memory, at);
   if (proof === undefined || !proof.complete || proof.generation !== generation) return false;
   if (proof.originTotal !== listed.messageCount || proof.unread !== listed.unreadCount) {
     return false;
   }
   if (!isRecent(Date.parse(proof.at), ctx.startedAt, rhythm.folderMs)) return false;
-  return !isHeldDue(ctx, at) && dueQuarantined(ctx, at, generation).length === 0;
+  return !isHeldDue(ctx, at) && dueIncomplete(ctx, at, generation).length === 0;
 }
 
-export function recalledProof(
+export function recallProof(
   memory: Pick<Memory, 'get'> | undefined,
   at: FolderKey,
 ): Proof | undefined {
   return memory?.get(SCOPE, folderKey(at));
 }
 
-export interface LastCompared {
+export interface LastComparison {
   /** When INBOX's newest page, which every sync run reads, was last requested: milliseconds since the epoch, or 0. */
   readonly at: number;
   /** Messages listed in all folders, each at its last comparison. */
@@ -289,15 +292,15 @@ export interface LastCompared {
 }
 
 /** Returns what the last sync runs over a mailbox found. */
-export function lastCompared(
+export function lastComparison(
   mirror: Pick<Mirror, 'folders'>,
   memory: Pick<Memory, 'get'>,
   mailbox: MailboxKey,
-): LastCompared {
+): LastComparison {
   let at = 0;
   let messages = 0;
   for (const { folder } of mirror.folders(mailbox)) {
-    const proof = recalledProof(memory, { ...mailbox, folder });
+    const proof = recallProof(memory, { ...mailbox, folder });
     messages += proof?.originTotal ?? 0;
     if (isInbox(folder)) at = Date.parse(proof?.at ?? '') || 0;
   }
@@ -317,16 +320,16 @@ const RANK_BY_USE: Readonly<Record<string, number>> = {
 const ORDINARY_RANK = 4;
 
 /** The mailboxes (by address) and folders (by path) that a sync run selects. */
-export interface Wanted {
+export interface MailSelection {
   readonly mailboxes: Selection;
   readonly folders: Selection;
   /** Which of the two the command did not narrow. If absent, it narrowed both. */
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
-type SurveyDeps = Pick<PassContext, 'origin' | 'signal'>;
+type SurveyDeps = Pick<SyncContext, 'origin' | 'signal'>;
 
-export async function surveyAccount(deps: SurveyDeps, wanted: Wanted) {
+export async function listAccount(deps: SurveyDeps, wanted: MailSelection) {
   const listed = await deps.origin.mailboxes(deps.signal);
   return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
 }
@@ -336,7 +339,11 @@ export async function surveyAccount(deps: SurveyDeps, wanted: Wanted) {
  * command options exclude are left out, because the user has just asked for that. In the returned `wanted`, names such
  * as `sent` also stand for their paths.
  */
-export async function surveyMailbox(deps: SurveyDeps, mailbox: OriginMailbox, wanted: Wanted) {
+export async function listMailboxFolders(
+  deps: SurveyDeps,
+  mailbox: OriginMailbox,
+  wanted: MailSelection,
+) {
   const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
   const listed = inSyncOrder(listing.folders);
   const here = withPaths(wanted, listed);
@@ -354,10 +361,10 @@ export async function surveyMailbox(deps: SurveyDeps, mailbox: OriginMailbox, wa
 }
 
 /** Adds the paths that folder names on the command line stand for. Patterns stay, to match unlisted folders too. */
-function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
+function withPaths(wanted: MailSelection, listed: readonly ListedFolder[]): MailSelection {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;
-  const paths = only.flatMap((name) => foldersMeant(name, listed).map(({ path }) => path));
+  const paths = only.flatMap((name) => findFolders(name, listed).map(({ path }) => path));
   return { ...wanted, folders: { ...wanted.folders, only: [...only, ...paths] } };
 }
 

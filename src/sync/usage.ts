@@ -3,17 +3,17 @@ import { selects } from '../core/names.ts';
 import { accountKey, folderKey, type ListingCost, mailboxKey } from '../core/state.ts';
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import { syncError } from './errors.ts';
-import { listingPaysOff, MAILBOXES_A_REQUEST } from './plan/plan-folder.ts';
+import { listingPaysOff, MAILBOXES_PER_REQUEST } from './plan/plan-folder.ts';
 import {
   concernsOnly,
   isRecent,
   type ListedUsage,
   type Memory,
   type OriginMailbox,
-  type PassContext,
+  type SyncContext,
   type UsageListing,
 } from './ports.ts';
-import type { Wanted } from './sync-memory.ts';
+import type { MailSelection } from './sync-memory.ts';
 
 /** Scope of memory: the last quota that the service reported for each mailbox. */
 const QUOTA = 'quota';
@@ -21,7 +21,7 @@ const QUOTA = 'quota';
 const ASK_AGAIN_MS = 86_400_000;
 
 /** Returns the mean size of a mailbox's messages in bytes, by its last reported quota. */
-export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
+export function recallMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, mailboxKey(at));
   const usage = (wanted: string): number =>
     known?.resources.find(({ name }) => name === wanted)?.usage ?? 0;
@@ -40,7 +40,7 @@ export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean
 }
 
 /** Requests a mailbox's quota once a day. A service without quotas is not a failure. */
-export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
+export async function recordQuota(ctx: SyncContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
   const key = mailboxKey(at);
   try {
@@ -61,8 +61,8 @@ const AFTER_FAILURE_MS = 3_600_000;
 const YOUNG_MS = 1_800_000;
 
 /** Requests the usage of all mailboxes at once if that saves requests. A failure is stored, but not reported. */
-export async function noteUsages(
-  ctx: PassContext,
+export async function recordUsages(
+  ctx: SyncContext,
   mailboxes: readonly OriginMailbox[],
 ): Promise<void> {
   const { memory, origin, account } = ctx;
@@ -71,14 +71,14 @@ export async function noteUsages(
   const due = mailboxes.filter(({ resourceId }) =>
     isQuotaDue(memory, { host, mailbox: resourceId }, ctx.now()),
   );
-  const last = recalledListing(memory, account, host);
-  const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
+  const last = recallListing(memory, account, host);
+  const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_PER_REQUEST);
   if (!listingPaysOff(pages, due.length) || failedRecently(last, ctx.now())) return;
   await listUsages(ctx, mailboxes);
 }
 
 /** Lists the usage of all mailboxes now, if there is a token for it. A failure is stored, but not reported. */
-async function listUsages(ctx: PassContext, mailboxes: readonly OriginMailbox[]): Promise<void> {
+async function listUsages(ctx: SyncContext, mailboxes: readonly OriginMailbox[]): Promise<void> {
   const { memory, origin, account } = ctx;
   if (origin.usages === undefined) return;
   const { host } = origin;
@@ -89,7 +89,7 @@ async function listUsages(ctx: PassContext, mailboxes: readonly OriginMailbox[])
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!(error instanceof MailkeepError)) throw error;
-    const pages = recalledListing(memory, account, host)?.pages ?? 1;
+    const pages = recallListing(memory, account, host)?.pages ?? 1;
     rememberFailure(noting(), pages);
   }
 }
@@ -143,7 +143,7 @@ export function rememberFailure({ memory, account, host, now }: Noting, pages: n
   memory.set(LISTING, accountKey(account, host), { at: now, pages, failed: true });
 }
 
-export function recalledListing(
+export function recallListing(
   memory: Pick<Memory, 'get'>,
   account: string,
   host: string,
@@ -174,8 +174,8 @@ export function suspendedSince(
  *
  * @param mailboxes all mailboxes of the sync run
  */
-export async function refusalByName(
-  ctx: PassContext,
+export async function suspensionError(
+  ctx: SyncContext,
   { resourceId, address }: OriginMailbox,
   mailboxes: readonly OriginMailbox[],
   error: unknown,
@@ -187,7 +187,7 @@ export async function refusalByName(
   const { memory, origin, account } = ctx;
   const at = { host: origin.host, mailbox: resourceId };
   if (suspendedSince(memory, at) === null) {
-    const last = recalledListing(memory, account, origin.host);
+    const last = recallListing(memory, account, origin.host);
     const isYoung = isRecent(last?.at ?? 0, ctx.now(), YOUNG_MS);
     if (!isYoung && !failedRecently(last, ctx.now())) await listUsages(ctx, mailboxes);
   }
@@ -199,13 +199,13 @@ export async function refusalByName(
 /** Scope of memory: what the configuration of the last sync run excluded. Never expires. */
 const UNWATCHED = 'unwatched';
 
-type UnwatchedNoting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
+type UnwatchedNoting = Pick<SyncContext, 'memory' | 'mirror' | 'origin'>;
 
 /** Stores which listed mailboxes are excluded. A run that the user narrowed only shows which ones are included. */
-export function noteUnwatchedMailboxes(
+export function recordExcludedMailboxes(
   ctx: UnwatchedNoting,
   listed: readonly OriginMailbox[],
-  { mailboxes, whole }: Wanted,
+  { mailboxes, whole }: MailSelection,
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
@@ -216,10 +216,10 @@ export function noteUnwatchedMailboxes(
 }
 
 /** Stores the same for a mailbox's known folders. An excluded folder is excluded even from a narrowed sync run. */
-export function noteUnwatchedFolders(
+export function recordExcludedFolders(
   ctx: UnwatchedNoting,
   key: MailboxKey,
-  { folders, whole }: Wanted,
+  { folders, whole }: MailSelection,
 ): void {
   note(ctx.memory, mailboxKey(key), false);
   for (const { folder } of ctx.mirror.folders(key)) {
@@ -232,11 +232,11 @@ export function noteUnwatchedFolders(
   }
 }
 
-export function isUnwatchedMailbox(memory: Pick<Memory, 'get'> | undefined, key: MailboxKey) {
+export function isExcludedMailbox(memory: Pick<Memory, 'get'> | undefined, key: MailboxKey) {
   return memory?.get(UNWATCHED, mailboxKey(key)) === true;
 }
 
-export function isUnwatchedFolder(memory: Pick<Memory, 'get'> | undefined, at: FolderKey): boolean {
+export function isExcludedFolder(memory: Pick<Memory, 'get'> | undefined, at: FolderKey): boolean {
   return memory?.get(UNWATCHED, folderKey(at)) === true;
 }
 

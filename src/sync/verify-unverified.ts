@@ -1,12 +1,12 @@
 import { rm } from 'node:fs/promises';
-import type { AssumedPlace } from '../catalog/list.ts';
+import type { UnverifiedPlace } from '../catalog/list.ts';
 import { accountKey, placeKey } from '../core/state.ts';
 import type { FolderKey, Listing, MailboxKey } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 import { syncError } from './errors.ts';
-import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
-import { concernsOnly, isRecent, type Memory, type Origin, type PassContext } from './ports.ts';
-import { askByName, walkRange } from './walk.ts';
+import { type FetchingFolder, fetchVerified } from './fetch-source.ts';
+import { concernsOnly, isRecent, type Memory, type Origin, type SyncContext } from './ports.ts';
+import { fetchUids, walkRange } from './walk.ts';
 
 /** Scope of memory: how many unverified messages were checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
@@ -24,8 +24,8 @@ const MAX_SET_ASIDE = 1_000;
  *
  * @param listed paths of listed folders: a deleted one cannot be requested
  */
-export async function verifyAssumed(
-  ctx: PassContext,
+export async function verifyUnverified(
+  ctx: SyncContext,
   mailbox: MailboxKey,
   address: string,
   listed: ReadonlySet<string>,
@@ -35,7 +35,7 @@ export async function verifyAssumed(
     .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MAX_AT_ONCE) + MAX_SET_ASIDE)
     .filter((place) => listed.has(place.folder) && !failedToday(ctx, place))
     .slice(0, budget.left);
-  const key = ({ folder, generation }: AssumedPlace) => JSON.stringify([folder, generation]);
+  const key = ({ folder, generation }: UnverifiedPlace) => JSON.stringify([folder, generation]);
   for (const assumed of Map.groupBy(places, key).values()) {
     const [first] = assumed;
     if (first === undefined) continue;
@@ -43,7 +43,7 @@ export async function verifyAssumed(
     const at = { ...mailbox, folder: first.folder };
     const folder = { at, place: (uid: number) => ({ ...at, generation, uid }) };
     const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
-    const { answered } = await askByName(ctx, folder.at, uids);
+    const { answered } = await fetchUids(ctx, folder.at, uids);
     for (const place of assumed) {
       const listing = answered.get(place.uid);
       // Another listing at the uid means another message, not a wrong match. The next sync run resolves it.
@@ -55,32 +55,32 @@ export async function verifyAssumed(
 }
 
 /** Returns whether a uid still has the listing by which its message was matched. */
-function hasSameListing(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
+function hasSameListing(ctx: SyncContext, place: UnverifiedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
 /** A manual check tries every message. The daemon skips those that it tried within the last day. */
-function failedToday(ctx: PassContext, place: AssumedPlace): boolean {
+function failedToday(ctx: SyncContext, place: UnverifiedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
   return at !== undefined && isRecent(at, ctx.now(), TRY_AGAIN_MS);
 }
 
-function noteFailed(ctx: PassContext, place: AssumedPlace): void {
+function noteFailed(ctx: SyncContext, place: UnverifiedPlace): void {
   ctx.memory.set(TRIED, placeKey(place), ctx.now());
 }
 
 async function verifyOne(
-  ctx: PassContext,
+  ctx: SyncContext,
   folder: FetchingFolder,
   address: string,
-  assumed: AssumedPlace,
+  assumed: UnverifiedPlace,
   listing: Listing,
 ): Promise<void> {
   const place = folder.place(assumed.uid);
   try {
-    const { source, judgement } = await fetchJudged(ctx, folder, listing);
+    const { source, judgement } = await fetchVerified(ctx, folder, listing);
     try {
       await ctx.host.canary.watch(folder.at, listing, ctx.signal);
       if (judgement.verdict !== 'accept') {
@@ -116,7 +116,7 @@ class HourlyBudget {
   #since: number;
   #count: number;
 
-  constructor(private readonly ctx: PassContext) {
+  constructor(private readonly ctx: SyncContext) {
     this.#key = accountKey(ctx.account, ctx.origin.host);
     const kept = ctx.memory.get(SPENT, this.#key);
     const same = kept !== undefined && isRecent(kept.since, ctx.now(), HOUR_MS);
@@ -143,7 +143,7 @@ const WITNESSES = 2;
 const SEEN = '\\Seen';
 
 /** Checks that reading a host's messages does not mark them as seen, which no documentation guarantees. */
-export class Canary {
+export class ReadFlagCheck {
   #watching = false;
   #turned = 0;
 

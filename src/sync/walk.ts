@@ -5,12 +5,12 @@ import { syncError } from './errors.ts';
 import {
   addInterval,
   covers,
-  gapsOf,
+  evaluatePage,
+  findGaps,
   PAGE_SIZE,
   type PageQuestion,
   type UidInterval,
   type UidIntervals,
-  weighPage,
 } from './plan/plan-folder.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from './ports.ts';
 
@@ -28,7 +28,7 @@ const DOUBTS = 3;
 /** Scope of memory: hosts whose search cannot be used for walks. */
 const SEARCH_REFUSED = 'search-refused';
 /** Scope of memory: hosts whose search ignores flags. */
-export const FLAGS_UNHEEDED = 'flag-search-refused';
+export const IGNORES_FLAGS = 'flag-search-refused';
 const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
 /**
@@ -74,13 +74,13 @@ export function canSearch(memory: Memory, host: string): boolean {
 }
 
 /** Records that a host's search omits listed messages, so that it is not used again. */
-export function distrustSearch(memory: Memory, host: string): void {
+export function markSearchUnreliable(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
 }
 
 /** Lifts a host's search restrictions after a week, because the service may have been updated. */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
-  for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
+  for (const scope of [SEARCH_REFUSED, IGNORES_FLAGS] as const) {
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
     else if (held !== undefined && !isRecent(held.since, now, RECONSIDERED_AFTER_MS)) {
@@ -131,7 +131,7 @@ async function askKeyset(
     const stated = Math.min(perPage, answer.perPage ?? perPage);
     const { items, total } = found;
     const uidsFound = items.map(({ uid }) => uid);
-    const weighed = weighPage({ ...question, perPage: stated }, { uids: uidsFound, total });
+    const weighed = evaluatePage({ ...question, perPage: stated }, { uids: uidsFound, total });
     const { interval, whole: last, doubtful } = weighed;
     if (interval !== null && (!doubtful || doubts >= DOUBTS)) {
       return { interval, items, total, last };
@@ -187,7 +187,7 @@ export async function* walkByOffset(
   let idle = 0;
   let isHonest = true;
   while (idle < MAX_IDLE_STEPS) {
-    const { page, perPage } = pageOver(seen);
+    const { page, perPage } = pageIncluding(seen);
     const answer = await deps.origin.list(at, { page, perPage, order }, deps.signal);
     const { items, total } = answer;
     if ((answer.perPage ?? perPage) !== perPage || items.length > perPage) break;
@@ -358,7 +358,7 @@ async function* walkFixedPages(
       throw noProgress(at, 'listMessages', page, answer, seen);
     }
     for (const interval of proven) shown = addInterval(shown, interval);
-    if (whole) proven.push(...gapsOf(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
+    if (whole) proven.push(...findGaps(shown, { lo: 1, hi: Number.POSITIVE_INFINITY }));
     const isLast = whole || covers(shown, range);
     for (const { lo, hi } of proven) {
       const interval = { lo: Math.max(lo, range.lo), hi: Math.min(hi, range.hi) };
@@ -375,7 +375,7 @@ async function* walkFixedPages(
 }
 
 /** Returns the page that includes the last seen message and reaches furthest. Its size makes the offset fit. */
-export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
+export function pageIncluding(seen: number): { readonly page: number; readonly perPage: number } {
   if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
   let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
   for (let perPage = PAGE_SIZE; perPage > PAGE_SIZE / 2; perPage -= 1) {
@@ -414,7 +414,7 @@ interface Named {
 }
 
 /** Requests single uids (ascending), 100 per request. Walks their range if the host cannot search by uid. */
-export async function askByName(
+export async function fetchUids(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
   at: FolderKey,
   uids: readonly number[],

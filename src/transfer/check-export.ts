@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { hasCode } from '../core/errors.ts';
-import { LineQuotes, uniquePart } from '../mail/mail-files.ts';
+import { FromLineQuoter, uniquePart } from '../mail/mail-files.ts';
 import { exportError } from './errors.ts';
 import {
   type ExportFiles,
@@ -10,7 +10,7 @@ import {
   filePieces,
   hashFile,
   realExportFiles,
-  writerOf,
+  temporaryOwner,
 } from './export-files.ts';
 import {
   type InMbox,
@@ -212,7 +212,7 @@ class Check {
       if (lstatSync(path.join(folder, name)).isDirectory()) this.#unlisted(at);
       else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
         // Hidden files belong to the system or a mail program. The next export removes unfinished ones.
-        if (name.startsWith('.') && writerOf(name) === undefined) continue;
+        if (name.startsWith('.') && temporaryOwner(name) === undefined) continue;
         this.#report({ kind: 'unlisted', path: at });
       }
     }
@@ -248,7 +248,7 @@ function hashInMbox(
   { offset, length, added, lineEndAdded }: InMbox,
 ): string {
   const digest = createHash('sha256');
-  const quotes = new LineQuotes(-1);
+  const quotes = new FromLineQuoter(-1);
   const range = { start: offset + added, end: offset + length - (lineEndAdded ? 1 : 0) };
   for (const piece of filePieces(files, absolute, range)) {
     for (const settled of quotes.take(piece)) digest.update(settled);

@@ -1,4 +1,4 @@
-import { defineErrors, hasCode, reasonText, some } from '../core/errors.ts';
+import { defineErrors, hasCode, reasonText, shortList } from '../core/errors.ts';
 import { terminalLine } from '../core/terminal-safe.ts';
 import { counted } from '../core/text.ts';
 
@@ -23,7 +23,7 @@ export const restoreError = defineErrors({
     'restore-password-unreadable': ({ source, reason }: { source: string; reason: string }) =>
       `The password cannot be read from ${source}: ${reasonText(reason)}.`,
     'restore-several-mailboxes': ({ mailboxes }: { mailboxes: readonly string[] }) => [
-      `In place, the folders of ${counted(mailboxes.length, 'mailbox', 'mailboxes')} would become one: ${some(mailboxes)}.`,
+      `In place, the folders of ${counted(mailboxes.length, 'mailbox', 'mailboxes')} would become one: ${shortList(mailboxes)}.`,
       'Choose one with --mailbox, or use --into PREFIX.',
     ],
   },

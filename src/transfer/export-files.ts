@@ -36,7 +36,7 @@ export const realExportFiles: ExportFiles = {
 };
 
 /** Lists the folders to sync after creating this one, so that it survives a power cut. */
-export function aboveMissing(files: ExportFiles, folder: string): string[] {
+export function missingParents(files: ExportFiles, folder: string): string[] {
   const above: string[] = [];
   for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
     if (path.dirname(at) === at) break;
@@ -51,7 +51,7 @@ export function temporaryName(pid: number, number: number): string {
 
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
-export function writerOf(name: string): number | undefined {
+export function temporaryOwner(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
 }
@@ -179,7 +179,7 @@ export class ExportFolder {
       const at = parts.slice(0, levels).join('/');
       if (this.#made.has(at)) continue;
       const folder = this.absolute(at);
-      const above = aboveMissing(this.files, folder);
+      const above = missingParents(this.files, folder);
       if (above.length > 0) {
         try {
           this.files.makeFolder(folder);
@@ -260,7 +260,7 @@ export class ExportFolder {
     const folder = this.absolute(relative);
     if (this.files.kindOf(folder) !== 'folder') return;
     for (const name of this.files.list(folder)) {
-      const pid = writerOf(name);
+      const pid = temporaryOwner(name);
       if (pid === undefined || isRunning(pid)) continue;
       await writing(path.join(folder, name), () => this.files.remove(path.join(folder, name)));
     }

@@ -6,7 +6,7 @@ import type { HistoryLine } from '../catalog/messages.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { scratchDatabase } from '../core/sqlite.ts';
 import type { MessageId } from '../core/types.ts';
-import { isDated, receivedAt } from '../mail/docid.ts';
+import { hasDate, receivedAt } from '../mail/docid.ts';
 import type { NamedFolder } from './export-names.ts';
 import type { ExportArchive, ExportSelection, SourceReader } from './plan-export.ts';
 
@@ -391,7 +391,7 @@ function* selectedPlaces(
   const filter = {
     ...{ mailbox: mailboxes, folder: folders },
     // Scan only the period in which the messages were received. Undated messages have no period.
-    ...(range === undefined || !isDated(range.low)
+    ...(range === undefined || !hasDate(range.low)
       ? {}
       : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
     ...moment,

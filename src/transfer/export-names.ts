@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { MailboxKey, MessageId } from '../core/types.ts';
-import { cutName, foldedName, harmlessName } from '../mail/file-names.ts';
+import { foldedName, portableName, truncateName } from '../mail/file-names.ts';
 import type { PlaceLine } from '../mail/identity.ts';
-import { encodeModifiedUtf7, lettersOf } from '../mail/mail-files.ts';
+import { encodeModifiedUtf7, flagLetters } from '../mail/mail-files.ts';
 
 const COMPONENT_BYTES = 100;
 const SENDER_BYTES = 48;
@@ -28,15 +28,15 @@ export function messageName({ id, generation, uid, date, from, subject }: NamedM
   return [
     // Years after 9999 have a sign and six digits.
     moment.replace(/[^0-9a-z -]/g, ''),
-    cutName(harmlessName(sender), SENDER_BYTES) || 'unknown sender',
-    cutName(harmlessName(subject ?? ''), SUBJECT_BYTES) || 'no subject',
+    truncateName(portableName(sender), SENDER_BYTES) || 'unknown sender',
+    truncateName(portableName(subject ?? ''), SUBJECT_BYTES) || 'no subject',
     `${id.slice(0, SHORT_ID)}-${place}`,
   ].join(' - ');
 }
 
 function distinctName(name: string, origin: string): string {
   const mark = createHash('sha256').update(origin).digest('hex').slice(0, 8);
-  return `${cutName(name, COMPONENT_BYTES - 9)}~${mark}`;
+  return `${truncateName(name, COMPONENT_BYTES - 9)}~${mark}`;
 }
 
 /**
@@ -44,7 +44,7 @@ function distinctName(name: string, origin: string): string {
  * is made harmless and gets a hash, so that names stay distinct.
  */
 function componentName(name: string): string {
-  const harmless = harmlessName(name);
+  const harmless = portableName(name);
   const kept =
     name !== '' &&
     harmless === name &&
@@ -140,7 +140,7 @@ function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
   const levels = delimiter === '' ? [path] : path.split(delimiter);
   const below = levels[0]?.toUpperCase() === 'INBOX' ? levels.slice(1) : levels;
   if (below.length === 0 && namesake === 0) return '';
-  const safe = below.map((level) => harmlessName(level).replace(/[./]/g, '_') || '_');
+  const safe = below.map((level) => portableName(level).replace(/[./]/g, '_') || '_');
   const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
   const kept = namesake === 0 && safe.every((level, i) => level === below[i]);
   if (kept && Buffer.byteLength(name) <= MAILDIR_BYTES) return name;
@@ -158,5 +158,5 @@ export function maildirFileName(
   const { id, generation, uid, date, size, flags } = message;
   const seconds = date === null ? 0 : Math.max(0, Math.floor(Date.parse(date) / 1000));
   const own = `${id.slice(0, 16)}U${uid}G${generation}`;
-  return `${seconds}.${own}.mailkeep,S=${size}${infoMark}2,${lettersOf(flags)}`;
+  return `${seconds}.${own}.mailkeep,S=${size}${infoMark}2,${flagLetters(flags)}`;
 }

@@ -4,18 +4,18 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ZipFile } from 'yazl';
 import { hasCode } from '../core/errors.ts';
-import { LineQuotes } from '../mail/mail-files.ts';
+import { FromLineQuoter } from '../mail/mail-files.ts';
 import { exportError } from './errors.ts';
 import {
-  aboveMissing,
   type ExportFiles,
   ExportFolder,
   filePieces,
   isRunning,
+  missingParents,
   NewFile,
   parentOf,
   temporaryName,
-  writerOf,
+  temporaryOwner,
   writing,
 } from './export-files.ts';
 import {
@@ -65,7 +65,7 @@ async function inspectFolder(files: ExportFiles, folder: string) {
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
     // The marker is an export's first file. Until it has its name, there is only its temporary file.
     const foreign = (name: string): boolean =>
-      !SYSTEMS_OWN.test(name) && writerOf(name) === undefined;
+      !SYSTEMS_OWN.test(name) && temporaryOwner(name) === undefined;
     if (!finished && !unfinished && files.list(folder).some(foreign)) {
       throw exportError('export-target-foreign', { target: folder, expected: 'folder' });
     }
@@ -78,7 +78,7 @@ async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   if (files.kindOf(folder) !== 'folder') return;
   for (const name of files.list(folder)) {
     const pid = name.startsWith(`.${path.basename(zip)}`)
-      ? writerOf(name.slice(path.basename(zip).length + 1))
+      ? temporaryOwner(name.slice(path.basename(zip).length + 1))
       : undefined;
     if (pid === undefined || isRunning(pid)) continue;
     await writing(name, () => files.remove(path.join(folder, name)));
@@ -298,7 +298,7 @@ function statusHeaders(flags: readonly string[], lineEnd: string): string {
 export async function* quotedPieces(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer, { readonly lineEndAdded: boolean }, undefined> {
-  const quotes = new LineQuotes(1);
+  const quotes = new FromLineQuoter(1);
   let last: number | undefined;
   const noted = (piece: Buffer): Buffer => {
     if (piece.length > 0) last = piece[piece.length - 1];
@@ -792,7 +792,7 @@ export function openZipTarget(
     async begin(plan, commit) {
       file = await writing(to, async () => {
         const folder = path.dirname(to);
-        const above = aboveMissing(files, folder);
+        const above = missingParents(files, folder);
         files.makeFolder(folder);
         for (const parent of above) await files.syncFolder(parent);
         await sweepZip(files, to);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { MailParser } from 'mailparser';
 import { FOLDER_MODE } from '../archive/format.ts';
-import { startOf } from '../archive/lock.ts';
+import { processStart } from '../archive/lock.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog, StoredMessage, StoredSegment } from '../catalog/implied.ts';
@@ -81,7 +81,7 @@ function isOwnFolder(folder: string): boolean {
 
 /** Returns 8 hex digits for the start time of a process, or a constant if the system does not report it. */
 function startMark(pid: number): string {
-  return hash('sha256', startOf(pid) ?? '').slice(0, 8);
+  return hash('sha256', processStart(pid) ?? '').slice(0, 8);
 }
 
 const HEAD_BYTES = 1024 * 1024;
@@ -93,13 +93,13 @@ type Fields = readonly string[];
  * Reads header fields with our parser. Returns undefined if lines are malformed or there are more than `HEAD_BYTES`,
  * because parsers differ on such headers and a comparison would prove nothing.
  */
-export function ownFields(head: Buffer): Fields | undefined {
+export function readFieldsOurs(head: Buffer): Fields | undefined {
   const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
   if (cut || !isWellFormed(head.toString('latin1', 0, end))) return undefined;
   return fields.map(({ name, value }) => field(name, value));
 }
 
-export async function parserFields(head: Buffer): Promise<Fields> {
+export async function readFieldsMailparser(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
     let found: readonly { readonly line: string }[] = [];
@@ -175,16 +175,16 @@ export function seededRandom(seed: number): () => number {
  * no export would include it. `bytes`, `headers`: they differ when read back. `manifest`: the export does not match its
  * own manifest.
  */
-export interface DrillFinding {
+export interface ExportTestFinding {
   readonly kind: 'lost' | 'unlisted' | 'bytes' | 'headers' | 'manifest';
   readonly id: MessageId | null;
   /** In the export; null if the message was not exported. */
   readonly path: string | null;
 }
 
-export type Drilled = Awaited<ReturnType<typeof drill>>;
+export type ExportTestResult = Awaited<ReturnType<typeof testExport>>;
 
-export interface DrillOptions {
+export interface ExportTestOptions {
   readonly dir: string;
   readonly catalog: Catalog;
   readonly stored: Pick<ComparedCatalog, 'segments' | 'messagesIn'>;
@@ -203,7 +203,7 @@ export interface DrillOptions {
  * @returns `at`: start time, milliseconds since the epoch; `messages` and `of`: size of the sample and of the archive
  * @throws AbortError; export-disk-full and other write errors. Damage is never thrown.
  */
-export async function drill(options: DrillOptions) {
+export async function testExport(options: ExportTestOptions) {
   const { dir, stored, wanted, random, signal } = options;
   const at = options.now();
   const segments = stored.segments();
@@ -224,13 +224,13 @@ export async function drill(options: DrillOptions) {
 
 class Drill {
   readonly #unmet: Set<MessageId>;
-  readonly #findings: DrillFinding[] = [];
+  readonly #findings: ExportTestFinding[] = [];
   readonly #compared = new Set<MessageId>();
   #files = 0;
   #bytes = 0;
 
   constructor(
-    private readonly options: DrillOptions,
+    private readonly options: ExportTestOptions,
     private readonly ids: ReadonlySet<MessageId>,
   ) {
     this.#unmet = new Set(ids);
@@ -284,9 +284,9 @@ class Drill {
     if (stored === undefined) return void report('lost');
     const same = stored.hash === exported.hash && stored.hash === id && exported.size === size;
     if (!same) return void report('bytes');
-    const ours = ownFields(stored.head);
+    const ours = readFieldsOurs(stored.head);
     if (ours === undefined) return;
-    const theirs = await parserFields(exported.head);
+    const theirs = await readFieldsMailparser(exported.head);
     this.#compared.add(id);
     if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
   }

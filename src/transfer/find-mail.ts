@@ -16,14 +16,8 @@ import { pipeline } from 'node:stream/promises';
 import type { Entry as YauzlEntry, ZipFile as YauzlZipFile } from 'yauzl';
 import yauzl from 'yauzl';
 import { errnoOf, hasCode, NOT_REGULAR } from '../core/errors.ts';
-import {
-  type FilePath,
-  joinedPath,
-  listedName,
-  openRegularFile,
-  shownPath,
-} from '../core/files.ts';
-import { beginsMbox, decodeModifiedUtf7 } from '../mail/mail-files.ts';
+import { type FilePath, joinPath, listedName, openRegularFile, shownPath } from '../core/files.ts';
+import { decodeModifiedUtf7, startsLikeMbox } from '../mail/mail-files.ts';
 import { importError } from './errors.ts';
 import { MANIFEST_NAME } from './export-manifest.ts';
 
@@ -42,7 +36,7 @@ class MhFolder {
   /** @param name the message's file; MH's `rmm` adds a prefix to the number of a deleted message */
   flagsOf(name: string): string[] {
     const number = Number(name.replace(/^\D/, ''));
-    this.#sequences ??= sequencesIn(joinedPath(this.dir, '.mh_sequences'));
+    this.#sequences ??= sequencesIn(joinPath(this.dir, '.mh_sequences'));
     const sequences = this.#sequences;
     const isIn = (sequence: string): boolean =>
       sequences.get(sequence)?.some(([from, to]) => number >= from && number <= to) ?? false;
@@ -60,7 +54,7 @@ const KEYWORD_LINE = /^(\d{1,2}) ([!-[\]-~]{1,100})\r?$/;
 /** Reads Dovecot's keywords, which the letters a to z in Maildir file names stand for. */
 function keywordsOfLetters(maildir: FilePath): ReadonlyMap<string, string> {
   const keywords = new Map<string, string>();
-  for (const line of textOf(joinedPath(maildir, 'dovecot-keywords')).split('\n')) {
+  for (const line of textOf(joinPath(maildir, 'dovecot-keywords')).split('\n')) {
     const [, number, keyword] = KEYWORD_LINE.exec(line) ?? [];
     if (keyword === undefined || Number(number) > 25) continue;
     keywords.set(String.fromCharCode('a'.charCodeAt(0) + Number(number)), keyword);
@@ -98,7 +92,7 @@ function textOf(file: FilePath): string {
 }
 
 /** Location of a file in a mailkeep export. `root` contains the manifest. */
-export interface InExport {
+export interface ExportLocation {
   readonly root: FilePath;
   readonly path: string;
 }
@@ -108,7 +102,7 @@ export interface MailFile {
   readonly kind: 'eml' | 'emlx' | 'mbox' | 'maildir' | 'mh';
   readonly folder: string;
   readonly delimiter: '/' | '.';
-  readonly inExport: InExport | null;
+  readonly inExport: ExportLocation | null;
   readonly flags?: readonly string[];
   /** By their lower-case letters in Maildir file names. */
   readonly keywords?: ReadonlyMap<string, string>;
@@ -125,7 +119,7 @@ export interface ZipFile {
 export interface OtherFile {
   readonly path: FilePath;
   readonly kind: 'other';
-  readonly inExport: InExport | null;
+  readonly inExport: ExportLocation | null;
 }
 
 interface UnreadableFile {
@@ -140,7 +134,7 @@ type Found = Generator<FoundFile, void, undefined>;
 /** A folder that is being searched, with its name in the archive and its location in an export. */
 interface Spot {
   readonly below: string;
-  readonly inExport: InExport | null;
+  readonly inExport: ExportLocation | null;
   /** True in an Apple Mail mailbox, where inner folders have no meaning. */
   readonly isBox?: boolean;
 }
@@ -161,7 +155,7 @@ interface Spot {
  */
 export function* findMail(given: FilePath, below = ''): Found {
   const stats = reading(given, () => statSync(given));
-  const inExport = exportAround(given);
+  const inExport = enclosingExport(given);
   const spot = { below, inExport };
   if (!stats.isDirectory()) {
     if (!stats.isFile())
@@ -188,7 +182,7 @@ function* inFolder(dir: FilePath, spot: Spot): Found {
   const mh = new MhFolder(dir);
   for (const entry of entries) {
     const { name, shown, kind } = entry;
-    const at = joinedPath(dir, name);
+    const at = joinPath(dir, name);
     const within = deeper(inExport, shown);
     if (shown.startsWith('.'))
       yield* reportingErrors(inHidden(at, entry, { below, inExport: within }));
@@ -224,7 +218,7 @@ const BOX_OR_SBD = /\.(?:mbox|imapmbox|sbd)$/i;
 /** Folders without meaning inside an Apple Mail mailbox. */
 const IN_BOX = /^(?:[\dA-F]{8}(?:-[\dA-F]{4}){3}-[\dA-F]{12}|Data|Messages|\d)$/i;
 
-function deeperSpot({ below, isBox }: Spot, name: string, inExport: InExport | null): Spot {
+function deeperSpot({ below, isBox }: Spot, name: string, inExport: ExportLocation | null): Spot {
   if (isBox === true && IN_BOX.test(name)) return { below, inExport, isBox };
   const own = inExport === null ? name.replace(BOX_OR_SBD, '') || name : name;
   const folder = below === '' ? own : `${below}/${own}`;
@@ -277,7 +271,7 @@ function maildirFolder(below: string, name: string): Pick<MailFile, 'folder' | '
  * Returns the subfolders that contain a Maildir's mail. The format of an export decides, because its folders may be
  * called `cur`.
  */
-function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExport | null) {
+function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: ExportLocation | null) {
   const there = (part: string): boolean =>
     entries.some(({ kind, shown }) => kind === 'folder' && shown === part);
   const parts = ['cur', 'new'].filter(there);
@@ -285,7 +279,7 @@ function maildirParts(dir: FilePath, entries: readonly Entry[], inExport: InExpo
   const format = inExport === null ? undefined : exportFormat(inExport.root);
   if (format !== undefined) return format === 'maildir' ? parts : [];
   const names = (part: string): string[] =>
-    listed(joinedPath(dir, part)).flatMap(({ kind, shown }) =>
+    listed(joinPath(dir, part)).flatMap(({ kind, shown }) =>
       kind === 'file' && !shown.startsWith('.') ? [shown] : [],
     );
   const mail = parts.flatMap(names);
@@ -301,30 +295,30 @@ function* inMaildir(
   dir: FilePath,
   parts: readonly string[],
   into: Pick<MailFile, 'folder' | 'delimiter'>,
-  inExport: InExport | null,
+  inExport: ExportLocation | null,
 ): Found {
   if (parts.length === 0) return;
   const marked = { ...into, keywords: keywordsOfLetters(dir) };
   for (const part of parts) {
-    yield* reportingErrors(inPart(joinedPath(dir, part), marked, deeper(inExport, part)));
+    yield* reportingErrors(inPart(joinPath(dir, part), marked, deeper(inExport, part)));
   }
 }
 
 function* inPart(
   dir: FilePath,
   into: Pick<MailFile, 'folder' | 'delimiter'> & Pick<MailFile, 'keywords'>,
-  inExport: InExport | null,
+  inExport: ExportLocation | null,
 ): Found {
   for (const { name, shown, kind } of listed(dir)) {
     if (shown.startsWith('.')) continue;
-    const at = joinedPath(dir, name);
+    const at = joinPath(dir, name);
     const within = deeper(inExport, shown);
     if (kind === 'file') yield { path: at, kind: 'maildir', ...into, inExport: within };
     else yield { path: at, kind: 'other', inExport: within };
   }
 }
 
-function deeper(inExport: InExport | null, name: string): InExport | null {
+function deeper(inExport: ExportLocation | null, name: string): ExportLocation | null {
   if (inExport === null) return null;
   return { ...inExport, path: inExport.path === '' ? name : `${inExport.path}/${name}` };
 }
@@ -333,7 +327,7 @@ function deeper(inExport: InExport | null, name: string): InExport | null {
 const MAX_LEVELS = 16;
 
 /** Locates a path in an export if a parent folder has a manifest. */
-export function exportAround(given: FilePath): InExport | null {
+export function enclosingExport(given: FilePath): ExportLocation | null {
   // All names in our exports are UTF-8.
   if (typeof given !== 'string') return null;
   let below = path.basename(given);
@@ -348,7 +342,7 @@ export function exportAround(given: FilePath): InExport | null {
 
 function hasManifest(dir: FilePath): boolean {
   try {
-    return lstatSync(joinedPath(dir, MANIFEST_NAME)).isFile();
+    return lstatSync(joinPath(dir, MANIFEST_NAME)).isFile();
   } catch (error) {
     if (errnoOf(error) === undefined) throw error;
     return false;
@@ -356,7 +350,7 @@ function hasManifest(dir: FilePath): boolean {
 }
 
 function exportFormat(root: FilePath): unknown {
-  const [line = ''] = startOf(joinedPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
+  const [line = ''] = startOf(joinPath(root, MANIFEST_NAME)).toString('utf8').split('\n', 1);
   return /"format":"([a-z]+)"/.exec(line)?.[1];
 }
 
@@ -394,7 +388,7 @@ function isEmlx(name: string): boolean {
 
 /** Goes by the name or the first line, because many programs name mboxes without an extension. */
 function isMbox(start: Buffer, name: string): boolean {
-  return /\.mbox$/i.test(name) || (!isEml(name) && beginsMbox(start));
+  return /\.mbox$/i.test(name) || (!isEml(name) && startsLikeMbox(start));
 }
 
 function isHeader(text: string): boolean {
@@ -481,7 +475,7 @@ export async function isZip(file: string): Promise<boolean> {
   }
 }
 
-export function zipBudget(file: string): ZipBudget {
+export function createZipBudget(file: string): ZipBudget {
   return { bytes: statSync(file).size * MAX_RATIO + SMALL_BYTES, entries: MAX_ENTRIES };
 }
 

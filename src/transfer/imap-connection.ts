@@ -338,7 +338,7 @@ const MAX_LINE = 16 * 1024 * 1024;
 export async function connectImap(
   address: ImapAddress,
   credential: Credential,
-): Promise<ServerConnection> {
+): Promise<RestoreConnection> {
   const { host, port, user, tls } = address;
   const client = new ImapFlow({
     host,
@@ -377,7 +377,7 @@ export async function connectImap(
  * A connection for a restore. It sends only CREATE, SUBSCRIBE, APPEND and commands that read. Every method throws
  * restore-refused, restore-throttled and restore-connection-lost.
  */
-export type ServerConnection = Pick<ImapConnection, keyof ImapConnection>;
+export type RestoreConnection = Pick<ImapConnection, keyof ImapConnection>;
 
 export type ServerFolder = Awaited<ReturnType<ImapConnection['list']>>[number];
 export type SelectedFolder = Awaited<ReturnType<ImapConnection['select']>>;

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { errnoOf } from '../core/errors.ts';
-import { type FilePath, joinedPath, openRegularFile, shownPath } from '../core/files.ts';
+import { type FilePath, joinPath, openRegularFile, shownPath } from '../core/files.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import { cutMarks } from '../core/types.ts';
 import { flagsFromName, uniquePart } from '../mail/mail-files.ts';
@@ -12,7 +12,7 @@ import {
   readManifest,
 } from './export-manifest.ts';
 import { linesOf } from './export-target.ts';
-import { exportAround, type InExport, isZip } from './find-mail.ts';
+import { type ExportLocation, enclosingExport, isZip } from './find-mail.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
 
 export interface TargetFolder {
@@ -192,13 +192,13 @@ export class Manifests {
   #around: string | undefined;
 
   async around(given: FilePath): Promise<void> {
-    const at = exportAround(given);
+    const at = enclosingExport(given);
     this.#around = at === null ? undefined : shownPath(at.root);
     if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
   }
 
   /** Returns the index of a file's export; null if its manifest is damaged. */
-  async of(at: InExport | null): Promise<ExportIndex | null> {
+  async of(at: ExportLocation | null): Promise<ExportIndex | null> {
     if (at === null) return null;
     const manifest = await this.#manifest(at.root);
     // The manifest is below the given path, so the whole export is imported.
@@ -269,7 +269,7 @@ export class Manifests {
     const shown = shownPath(root);
     const known = this.#folders.get(shown);
     if (known !== undefined) return known;
-    const file = joinedPath(root, MANIFEST_NAME);
+    const file = joinPath(root, MANIFEST_NAME);
     const index = await indexOf(file);
     const manifest = { path: shownPath(file), index, parts: new Set<string>() };
     this.#folders.set(shown, manifest);

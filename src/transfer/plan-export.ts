@@ -231,7 +231,7 @@ function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
 }
 
 /** The manifest has `namesake` only if folders have the same path. */
-function namesakeOf({ namesake }: { readonly namesake: number }) {
+function namesakeField({ namesake }: { readonly namesake: number }) {
   return namesake === 0 ? {} : { namesake };
 }
 
@@ -244,7 +244,7 @@ export function missingPlace(
   reason: MissingPlace['reason'],
 ): MissingPlace {
   const { id, mailbox, folder, uid } = line;
-  return { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
+  return { id, mailbox, folder, ...namesakeField({ namesake }), generation, uid, reason };
 }
 
 /** Returns the folder or mbox that a path belongs to, which is written as a unit. */
@@ -258,7 +258,7 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
     ...{ path: place.path, sha256: id, size, mailbox },
     ...{ host: place.host, resourceId: place.resourceId, folder, delimiter: place.delimiter },
     ...(place.specialUse === null ? {} : { specialUse: place.specialUse }),
-    ...namesakeOf(place),
+    ...namesakeField(place),
     ...{ generation: place.generation, uid, flags, date, firstSeen, endedAt },
     ...(inMbox === undefined ? {} : { inMbox }),
   };
@@ -266,7 +266,7 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
 
 const MAX_NAMED = 10_000;
 
-export type Planned = Awaited<ReturnType<typeof planPlaces>>;
+export type PlannedExport = Awaited<ReturnType<typeof planPlaces>>;
 
 export async function planPlaces(
   origin: ExportOrigin,
@@ -462,7 +462,7 @@ export async function openSource(
 }
 
 /** Returns why an archive lacks a message's bytes; undefined for any other error. */
-export function whyUnreadable(error: unknown): 'damaged' | 'purged' | undefined {
+export function unreadableReason(error: unknown): 'damaged' | 'purged' | undefined {
   if (!(error instanceof MailkeepError)) return undefined;
   if (error.code === 'bytes-purged') return 'purged';
   return error.code === 'bytes-unknown' || error.family === 'damage' ? 'damaged' : undefined;

@@ -2,10 +2,10 @@ import type { LogReader } from '../archive/log-reader.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import { Statements, scratchDatabase } from '../core/sqlite.ts';
 import type { FlagSet, MessageId } from '../core/types.ts';
-import type { ServerConnection } from './imap-connection.ts';
+import type { RestoreConnection } from './imap-connection.ts';
 import type { Alteration } from './restore-comparison.ts';
 import type { RestoreJournal } from './restore-journal.ts';
-import type { Chosen, RestoreSelection, SourceFolder } from './restore-selection.ts';
+import type { RestoreSelection, SelectableCatalog, SourceFolder } from './restore-selection.ts';
 
 /** Why a message is not restored. The first three reasons are about the archive, the others about the server. */
 export type RefusalReason =
@@ -305,13 +305,13 @@ export interface RestoreOptions {
   readonly target: string;
   readonly host: string;
   /** @throws restore-login-refused, restore-certificate, restore-unreachable */
-  readonly connect: () => Promise<ServerConnection>;
+  readonly connect: () => Promise<RestoreConnection>;
   readonly selection: RestoreSelection;
   readonly destination: Destination;
   readonly fresh: boolean;
   readonly dryRun: boolean;
   readonly jobs: number;
-  readonly catalog: Chosen;
+  readonly catalog: SelectableCatalog;
   readonly sources: Pick<LogReader, 'readMessage' | 'streamMessage'>;
   /** Undefined for a dry run, if there is none. */
   readonly journal: RestoreJournal | undefined;

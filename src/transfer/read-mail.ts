@@ -7,22 +7,22 @@ import { type FilePath, openRegularFile, shownPath } from '../core/files.ts';
 import { type Address, flagSet, type Listing, type MessageId } from '../core/types.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import {
-  charsetHint,
   fieldText,
+  headerCharset,
   type RawField,
   rawText,
   readHeaderBlock,
 } from '../mail/headers.ts';
 import {
-  type DoubtfulLine,
+  type AmbiguousLine,
+  FromLineQuoter,
   flagsFromName,
-  LineQuotes,
   type MboxRange,
   mboxRanges,
   receivedFromName,
   uniquePart,
 } from '../mail/mail-files.ts';
-import { factsOf } from '../sync/fetch-source.ts';
+import { computeFetchFacts } from '../sync/fetch-source.ts';
 import type { FetchedSource } from '../sync/ports.ts';
 import type { InMbox, ManifestEntry } from './export-manifest.ts';
 import type { MailFile } from './find-mail.ts';
@@ -60,7 +60,7 @@ export function listingOf(
   now: number,
 ): Listing {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);
-  const hint = charsetHint(fields);
+  const hint = headerCharset(fields);
   const text = (name: string): string => textOf(fieldOf(fields, name), hint);
   const addresses = (name: string): Address[] =>
     fields
@@ -272,7 +272,7 @@ export class MailReader {
   constructor(
     private readonly spoolDir: string,
     private readonly onFailure: (at: string, reason: FailureReason) => void,
-    private readonly onDoubt: (at: string, line: DoubtfulLine) => void,
+    private readonly onDoubt: (at: string, line: AmbiguousLine) => void,
   ) {}
 
   /**
@@ -462,7 +462,7 @@ function withoutAdded(range: MboxRange, { length, added, lineEndAdded }: InMbox)
 
 async function largeFile(file: string): Promise<Read> {
   const { size } = statSync(file);
-  const { sha256 } = await factsOf({ kind: 'file', path: file, size, sha256: '' });
+  const { sha256 } = await computeFetchFacts({ kind: 'file', path: file, size, sha256: '' });
   const head = Buffer.alloc(HEAD_BYTES);
   const fd = openRegularFile(file);
   try {
@@ -505,7 +505,7 @@ async function* unquotedPieces(file: FilePath, range: MboxRange) {
     yield* pieces;
     return;
   }
-  const quotes = new LineQuotes(-1, range.lineEnds);
+  const quotes = new FromLineQuoter(-1, range.lineEnds);
   for await (const piece of pieces) yield* quotes.take(piece);
   yield* quotes.end();
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { MessageId } from '../core/types.ts';
-import type { SelectedFolder, ServerConnection } from './imap-connection.ts';
+import type { RestoreConnection, SelectedFolder } from './imap-connection.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import type { PlanJournal } from './restore-journal.ts';
 
@@ -322,7 +322,7 @@ export function uidsToRead(
  *
  * @param idOf returns the id of a message that `uidsToRead` listed; undefined if it has since been removed
  */
-export function matchPresent(
+export function matchExisting(
   wanted: readonly WantedMessage[],
   found: readonly FoundMessage[],
   idOf: (uid: number) => MessageId | undefined,
@@ -388,7 +388,7 @@ export function msUntilSettled(since: number, now: number): number {
 
 interface LookDeps {
   readonly plan: RestorePlan;
-  readonly connection: ServerConnection;
+  readonly connection: RestoreConnection;
   readonly journal: PlanJournal | null;
   readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
 }
@@ -512,7 +512,7 @@ async function settleMatches(
     const hash = await sha256Of(connection.pieces(uid), sizes.get(uid) ?? 0);
     if (hash !== undefined) hashes.set(uid, hash);
   }
-  const matched = matchPresent(wanted, found, (uid) => hashes.get(uid));
+  const matched = matchExisting(wanted, found, (uid) => hashes.get(uid));
   for (const [position, uid] of matched) {
     const message = messages[position];
     if (message !== undefined) plan.present(message.seq, uid, false);

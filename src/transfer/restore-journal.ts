@@ -7,7 +7,7 @@ import { Statements } from '../core/sqlite.ts';
 import { openState, stateFile } from '../core/state.ts';
 import type { MessageId } from '../core/types.ts';
 import { isRestoreError, restoreError } from './errors.ts';
-import type { ServerConnection } from './imap-connection.ts';
+import type { RestoreConnection } from './imap-connection.ts';
 import type { RestoreOptions } from './plan-restore.ts';
 import type { Layout } from './restore-selection.ts';
 
@@ -278,18 +278,18 @@ const FIRST_PAUSE = 1_000;
 const MAX_PAUSE = 60_000;
 
 export class Line {
-  #connection: ServerConnection | undefined;
+  #connection: RestoreConnection | undefined;
   #failures = 0;
 
   constructor(
     private readonly deps: Pick<RestoreOptions, 'host' | 'connect' | 'sleep' | 'signal'>,
-    connection?: ServerConnection,
+    connection?: RestoreConnection,
   ) {
     this.#connection = connection;
   }
 
   /** @throws errors of `connect` */
-  async open(): Promise<ServerConnection> {
+  async open(): Promise<RestoreConnection> {
     this.#connection ??= await this.deps.connect();
     return this.#connection;
   }

@@ -4,7 +4,7 @@ import { matchingFolders } from '../catalog/folders.ts';
 import type { ListedPlace } from '../catalog/list.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import { DocidSet } from './export-manifest.ts';
-import { whyUnreadable } from './plan-export.ts';
+import { unreadableReason } from './plan-export.ts';
 import type { PlannedMessage, RestorePlan } from './plan-restore.ts';
 import {
   CR,
@@ -64,12 +64,16 @@ export interface RestoreSelection {
   readonly deleted: boolean;
 }
 
-export type Chosen = Pick<
+export type SelectableCatalog = Pick<
   Catalog,
   'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders'
 >;
 
-export function choose(catalog: Chosen, selection: RestoreSelection, plan: RestorePlan): void {
+export function addSelection(
+  catalog: SelectableCatalog,
+  selection: RestoreSelection,
+  plan: RestorePlan,
+): void {
   const found = new DocidSet();
   try {
     catalog.snapshot(() => {
@@ -92,7 +96,7 @@ export function choose(catalog: Chosen, selection: RestoreSelection, plan: Resto
 }
 
 /** Returns the folders that existed at the selected time, in the order in which they were discovered. */
-function existingFolders({ folders, commitAt }: Chosen, selection: RestoreSelection) {
+function existingFolders({ folders, commitAt }: SelectableCatalog, selection: RestoreSelection) {
   const { asOf } = selection;
   const commit = asOf === null ? undefined : (commitAt(asOf)?.number ?? 0);
   const spans = new Map(
@@ -109,7 +113,7 @@ function existingFolders({ folders, commitAt }: Chosen, selection: RestoreSelect
   return matchingFolders(stood, filterOf(selection)).toSorted((a, b) => a.id - b.id);
 }
 
-function knownFolders(folders: Chosen['folders']) {
+function knownFolders(folders: SelectableCatalog['folders']) {
   return folders.all({ gone: true }).map(({ folder: path, ...rest }) => ({ ...rest, path }));
 }
 
@@ -117,14 +121,14 @@ function filterOf({ mailboxes: mailbox, folders: folder }: RestoreSelection) {
   return { mailbox, folder };
 }
 
-function placesOf(catalog: Chosen, selection: RestoreSelection): Iterable<ListedPlace> {
+function placesOf(catalog: SelectableCatalog, selection: RestoreSelection): Iterable<ListedPlace> {
   const filter = { ...filterOf(selection), ...momentOf(selection) };
   return catalog.listPlaces({ ...filter, sort: 'oldest' });
 }
 
 /** Yields the last place of each message that is no longer in its mailbox, if that place's folder is selected. */
 function* deletedPlaces(
-  catalog: Chosen,
+  catalog: SelectableCatalog,
   selection: RestoreSelection,
 ): Generator<ListedPlace, void, undefined> {
   const known = knownFolders(catalog.folders);
@@ -183,7 +187,7 @@ export async function readForm(
     if (size <= WHOLE_BYTES) return sentForm(reader.readMessage(id));
     return await formInPieces(() => reader.streamMessage(id));
   } catch (error) {
-    const why = whyUnreadable(error);
+    const why = unreadableReason(error);
     if (why === undefined) throw error;
     return why;
   }
@@ -279,7 +283,7 @@ export function targetFolders(
     }
     const nodes = [...byLevel.values()].map((below) => {
       const level = below[0]?.levels[depth] ?? '';
-      const wanted = acceptedLevel(level, rules);
+      const wanted = acceptableName(level, rules);
       return { below, wanted, replaced: wanted !== level };
     });
     // Place unchanged names first, so that a changed one never takes another folder's name.
@@ -327,7 +331,7 @@ function specialFolders(
   return given;
 }
 
-export function acceptedLevel(
+export function acceptableName(
   level: string,
   { delimiter, refused }: Pick<NameRules, 'delimiter' | 'refused'>,
 ): string {

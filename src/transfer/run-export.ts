@@ -24,12 +24,12 @@ import {
   type FormatWriter,
   missingPlace,
   openSource,
-  type Planned,
+  type PlannedExport,
   type PlannedPlace,
   planPlaces,
   type SourceReader,
+  unreadableReason,
   type WritingOptions,
-  whyUnreadable,
 } from './plan-export.ts';
 
 const GROUP_BYTES = 1 << 20;
@@ -141,7 +141,7 @@ async function exportTo(origin: ExportOrigin, options: WritingOptions, target: E
 }
 
 function checkAllCounted(
-  { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
+  { places, skipped, kept, quarantined }: Omit<PlannedExport, 'plan'>,
   { exported, there, damaged, purged, replaced }: ExportRun['counts'],
   plan: ExportPlan,
 ): void {
@@ -215,7 +215,7 @@ class ExportRun {
         this.counts.bytes += size;
       }
     } catch (error) {
-      const reason = whyUnreadable(error);
+      const reason = unreadableReason(error);
       if (reason === undefined) throw error;
       const missing = missingPlace(place, reason);
       this.plan.failed(rank);

@@ -4,21 +4,22 @@ import path from 'node:path';
 import type { LogWriter } from '../archive/log-writer.ts';
 import type { Catalog, WritableCatalog } from '../catalog/catalog.ts';
 import { createIndexer, type IndexingProgress } from '../catalog/indexer.ts';
-import { type EngineContext, openReaderOf, type Reader } from '../catalog/open-reader.ts';
+import { type EngineContext, openReaderAt, type Reader } from '../catalog/open-reader.ts';
 import { openWriter, type Writer } from '../catalog/open-writer.ts';
 import { systemClock } from '../core/concurrency.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
-import { type FilePath, pathsMeant, shownPath } from '../core/files.ts';
+import { type FilePath, possiblePaths, shownPath } from '../core/files.ts';
 import type { FolderKey, MailboxKey, MessageId } from '../core/types.ts';
 import { importedMailbox, isImported } from '../mail/identity.ts';
-import type { DoubtfulLine } from '../mail/mail-files.ts';
+import type { AmbiguousLine } from '../mail/mail-files.ts';
 import { openExtractorPool } from '../mail/mime-threads.ts';
 import { Committer } from '../sync/committer.ts';
-import { NO_NUMBERS, tidy } from '../sync/make-run.ts';
+import { EMPTY_COUNTS, tidyArchive } from '../sync/make-run.ts';
 import { catalogMirror } from '../sync/mirror.ts';
 import type { FetchedSource } from '../sync/ports.ts';
 import { importError } from './errors.ts';
 import {
+  createZipBudget,
   type FoundFile,
   findMail,
   type MailFile,
@@ -26,7 +27,6 @@ import {
   unpackZip,
   type ZipBudget,
   type ZipFile,
-  zipBudget,
 } from './find-mail.ts';
 import { type ExportIndex, Manifests, type TargetFolder } from './import-manifests.ts';
 import { type FailureReason, type FoundMail, listingOf, MailReader } from './read-mail.ts';
@@ -74,7 +74,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
   if (taken) throw importError('import-name-taken', { name });
   const manifests = new Manifests();
   try {
-    const paths = options.paths.flatMap(pathsMeant);
+    const paths = options.paths.flatMap(possiblePaths);
     // Check all paths before writing, so that a mistyped path is an error and not an empty import.
     for (const given of paths) {
       const first = findMail(given).next();
@@ -119,7 +119,7 @@ class Import {
     doubtful: 0,
   };
   readonly #passedOverPaths: string[] = [];
-  readonly #doubtfulLines: (DoubtfulLine & { path: string })[] = [];
+  readonly #doubtfulLines: (AmbiguousLine & { path: string })[] = [];
   /** Folders of unpacked zip files, with the names to display. */
   readonly #unpacked = new Map<string, string>();
   readonly #failures: { path: string; reason: string }[] = [];
@@ -212,7 +212,7 @@ class Import {
       return;
     }
     if (opened === null) {
-      await this.#unpack(shown, below, budget ?? zipBudget(shown));
+      await this.#unpack(shown, below, budget ?? createZipBudget(shown));
       return;
     }
     const { zip, index } = opened;
@@ -259,7 +259,7 @@ class Import {
     if (this.#passedOverPaths.length < MAX_PASSED_OVER) this.#passedOverPaths.push(this.#named(at));
   }
 
-  #doubted(at: string, line: DoubtfulLine): void {
+  #doubted(at: string, line: AmbiguousLine): void {
     this.#counts.doubtful += 1;
     if (this.#doubtfulLines.length < MAX_DOUBTS)
       this.#doubtfulLines.push({ path: this.#named(at), ...line });
@@ -387,7 +387,7 @@ export async function importMail(
     } finally {
       await extractor.close();
     }
-    await tidy(writer, startedAtCommit, now, signal);
+    await tidyArchive(writer, startedAtCommit, now, signal);
     return { ...result, run };
   } finally {
     await writer.close();
@@ -398,7 +398,7 @@ export async function importMail(
  * Returns what an import would do, without writing to the archive. Unpacks zip files in the system's temporary folder.
  *
  * @param isCompared false counts all mail as new, whatever the archive contains
- * @throws errors of `openReaderOf` if there is an archive, and of `runImport`
+ * @throws errors of `openReaderAt` if there is an archive, and of `runImport`
  */
 export async function previewImport(
   context: EngineContext,
@@ -423,7 +423,14 @@ export async function previewImport(
  */
 function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number) {
   const first = catalog.reached().number + 1;
-  const frame = { kind: 'import', account: null, startedAt, ...NO_NUMBERS, mailboxes: 1, mailbox };
+  const frame = {
+    kind: 'import',
+    account: null,
+    startedAt,
+    ...EMPTY_COUNTS,
+    mailboxes: 1,
+    mailbox,
+  };
   const commits = { first, last: null };
   const id = state.runs.keep({ ...frame, endedAt: startedAt, outcome: 'interrupted', commits });
   return ({ added, bytes, failures, interrupted }: ImportResult, endedAt: number) => {
@@ -437,7 +444,7 @@ function beginRun({ catalog, state }: Writer, mailbox: string, startedAt: number
 
 function readerOf(dataDir: string): Reader | null {
   try {
-    return openReaderOf(dataDir);
+    return openReaderAt(dataDir);
   } catch (error) {
     if (hasCode(error, 'usage-no-archive')) return null;
     throw error;

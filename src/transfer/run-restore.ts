@@ -2,8 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Semaphore } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { isRestoreError, restoreError } from './errors.ts';
-import type { SelectedFolder, ServerConnection, ServerFolder } from './imap-connection.ts';
-import { whyUnreadable } from './plan-export.ts';
+import type { RestoreConnection, SelectedFolder, ServerFolder } from './imap-connection.ts';
+import { unreadableReason } from './plan-export.ts';
 import {
   type AppendedMessage,
   type Destination,
@@ -35,7 +35,7 @@ import {
   type RestoreJournal,
 } from './restore-journal.ts';
 import {
-  choose,
+  addSelection,
   type Layout,
   type NameRules,
   readForm,
@@ -72,7 +72,7 @@ type LookDeps = Pick<SharedRun, 'plan' | 'read' | 'inTurn'>;
  */
 async function verifyRestored(
   deps: LookDeps,
-  connection: ServerConnection,
+  connection: RestoreConnection,
   folder: number,
   permanentFlags: readonly string[] | null,
 ) {
@@ -133,7 +133,7 @@ function compareMetadata(
  */
 async function compareBytes(
   { plan, read }: LookDeps,
-  connection: ServerConnection,
+  connection: RestoreConnection,
   { message, size, isSure }: Due,
 ): Promise<boolean> {
   const form = await read(message);
@@ -159,7 +159,7 @@ async function compareBytes(
 
 async function findDuplicates(
   { plan, read }: LookDeps,
-  connection: ServerConnection,
+  connection: RestoreConnection,
   strangers: readonly { readonly uid: number; readonly size: number }[],
   again: readonly PlannedMessage[],
 ): Promise<DoubledMessage[]> {
@@ -214,7 +214,7 @@ function bytesOf(batch: readonly PlannedMessage[]): number {
  * Returns the uid above `after` of each message, or undefined if the server does not have it. No uid is returned twice.
  */
 async function findArrived(
-  connection: ServerConnection,
+  connection: RestoreConnection,
   after: number,
   ready: readonly { readonly form: SentForm }[],
 ): Promise<(number | undefined)[]> {
@@ -231,7 +231,7 @@ async function findArrived(
 }
 
 async function findArrivedMessage(
-  connection: ServerConnection,
+  connection: RestoreConnection,
   there: readonly FoundMessage[],
   taken: ReadonlySet<number>,
   form: SentForm,
@@ -289,7 +289,9 @@ const MAX_UNASKED = 1024 * 1024;
 
 /** Sends the due messages of one folder in order, then verifies the folder. */
 class FolderRun {
-  #opened: { readonly connection: ServerConnection; readonly selected: SelectedFolder } | undefined;
+  #opened:
+    | { readonly connection: RestoreConnection; readonly selected: SelectedFolder }
+    | undefined;
   #unsettled: (() => void) | undefined;
   #isRefused = false;
   /** Highest uid in the folder before the current message. */
@@ -433,7 +435,7 @@ class FolderRun {
           return;
         }
         for (const { entry } of sent) journal.forget(entry);
-        const unreadable = whyUnreadable(error);
+        const unreadable = unreadableReason(error);
         if (alone !== undefined && unreadable !== undefined) {
           this.shared.plan.refuse(alone.message.seq, unreadable, null);
           return this.line.close();
@@ -575,7 +577,7 @@ type Targets = ReadonlyMap<number, TargetFolder>;
 interface Naming {
   readonly folders: ReadonlyMap<number, SourceFolder>;
   readonly layout: Layout;
-  readonly connection: Pick<ServerConnection, 'delimiter' | 'prefix' | 'create' | 'subscribe'>;
+  readonly connection: Pick<RestoreConnection, 'delimiter' | 'prefix' | 'create' | 'subscribe'>;
   readonly listed: readonly ServerFolder[];
 }
 
@@ -727,7 +729,7 @@ class Restore {
     const selection = this.#continued
       ? { ...options.selection, asOf: this.#journaled?.asOf ?? null }
       : options.selection;
-    choose(options.catalog, selection, plan);
+    addSelection(options.catalog, selection, plan);
     const layout = this.#layout();
     this.#rate = options.journal?.rateOf(options.target) ?? null;
     const line = this.#line();
@@ -779,7 +781,7 @@ class Restore {
 
   /** Finds the messages that are already in these folders. Returns PERMANENTFLAGS by folder number. */
   async #look(
-    connection: ServerConnection,
+    connection: RestoreConnection,
     paths: ReadonlySet<string>,
     journal: PlanJournal | null,
   ): Promise<ReadonlyMap<number, readonly string[] | null>> {

@@ -1,7 +1,7 @@
 import { logFolder } from '../archive/format.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { bytesIn, bytesOf } from '../catalog/disk-samples.ts';
+import { directoryBytes, fileBytes } from '../catalog/disk-samples.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import type { Reader } from '../catalog/open-reader.ts';
 import type { RetentionSettings, Settings } from '../core/config-schema.ts';
@@ -9,13 +9,13 @@ import { folderKey, mailboxKey, placeKey, type StateFile } from '../core/state.t
 import type { FolderKey, MailboxKey } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { addSums } from '../sync/plan/folder-evidence.ts';
-import { listedMailboxes, nextTryAt, recalledProof } from '../sync/sync-memory.ts';
-import { isUnwatchedFolder, isUnwatchedMailbox, suspendedSince } from '../sync/usage.ts';
-import { recalledCopies } from './copy-facts.ts';
-import { fullnessOf, type QuotaUse } from './issues.ts';
+import { listedMailboxes, nextTryAt, recallProof } from '../sync/sync-memory.ts';
+import { isExcludedFolder, isExcludedMailbox, suspendedSince } from '../sync/usage.ts';
+import { recallCopies } from './copy-facts.ts';
+import { highestUsage, type QuotaUse } from './issues.ts';
 import type { PrunePlan } from './prune.ts';
-import { type PlanningContext, plannedPrune } from './purge.ts';
-import { recalledVerification, verificationStatus } from './verification.ts';
+import { type PlanningContext, preparePrune } from './purge.ts';
+import { recallVerification, verificationStatus } from './verification.ts';
 
 type StatusMailbox = Omit<KnownMailbox, 'id'>;
 
@@ -45,12 +45,12 @@ export function archiveStatus(
     commit: { number, hash },
     messages,
     bytes,
-    logBytes: bytesIn(logFolder(dataDir)),
-    catalogBytes: bytesOf(catalogFile(dataDir)),
+    logBytes: directoryBytes(logFolder(dataDir)),
+    catalogBytes: fileBytes(catalogFile(dataDir)),
     pending,
     unparsed,
     attachments: catalog.attachments.counts(),
-    verification: verificationStatus(recalledVerification(state)),
+    verification: verificationStatus(recallVerification(state)),
     budget: budgets(state),
     /** All messages in synced mailboxes, counted once per folder, as at the end of a sync. */
     sum: addSums(
@@ -85,7 +85,7 @@ function waitingMailboxes(
   const known = new Set(catalog.folders.mailboxes().map(mailboxKey));
   return listedMailboxes(state)
     .map(({ host, resourceId, address }) => ({ host, mailbox: resourceId, address }))
-    .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isUnwatchedMailbox(state, mailbox));
+    .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isExcludedMailbox(state, mailbox));
 }
 
 function mailboxStatus(
@@ -97,7 +97,7 @@ function mailboxStatus(
   const folders = known.map((folder) => folderStatus(catalog, folder, state));
   const watched = folders.filter((folder) => !folder.unwatched);
   const unwatched =
-    isUnwatchedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
+    isExcludedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
   const proven = watched.length > 0 ? watched : folders;
   const suspended = suspendedSince(state, mailbox);
   const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
@@ -118,7 +118,7 @@ function mailboxStatus(
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
     /** The oldest among its folders with a reconciliation. */
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
-    quota: recalledQuota(state, mailbox),
+    quota: recallQuota(state, mailbox),
     /** According to the Platform API. */
     suspendedSince: suspended === null ? null : new Date(suspended).toISOString(),
     folders,
@@ -131,7 +131,7 @@ function oldest(times: readonly (string | null)[]): string | null {
 }
 
 /** Returns the quotas queried last, at most a day ago; null if never queried, empty if there are none. */
-export function recalledQuota(
+export function recallQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
 ): Quota | null {
@@ -162,14 +162,14 @@ function folderStatus(
   { id, host, mailbox, folder, specialUse }: KnownFolder,
   state: StateFile | undefined,
 ) {
-  const proof = recalledProof(state, { host, mailbox, folder });
+  const proof = recallProof(state, { host, mailbox, folder });
   const { open, assumed, held, ended, quarantined, forgotten } = folders.counts(id);
   const certificate = folders.latestCertificate(id);
   return {
     folder,
     specialUse,
     /** Excluded by the configuration of the last sync, so it is not compared and does not become stale. */
-    unwatched: isUnwatchedFolder(state, { host, mailbox, folder }),
+    unwatched: isExcludedFolder(state, { host, mailbox, folder }),
     /** Current messages: stored, matched without download, and pending deletion. */
     messages: open,
     unread: folders.unread(id),
@@ -207,12 +207,12 @@ export function archiveFacts(
         provenAt: millisOf(mailbox.provenAt),
         certifiedAt: millisOf(mailbox.certifiedAt),
         /** Used share of its fullest quota, from 0 to 1. */
-        full: fullnessOf(quota?.resources ?? [])?.share ?? null,
+        full: highestUsage(quota?.resources ?? [])?.share ?? null,
         suspended: suspendedSince !== null,
       };
     }),
-    verification: recalledVerification(state),
-    copies: recalledCopies(state, status.commit.number),
+    verification: recallVerification(state),
+    copies: recallCopies(state, status.commit.number),
   };
 }
 
@@ -230,7 +230,7 @@ export interface ArchivePolicy {
   plan(reader: Pick<Reader, 'catalog'>, state: Pick<StateFile, 'entries'> | undefined): PrunePlan;
 }
 
-export function policyOf(
+export function archivePolicy(
   { retention, brake, schedule }: Pick<Settings, 'retention' | 'brake' | 'schedule'>,
   context: PlanningContext,
 ): ArchivePolicy {
@@ -238,7 +238,7 @@ export function policyOf(
     retention,
     confirmAfterMs: brake.confirmAfterMs,
     pruneSchedule: schedule.prune,
-    plan: ({ catalog }, state) => plannedPrune(context, catalog, state, retention),
+    plan: ({ catalog }, state) => preparePrune(context, catalog, state, retention),
   };
 }
 
@@ -247,13 +247,13 @@ export type FolderProof = ReturnType<typeof folderProofs>[number];
 /** Returns the last comparison of each folder that still exists at the service, without counting messages. */
 export function folderProofs({ folders }: Pick<Catalog, 'folders'>, state: StateFile | undefined) {
   return folders.all().map(({ id, host, mailbox, address, folder }) => {
-    const proof = recalledProof(state, { host, mailbox, folder });
+    const proof = recallProof(state, { host, mailbox, folder });
     const at = proof === undefined ? folders.latestCertificate(id)?.time : Date.parse(proof.at);
     return {
       ...{ host, mailbox, address, folder },
       unwatched:
-        isUnwatchedMailbox(state, { host, mailbox }) ||
-        isUnwatchedFolder(state, { host, mailbox, folder }),
+        isExcludedMailbox(state, { host, mailbox }) ||
+        isExcludedFolder(state, { host, mailbox, folder }),
       /** Milliseconds since the epoch, from the state or else the last reconciliation. */
       at: at ?? null,
       complete: proof?.complete ?? null,

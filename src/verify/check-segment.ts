@@ -10,41 +10,41 @@ import {
   type SegmentFile,
   segmentPath,
 } from '../archive/format.ts';
-import { openAgain, openLogReader } from '../archive/log-reader.ts';
-import { BadSectors, filesOverBadSectors } from '../archive/mend-segment.ts';
+import { openLogReader, reopenSegment } from '../archive/log-reader.ts';
+import { BadSectors, readAroundBadSectors } from '../archive/mend-segment.ts';
 import {
   blobsOf,
   type MessagePayload,
   RecipeMismatch,
   readFact,
   readMessagePayload,
-  rebuildInto,
   rebuildPieces,
+  rebuildSourceInto,
 } from '../archive/payload.ts';
-import { batchesToTheEnd } from '../archive/recovery.ts';
+import { readBatchesToEnd } from '../archive/recovery.ts';
 import { checkFooter } from '../archive/sealed-footer.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
 import {
   type ChainState,
+  type LocatedValue,
   type LogicalRecord,
-  type PlacedValue,
   type Problem,
   type ReadBatch,
   segmentBatches,
-  type Visited,
+  type VisitResult,
 } from '../archive/segment-reader.ts';
 import {
+  type MatchingRun,
   openSettledRows,
   type SettledCounts,
   type SettledRows,
-  type SettledRun,
 } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
-import { wrongStructure } from '../catalog/implied.ts';
+import { checkStructure } from '../catalog/implied.ts';
 import { errnoName, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import { type Meaning, PackedBatches } from './read-log.ts';
+import { type FoldInput, PackedBatches } from './read-log.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
@@ -60,7 +60,11 @@ class MessageCheck {
     private readonly blobs: RecentBlobs,
   ) {}
 
-  visit({ kind, hash, payload }: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
+  visit({
+    kind,
+    hash,
+    payload,
+  }: LogicalRecord & { readonly payload: Buffer }): VisitResult<FoldInput> {
     switch (kind) {
       case RECORD_KIND.blob: {
         const name = hash.toString('hex');
@@ -151,7 +155,7 @@ function sourceHash(
   };
   if (size <= PUT_TOGETHER_BYTES) {
     together ??= Buffer.allocUnsafeSlow(PUT_TOGETHER_BYTES);
-    const length = rebuildInto(together, message, blob);
+    const length = rebuildSourceInto(together, message, blob);
     return length === size ? digest('sha256', together.subarray(0, length), 'hex') : undefined;
   }
   const whole = createHash('sha256');
@@ -226,10 +230,10 @@ export function* checkSegment(
   files: FileLayer,
   job: SegmentJob,
   blobs = new RecentBlobs(),
-  settling?: Settling,
+  fastComparison?: FastComparison,
 ): Generator<SegmentReport, void, undefined> {
   const bad = new BadSectors();
-  const opened = open(filesOverBadSectors(files, bad), job);
+  const opened = open(readAroundBadSectors(files, bad), job);
   if (opened === 'gone') return;
   if (opened === undefined) {
     const { dir, segment } = job;
@@ -241,7 +245,7 @@ export function* checkSegment(
     return;
   }
   try {
-    yield* check(opened, job, bad, blobs, settling);
+    yield* check(opened, job, bad, blobs, fastComparison);
   } finally {
     opened.file.close();
   }
@@ -249,7 +253,7 @@ export function* checkSegment(
 
 function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
   if (generation === undefined) {
-    return openAgain(files, dir, segment, listSegments(files, dir));
+    return reopenSegment(files, dir, segment, listSegments(files, dir));
   }
   try {
     return openSegment(files, dir, { segment, generation });
@@ -265,7 +269,7 @@ function* check(
   job: SegmentJob,
   bad: BadSectors,
   blobs: RecentBlobs,
-  settling: Settling | undefined,
+  fastComparison: FastComparison | undefined,
 ): Generator<SegmentReport, void, undefined> {
   const { archiveId, previousNumber, previousHash } = opened.header;
   yield {
@@ -285,7 +289,7 @@ function* check(
   const visit = (record: LogicalRecord & { readonly payload: Buffer }) => messages.visit(record);
   const isWritten = job.last && opened.name.generation === 1;
   const walk = isWritten
-    ? batchesToTheEnd(opened, job.seen, reading, visit)
+    ? readBatchesToEnd(opened, job.seen, reading, visit)
     : segmentBatches(opened, reading, visit);
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
@@ -299,7 +303,7 @@ function* check(
     if (item.what === 'batch') {
       records = item.commit.ordinal + 1;
       const { commit } = item;
-      const left = settling?.left(opened.name.segment, item) ?? item.records;
+      const left = fastComparison?.left(opened.name.segment, item) ?? item.records;
       gathered.add({ commit, records: left });
     }
     if (tail) messages.drop();
@@ -326,7 +330,7 @@ function* check(
     messages: messages.count,
     rawBytes: messages.rawBytes,
     fileBytes: opened.file.size(),
-    settled: settling?.counts() ?? { messages: 0, blobs: 0 },
+    settled: fastComparison?.counts() ?? { messages: 0, blobs: 0 },
   };
 }
 
@@ -366,9 +370,9 @@ function ordinalsIn(
 }
 
 /** Returns the structural errors in an archive's catalog file, or why it is unreadable. */
-export function foundInStructure(dir: string): readonly string[] {
+export function structuralErrors(dir: string): readonly string[] {
   try {
-    return wrongStructure(dir);
+    return checkStructure(dir);
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return [String(error.facts.reason ?? error.code)];
@@ -388,7 +392,7 @@ export async function rebuildMessages(
   const failed: MessageId[] = [];
   const reader = openLogReader({
     dir,
-    files: filesOverBadSectors(files),
+    files: readAroundBadSectors(files),
     locator: { message: (id) => messages.get(id), blob: (hash) => blobs.get(hash) },
   });
   try {
@@ -407,7 +411,7 @@ export async function rebuildMessages(
 }
 
 /** Returns undefined if the catalog cannot be read. The later comparison reports why. */
-export function unlessTroubled<T>(act: () => T): T | undefined {
+export function tryCatalog<T>(act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {
@@ -416,8 +420,8 @@ export function unlessTroubled<T>(act: () => T): T | undefined {
   }
 }
 
-type Placed = PlacedValue<Meaning | SettledRun>;
-type PlacedMessage = PlacedValue<Extract<Meaning, { kind: 'message' }>>;
+type Placed = LocatedValue<FoldInput | MatchingRun>;
+type PlacedMessage = LocatedValue<Extract<FoldInput, { kind: 'message' }>>;
 
 /**
  * Compares messages and blobs with the catalog as their records are read. Most messages arrived once and never changed,
@@ -426,7 +430,7 @@ type PlacedMessage = PlacedValue<Extract<Meaning, { kind: 'message' }>>;
  *
  * The caller must ensure that the records it folds do not concern a settled message; see `ImpliedCatalog.agrees`.
  */
-export class Settling {
+export class FastComparison {
   #messages = 0;
   #blobs = 0;
   #rows: SettledRows | undefined;
@@ -436,17 +440,17 @@ export class Settling {
     dir: string,
     private readonly upTo: number,
   ) {
-    this.#rows = unlessTroubled(() => openSettledRows(dir));
+    this.#rows = tryCatalog(() => openSettledRows(dir));
   }
 
   /** Returns the records to fold. Settled records are replaced by runs at the position of their facts. */
-  left(segment: number, { commit, records, problems }: ReadBatch<Meaning>): readonly Placed[] {
+  left(segment: number, { commit, records, problems }: ReadBatch<FoldInput>): readonly Placed[] {
     const rows = this.#rows;
     if (rows === undefined || commit.number > this.upTo || problems.length > 0) {
       return records;
     }
     const settle = new BatchSettling(rows, segment, commit.number);
-    const left = unlessTroubled(() => rows.within(() => settle.left(records)));
+    const left = tryCatalog(() => rows.within(() => settle.left(records)));
     // The comparison of the remaining records reports why the catalog is unreadable.
     if (left === undefined) this.close();
     if (left === undefined) return records;
@@ -481,13 +485,13 @@ class BatchSettling {
     private readonly commit: number,
   ) {}
 
-  left(records: readonly PlacedValue<Meaning>[]): readonly Placed[] {
+  left(records: readonly LocatedValue<FoldInput>[]): readonly Placed[] {
     for (const record of records) this.#take(record);
     const { size } = this.#settled;
     return size === 0 ? this.#left : this.#left.filter((record) => !this.#settled.has(record));
   }
 
-  #take({ value, ordinal, offset }: PlacedValue<Meaning>): void {
+  #take({ value, ordinal, offset }: LocatedValue<FoldInput>): void {
     switch (value.kind) {
       case 'blob': {
         const position = { segment: this.segment, ordinal, offset };
@@ -512,7 +516,7 @@ class BatchSettling {
   }
 
   /** Settles a message that arrived in the same batch, if the catalog has matching rows. */
-  #settle(fact: Fact): SettledRun | undefined {
+  #settle(fact: Fact): MatchingRun | undefined {
     // An accepted or assumed message has an additional event.
     if (fact.fact !== 'appeared' || fact.accepted !== undefined || fact.assumedFrom !== undefined) {
       return undefined;
@@ -532,7 +536,7 @@ class BatchSettling {
     return { kind: 'settled', place, folderId, messages: 1, bytes: size };
   }
 
-  #append(run: SettledRun, at: Omit<Placed, 'value'>): void {
+  #append(run: MatchingRun, at: Omit<Placed, 'value'>): void {
     const last = this.#left.at(-1);
     if (last?.value.kind === 'settled' && isSameFolder(last.value, run)) {
       this.#left[this.#left.length - 1] = { ...last, value: joined(last.value, run) };
@@ -540,7 +544,7 @@ class BatchSettling {
   }
 }
 
-function isSameFolder(a: SettledRun, b: SettledRun): boolean {
+function isSameFolder(a: MatchingRun, b: MatchingRun): boolean {
   return (
     a.folderId === b.folderId &&
     a.place.generation === b.place.generation &&
@@ -550,12 +554,12 @@ function isSameFolder(a: SettledRun, b: SettledRun): boolean {
   );
 }
 
-function joined(a: SettledRun, b: SettledRun): SettledRun {
+function joined(a: MatchingRun, b: MatchingRun): MatchingRun {
   const { place } = a.place.uid > b.place.uid ? a : b;
   return { ...a, place, messages: a.messages + b.messages, bytes: a.bytes + b.bytes };
 }
 
-export type SegmentChecker = ReturnType<typeof checkerOnThreads>;
+export type SegmentChecker = ReturnType<typeof threadedChecker>;
 
 /** A log file to read. Plain data, because it is sent to another thread. */
 export interface SegmentJob {
@@ -637,7 +641,7 @@ const NEEDED_THREADS = 2;
  * Returns a checker that reads on worker threads. Two start immediately, to load while the caller opens the archive.
  * Others start on demand.
  */
-export function checkerOnThreads() {
+export function threadedChecker() {
   const { width, pool } = threads();
   pool.start(NEEDED_THREADS);
   return {
@@ -663,10 +667,10 @@ export function checkerOnThreads() {
   };
 }
 
-export type SegmentProver = ReturnType<typeof proverOnThreads>;
+export type SegmentProver = ReturnType<typeof threadedProver>;
 
 /** @param atOnce threads to start before the first segments arrive; others start on demand */
-export function proverOnThreads(atOnce = 0) {
+export function threadedProver(atOnce = 0) {
   const { pool } = threads();
   if (atOnce > 0) pool.start(atOnce);
   return {

@@ -5,7 +5,7 @@ import {
   type CopyFailed,
   type CopyPlanned,
   type KnownCopy,
-  NOTHING_KNOWN,
+  UNKNOWN_COPY,
 } from '../core/state-runs.ts';
 
 const SCOPE = 'copy-target';
@@ -24,7 +24,7 @@ export interface CopyFacts extends KnownCopy {
 }
 
 /** Returns the known copies, by name. */
-export function recalledCopies(
+export function recallCopies(
   state: Pick<StateFile, 'entries'> | undefined,
   /** The archive's last commit. */
   reached: number,
@@ -36,8 +36,8 @@ export function recalledCopies(
   }));
 }
 
-export function recalledCopy(state: Pick<StateFile, 'get'>, to: string): KnownCopy {
-  return state.get(SCOPE, to) ?? NOTHING_KNOWN;
+export function recallCopy(state: Pick<StateFile, 'get'>, to: string): KnownCopy {
+  return state.get(SCOPE, to) ?? UNKNOWN_COPY;
 }
 
 /** Returns whether the daemon's updates of a copy are long overdue. */
@@ -47,12 +47,12 @@ export function isStale({ plan, made, behind }: CopyFacts, now: number): boolean
   return now - last > STALE_INTERVALS * plan.everyMs;
 }
 
-export function rememberCopied(state: Memory, to: string, made: KnownCopy['made']): void {
+export function recordCopyMade(state: Memory, to: string, made: KnownCopy['made']): void {
   change(state, to, (known) => ({ ...known, made, failed: null }));
 }
 
 /** Records a failed update of a copy; counts consecutive failures. */
-export function rememberCopyFailure(
+export function recordCopyFailure(
   state: Memory,
   to: string,
   { at, code, text }: Pick<CopyFailed, 'at' | 'code' | 'text'>,
@@ -64,7 +64,7 @@ export function rememberCopyFailure(
 }
 
 /** A finding in a copy: an object's name, or a file of a readable copy. */
-interface FoundInCopy {
+interface CopyProblem {
   readonly name: string;
   /** One sentence for users. */
   readonly message: string;
@@ -79,11 +79,11 @@ const SMALL = /^(?:mailkeep-copy$|keys\/|signers\/|settings\/|manifests\/)/;
  * Records a verification of a copy. Damaged data stays known until everything was read and found intact, or was
  * replaced: a sample of other segments proves nothing about it. The small objects are always compared.
  */
-export function rememberCopyChecked(
+export function recordCopyCheck(
   state: Memory,
   to: string,
   { at, checked, of, unit }: Omit<CopyChecked, 'fullAt' | 'found'>,
-  findings: readonly FoundInCopy[],
+  findings: readonly CopyProblem[],
 ): void {
   const data = findings.filter(({ name }) => !SMALL.test(name));
   const small = findings.filter(({ name }) => SMALL.test(name));
@@ -104,11 +104,11 @@ export function rememberCopyChecked(
  *
  * @param replaced objects known to be damaged, which the copy no longer needs
  */
-export function rememberMended(
+export function recordCopyRepair(
   state: Memory,
   to: string,
   at: number,
-  findings: readonly (FoundInCopy & { readonly repaired: boolean })[],
+  findings: readonly (CopyProblem & { readonly repaired: boolean })[],
   replaced: readonly string[],
 ): void {
   change(state, to, (known) => {
@@ -123,11 +123,11 @@ export function rememberMended(
 
 /** Returns a copy's damaged objects that were not replaced yet. */
 export function damagedObjects(state: Pick<StateFile, 'get'>, to: string): ReadonlySet<string> {
-  return new Set(recalledCopy(state, to).damage?.names);
+  return new Set(recallCopy(state, to).damage?.names);
 }
 
 function damageOf<M extends object>(
-  findings: readonly FoundInCopy[],
+  findings: readonly CopyProblem[],
   before: { readonly since: number } | null | undefined,
   at: number,
   more: M,
@@ -142,7 +142,7 @@ function damageOf<M extends object>(
  *
  * @param plans the maximum interval between two copies, in milliseconds, by address
  */
-export function rememberPlans(
+export function recordPlans(
   state: Memory & Pick<StateFile, 'entries'>,
   plans: ReadonlyMap<string, number>,
   now: number,
@@ -156,7 +156,7 @@ export function rememberPlans(
       state.set(SCOPE, to, left.made === null ? null : left);
     }
     for (const [to, everyMs] of plans) {
-      const known = recalledCopy(state, to);
+      const known = recallCopy(state, to);
       const { since = now, currentAt = 0 }: Partial<CopyPlanned> = known.plan ?? {};
       state.set(SCOPE, to, { ...known, plan: { everyMs, since, currentAt } });
     }
@@ -176,14 +176,14 @@ export function forgetCopy(state: Memory, to: string): 'forgotten' | 'planned' |
 }
 
 /** Records that a copy was due and already complete. */
-export function rememberCurrent(state: Memory, to: string, now: number): void {
+export function recordCopyCurrent(state: Memory, to: string, now: number): void {
   change(state, to, (known) =>
     known.plan === null ? known : { ...known, plan: { ...known.plan, currentAt: now } },
   );
 }
 
 function change(state: Memory, to: string, after: (known: KnownCopy) => KnownCopy): void {
-  state.together(() => state.set(SCOPE, to, after(recalledCopy(state, to))));
+  state.together(() => state.set(SCOPE, to, after(recallCopy(state, to))));
 }
 
 export type CopyStatus = ReturnType<typeof copyStatus>;
@@ -194,7 +194,7 @@ export function copyStatuses(
   reached: number,
   now: number,
 ) {
-  return recalledCopies(state, reached).map((copy) => copyStatus(copy, now));
+  return recallCopies(state, reached).map((copy) => copyStatus(copy, now));
 }
 
 /** Returns a copy for `status --json` and the health endpoint. Times are ISO 8601. */

@@ -5,7 +5,7 @@ import { DAMAGED, listIssues, STALE } from './issues.ts';
 import type { VerificationStatus } from './verification.ts';
 
 /** Caches a result for a short period, so that monitoring does not cost more than the work it monitors. */
-export class Remembered<T> {
+export class ShortCache<T> {
   #known: { readonly at: number; readonly value: T } | undefined;
 
   constructor(
@@ -64,7 +64,7 @@ export interface RunReport {
 type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
 
 /** Known condition of the archive, besides its mailboxes. */
-export interface Known {
+export interface KnownCondition {
   readonly verification: VerificationStatus | null;
   readonly copies: readonly CopyStatus[];
 }
@@ -102,7 +102,7 @@ export class DaemonState {
 }
 
 /** Returns liveness: the process responds. Damage is only reported, because a restart does not repair it. */
-export function liveness(state: DaemonState, known: Known, now: number) {
+export function liveness(state: DaemonState, known: KnownCondition, now: number) {
   return { ok: state.phase !== 'failed', ...common(state, known, now) };
 }
 
@@ -114,7 +114,7 @@ export function liveness(state: DaemonState, known: Known, now: number) {
 export function readiness(
   state: DaemonState,
   mailboxes: () => ArchiveStatus['mailboxes'],
-  known: Known,
+  known: KnownCondition,
   maxAgeMs: number | null,
   now: number,
 ) {
@@ -130,7 +130,7 @@ export function readiness(
 }
 
 /** Returns the fields of both responses. Contains no mail addresses; times in ISO 8601. */
-function common(state: DaemonState, { verification, copies }: Known, now: number) {
+function common(state: DaemonState, { verification, copies }: KnownCondition, now: number) {
   return {
     phase: state.phase,
     // The clock may have been set back since the start.

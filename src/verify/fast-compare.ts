@@ -2,12 +2,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/file-system.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import { SegmentCache } from '../archive/segment-reader.ts';
-import type { Concerns, RowDifference } from '../catalog/comparison.ts';
+import type { AffectedMessages, RowDifference } from '../catalog/comparison.ts';
 import { Findings, messageFinding } from '../catalog/findings.ts';
 import {
   type ComparedCatalog,
   type ImpliedCatalog,
-  openCompared,
+  openComparedCatalog,
   type StoredSegment,
 } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
@@ -88,7 +88,7 @@ export type CatalogState =
   | 'unreadable'
   | 'behind';
 
-export type Grown = ReturnType<typeof openGrown>;
+export type OpenedCatalog = ReturnType<typeof openCheckedCatalog>;
 
 /**
  * Opens the catalog to check, and adds damage to the findings.
@@ -96,19 +96,19 @@ export type Grown = ReturnType<typeof openGrown>;
  * @returns `unread`: why it cannot be read, as a system or SQLite error name; `reached`: its last commit, which the log
  * must contain
  */
-export function openGrown(dir: string, findings: Findings) {
+export function openCheckedCatalog(dir: string, findings: Findings) {
   const without = (state: CatalogState, unread: string | null = null) => ({
     ...{ catalog: undefined, state, unread, reached: undefined },
   });
   let catalog: ComparedCatalog | undefined;
   try {
-    catalog = openCompared(dir);
+    catalog = openComparedCatalog(dir);
     return { catalog, state: undefined, unread: null, reached: catalog.reached() };
   } catch (error) {
     catalog?.close();
     if (hasCode(error, 'catalog-missing')) return without('missing');
     if (hasCode(error, 'catalog-version')) return without('other-version');
-    const { state, detail } = troubleOf(error);
+    const { state, detail } = catalogFailure(error);
     if (state === 'unreadable') return without(state, detail);
     findings.add({ what: 'catalog-file', detail });
     return without(state);
@@ -119,16 +119,16 @@ export function openGrown(dir: string, findings: Findings) {
  * Looks up the messages of findings in the catalog. If the catalog fails, `trouble` keeps the error for the verdict,
  * and later findings have no names.
  */
-export class Witness implements Concerns {
-  trouble: CatalogTrouble | undefined;
+export class FindingLookup implements AffectedMessages {
+  trouble: CatalogFailure | undefined;
 
-  constructor(private readonly catalog: Concerns) {}
+  constructor(private readonly catalog: AffectedMessages) {}
 
   readonly byDocid = (docid: number) => this.#asked(() => this.catalog.byDocid(docid), undefined);
   readonly byId = (id: string) => this.#asked(() => this.catalog.byId(id), undefined);
-  readonly atPlace = (...at: Parameters<Concerns['atPlace']>) =>
+  readonly atPlace = (...at: Parameters<AffectedMessages['atPlace']>) =>
     this.#asked(() => this.catalog.atPlace(...at), undefined);
-  readonly recordsIn = (...span: Parameters<Concerns['recordsIn']>) =>
+  readonly recordsIn = (...span: Parameters<AffectedMessages['recordsIn']>) =>
     this.#asked(() => this.catalog.recordsIn(...span), []);
   readonly openPlaces = (id: string) => this.#asked(() => this.catalog.openPlaces(id), []);
 
@@ -137,13 +137,13 @@ export class Witness implements Concerns {
     try {
       return ask();
     } catch (error) {
-      this.trouble = troubleOf(error);
+      this.trouble = catalogFailure(error);
       return nothing;
     }
   }
 }
 
-export interface CatalogTrouble {
+export interface CatalogFailure {
   readonly state: 'damaged' | 'unreadable';
   readonly detail: string;
 }
@@ -155,7 +155,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
 ]);
 
 /** Rethrows errors that are not about the catalog. */
-export function troubleOf(error: unknown): CatalogTrouble {
+export function catalogFailure(error: unknown): CatalogFailure {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);
   if (error.family === 'damage') return { state: 'damaged', detail };
@@ -168,19 +168,19 @@ export function troubleOf(error: unknown): CatalogTrouble {
  * `next` is the next ordinal in the current round, 0 between rounds. `end` follows the last message at that time; it is
  * 0 if an earlier version did not record it.
  */
-export type SegmentCheckup = Readonly<ScopeValue<'verified'>>;
+export type SegmentVerification = Readonly<ScopeValue<'verified'>>;
 
-export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0, end: 0 };
+export const NEVER: SegmentVerification = { at: 0, covered: 0, next: 0, end: 0 };
 
 interface Checkups {
-  get(segment: number): SegmentCheckup;
-  set(segment: number, checkup: SegmentCheckup): void;
+  get(segment: number): SegmentVerification;
+  set(segment: number, checkup: SegmentVerification): void;
 }
 
 /** Orders segments for verification: first those never verified, then the least recently verified. */
 export function leastRecentlyVerified(
   segments: readonly StoredSegment[],
-  checkup: (segment: number) => SegmentCheckup,
+  checkup: (segment: number) => SegmentVerification,
 ): { readonly segment: StoredSegment; readonly from: number }[] {
   const fresh: { segment: StoredSegment; from: number }[] = [];
   const seen: { segment: StoredSegment; from: number; at: number }[] = [];
@@ -201,7 +201,7 @@ export async function verifySample(options: {
     from: number,
   ) => Iterable<{ readonly id: MessageId; readonly ordinal: number }>;
   readonly reader: LogReader;
-  readonly concerns: Concerns;
+  readonly concerns: AffectedMessages;
   readonly checkups: Checkups;
   readonly sound?: (id: MessageId) => void;
   readonly wanted: number;
@@ -246,12 +246,12 @@ export async function verifySample(options: {
 }
 
 function checkupAfter(
-  before: SegmentCheckup,
+  before: SegmentVerification,
   { end }: StoredSegment,
   from: number,
   reached: number,
   now: number,
-): SegmentCheckup {
+): SegmentVerification {
   const first = from === before.covered && before.covered < end;
   if (first) return { at: before.at || now, covered: reached, next: before.next, end };
   return reached >= end
@@ -262,7 +262,7 @@ function checkupAfter(
 async function isSound(
   reader: LogReader,
   id: MessageId,
-  concerns: Concerns,
+  concerns: AffectedMessages,
   findings: Findings,
 ): Promise<boolean> {
   try {

@@ -1,16 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { archiveError } from '../archive/errors.ts';
 import type { FileLayer } from '../archive/file-system.ts';
-import { type Fact, RECORD_KIND, type RemovedPart } from '../archive/format.ts';
-import { blobsOf, foldRecord, readMessagePayload } from '../archive/payload.ts';
+import { type Fact, RECORD_KIND, type RemovedRange } from '../archive/format.ts';
+import { blobsOf, interpretRecord, readMessagePayload } from '../archive/payload.ts';
 import {
   listSegments,
   localSegments,
-  openInForce,
+  openCurrentGeneration,
   type SegmentStore,
   segmentNumbers,
 } from '../archive/segment-files.ts';
-import { segmentBatches, type Visited } from '../archive/segment-reader.ts';
+import { segmentBatches, type VisitResult } from '../archive/segment-reader.ts';
 import type { BlobHash, MessageId, Place } from '../core/types.ts';
 import { fingerprint } from '../mail/identity.ts';
 
@@ -46,7 +46,7 @@ async function* walkLog(
       await store.fetch([segment]);
       listing = listSegments(files, dir);
     }
-    const opened = openInForce(files, dir, segment, listing.get(segment) ?? []);
+    const opened = openCurrentGeneration(files, dir, segment, listing.get(segment) ?? []);
     const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
       archiveError('log-damaged', { file: opened.path, segment, offset, reason });
     try {
@@ -72,9 +72,9 @@ async function* walkLog(
   }
 }
 
-function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> {
+function visit(record: Parameters<typeof interpretRecord>[0]): VisitResult<WalkedRecord> {
   if (record.kind !== RECORD_KIND.message) {
-    const read = foldRecord(record);
+    const read = interpretRecord(record);
     if (read === undefined || 'problem' in read) return read;
     return read.value.kind === 'message' ? undefined : { value: read.value };
   }
@@ -197,7 +197,7 @@ interface PurgeTargets {
   /** Places of incomplete messages, with current folder paths, by the id that represents the message. */
   readonly quarantined: ReadonlyMap<MessageId, Place>;
   /** Parts of mailboxes, with the message id in the fact that records their removal. */
-  readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedPart[] };
+  readonly removed?: { readonly message: MessageId; readonly parts: readonly RemovedRange[] };
 }
 
 interface Shared {
@@ -207,7 +207,7 @@ interface Shared {
   readonly with: MessageId | null;
 }
 
-export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
+export type PurgeSearch = Awaited<ReturnType<typeof findPurgedRecords>>;
 
 /**
  * Finds all records about these messages: every copy of their sources, blobs that no other message uses, and every fact
@@ -218,7 +218,7 @@ export type Survey = Awaited<ReturnType<typeof surveyPurge>>;
  * @param segments source of segments missing from the folder; default: all are local
  * @throws `log-damaged`, because unreadable data may share what would be removed
  */
-export async function surveyPurge(
+export async function findPurgedRecords(
   files: FileLayer,
   dir: string,
   wanted: PurgeTargets,

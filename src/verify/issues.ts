@@ -1,5 +1,5 @@
 import type { CatalogLag } from '../catalog/open-reader.ts';
-import type { KeptRun } from '../core/state-runs.ts';
+import type { StoredRun } from '../core/state-runs.ts';
 import { isImported } from '../mail/identity.ts';
 import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-status.ts';
 import type { CopyStatus } from './copy-facts.ts';
@@ -17,7 +17,7 @@ export type Issue = { readonly level: 'bad' | 'warn' } & (
   | { readonly kind: 'archive-damaged'; readonly verification: VerificationStatus }
   | { readonly kind: 'copy-damaged' | 'copy-stale' | 'copy-failing'; readonly copy: CopyStatus }
   | { readonly kind: 'index-behind'; readonly lag: CatalogLag }
-  | { readonly kind: 'run-failed'; readonly run: KeptRun }
+  | { readonly kind: 'run-failed'; readonly run: StoredRun }
   | { readonly kind: 'daemon-silent'; readonly last: number; readonly usualMs: number }
   | { readonly kind: 'never-compared' | 'never-verified' }
   | { readonly kind: 'not-searchable'; readonly messages: number }
@@ -41,7 +41,7 @@ interface Inputs {
   readonly copies: readonly CopyStatus[];
   readonly behind?: CatalogLag | null;
   /** Latest sync runs, newest first. */
-  readonly runs?: readonly KeptRun[];
+  readonly runs?: readonly StoredRun[];
   /** False if the status covers only some mailboxes. */
   readonly whole?: boolean;
   /** Reports mailboxes that were not compared within this time. Milliseconds; null reports none. */
@@ -99,8 +99,8 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
   const incomplete = watched.filter(
     ({ complete, held: pending }) => complete === false && pending === 0,
   );
-  const full = fullnessOf(quota?.resources ?? []);
-  const percent = full === null ? 0 : percentOf(full.share);
+  const full = highestUsage(quota?.resources ?? []);
+  const percent = full === null ? 0 : roundedPercent(full.share);
   const issues: (Issue | false)[] = [
     held > 0 && { level: 'warn', kind: 'pending-deletions', mailbox },
     late.length > 0 && { level: 'warn', kind: 'folders-late', mailbox, folders: late },
@@ -116,8 +116,8 @@ function mailboxIssues(mailbox: MailboxStatus, now: number): Issue[] {
 }
 
 /** Lists the accounts whose last sync run failed: a rejected token, an unreachable service, a full disk. */
-function failedRuns(runs: readonly KeptRun[]): Issue[] {
-  const last = new Map<string | null, KeptRun>();
+function failedRuns(runs: readonly StoredRun[]): Issue[] {
+  const last = new Map<string | null, StoredRun>();
   for (const run of runs) {
     if (run.sum === null && run.outcome !== 'failed') continue;
     // A run over several accounts is outdated once one of them has had a later run.
@@ -142,7 +142,7 @@ const SILENT_MS = 900_000;
  *
  * @param runs latest runs, newest first
  */
-function silentSince(runs: readonly KeptRun[], now: number) {
+function silentSince(runs: readonly StoredRun[], now: number) {
   const starts = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
   const [last] = starts;
   const waits = starts.slice(1).map((startedAt, at) => (starts[at] ?? startedAt) - startedAt);
@@ -193,7 +193,7 @@ interface Fullness {
 }
 
 /** Returns the quota nearest to its limit; null if none has a limit. */
-export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
+export function highestUsage(quotas: readonly QuotaUse[]): Fullness | null {
   let fullest: Fullness | null = null;
   for (const { name, usage, limit } of quotas) {
     if (limit === null || limit <= 0) continue;
@@ -204,6 +204,6 @@ export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
 }
 
 /** Returns a share in whole percent, rounded down: nearly full must not show as full. */
-export function percentOf(share: number): number {
+export function roundedPercent(share: number): number {
   return Math.floor(share * 100);
 }

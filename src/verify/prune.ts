@@ -1,31 +1,31 @@
 import type { FileLayer } from '../archive/file-system.ts';
 import { type CommittedBatch, type Fact, logFolder, parseTailName } from '../archive/format.ts';
-import { syncing, writing } from '../archive/hot-segment.ts';
+import { convertSyncErrors, convertWriteErrors } from '../archive/hot-segment.ts';
 import { scanLog } from '../archive/log-reader.ts';
 import type { LogWriter } from '../archive/log-writer.ts';
 import type { ArchiveCodec } from '../archive/payload.ts';
-import { type PurgeJournal, type PurgeWork, purgeFile } from '../archive/purge-journal.ts';
+import { type PurgeJournal, type PurgeWork, purgeJournal } from '../archive/purge-journal.ts';
 import { dropOldGenerations, type Sealer } from '../archive/seal.ts';
 import {
   listSegments,
   localSegments,
-  openInForce,
+  openCurrentGeneration,
   type SegmentStore,
 } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
-import type { EndedQueries, StoodPlace } from '../catalog/messages.ts';
+import type { DeletedQueries, PastPlace } from '../catalog/messages.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { matches } from '../core/names.ts';
 import type { MessageId } from '../core/types.ts';
 import { retentionError } from './errors.ts';
-import type { Survey } from './find-purged.ts';
+import type { PurgeSearch } from './find-purged.ts';
 
 /** In whole days; null keeps mail for ever. */
 export type Policy = Omit<RetentionSettings, 'hold'>;
 
 /** Where a deleted message was. Times are milliseconds since the epoch. */
-export interface EndedPlace
-  extends Pick<StoodPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
+export interface DeletedPlace
+  extends Pick<PastPlace, 'folderId' | 'mailbox' | 'address' | 'folder' | 'isNameable'> {
   readonly isDrafts: boolean;
   readonly endedAt: number;
   /** Since when the latest reconciliation proves that the service does not have it; null without proof. */
@@ -36,7 +36,7 @@ export interface EndedPlace
 
 export interface Candidate {
   readonly onHold: boolean;
-  readonly places: readonly EndedPlace[];
+  readonly places: readonly DeletedPlace[];
 }
 
 export type PruneReason = 'ended' | 'draft' | 'rule';
@@ -88,7 +88,7 @@ export class PrunePlanner {
     return { prune: true, reason: limits[0]?.reason ?? 'ended' };
   }
 
-  #isAmongNewest(places: readonly EndedPlace[]): boolean {
+  #isAmongNewest(places: readonly DeletedPlace[]): boolean {
     let kept = false;
     for (const folder of new Set(places.map(({ folderId }) => folderId))) {
       const met = this.#met.get(folder) ?? 0;
@@ -99,7 +99,7 @@ export class PrunePlanner {
   }
 
   #limit(
-    { mailbox, address, folder }: EndedPlace,
+    { mailbox, address, folder }: DeletedPlace,
     drafts: boolean,
   ): { readonly days: number | null; readonly reason: PruneReason } {
     const { rules, draftsAfterDays, endedAfterDays } = this.policy;
@@ -116,7 +116,7 @@ export class PrunePlanner {
   }
 }
 
-function isConfirmed({ endedAt, confirmedAt }: EndedPlace): boolean {
+function isConfirmed({ endedAt, confirmedAt }: DeletedPlace): boolean {
   return confirmedAt !== null && confirmedAt - endedAt >= CONFIRM_AFTER_MS;
 }
 
@@ -129,7 +129,7 @@ const CLOCK_SLACK_MS = 5 * 60_000;
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
 /** Compares a clock with the time of the last commit; undefined if it is plausible. */
-export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
+export function clockProblem(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
   if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
 }
@@ -141,7 +141,7 @@ interface PlannedMessage {
   readonly size: number;
   readonly subject: string | null;
   readonly reason: PruneReason;
-  readonly places: readonly StoodPlace[];
+  readonly places: readonly PastPlace[];
 }
 
 export interface Sum {
@@ -152,7 +152,7 @@ export interface Sum {
 export type PrunePlan = ReturnType<typeof planPrune>;
 
 interface PruneInputs {
-  readonly ended: EndedQueries;
+  readonly ended: DeletedQueries;
   readonly now: number;
   readonly heldMailboxes: readonly string[];
   readonly held: ReadonlySet<number>;
@@ -191,7 +191,7 @@ export function planPrune(policy: Policy, known: PruneInputs) {
 export function purgedFact(
   message: MessageId,
   reason: PurgedFact['reason'],
-  places: readonly StoodPlace[],
+  places: readonly PastPlace[],
 ): PurgedFact {
   const named = places.map(({ host, mailbox, folder, generation, uid, ...known }) => ({
     at: { host, mailbox, folder, generation, uid },
@@ -215,7 +215,7 @@ class Confirmations {
   /** The latest proof in each mailbox. Listing the mailbox also confirms that a missing folder is gone. */
   readonly #mailboxes = new Map<string, number>();
 
-  constructor(ended: EndedQueries) {
+  constructor(ended: DeletedQueries) {
     this.#folders = ended.confirmed();
     for (const [folder, since] of this.#folders) {
       const mailbox = ended.mailboxOf(folder);
@@ -223,7 +223,7 @@ class Confirmations {
     }
   }
 
-  of({ folderId, folderGone, host, mailbox }: StoodPlace): number | null {
+  of({ folderId, folderGone, host, mailbox }: PastPlace): number | null {
     const since = folderGone
       ? this.#mailboxes.get(`${host}\0${mailbox}`)
       : this.#folders.get(folderId);
@@ -232,10 +232,10 @@ class Confirmations {
 }
 
 function endedPlace(
-  place: StoodPlace,
+  place: PastPlace,
   { isReachable }: PruneInputs,
   confirmations: Confirmations,
-): EndedPlace {
+): DeletedPlace {
   const { folderId, mailbox, address, folder, specialUse, endedAt, isNameable, host } = place;
   return {
     ...{ folderId, mailbox, address, folder, isNameable },
@@ -273,8 +273,8 @@ export async function journalPurge(
   dir: string,
   log: LogWriter,
   facts: readonly PurgedFact[],
-  survey: Survey,
-  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+  survey: PurgeSearch,
+  { purges = purgeJournal(files, dir) }: PurgePlaces = {},
 ): Promise<CommittedBatch> {
   const [first] = facts;
   if (first === undefined) throw new Error('a purge of nothing');
@@ -296,10 +296,10 @@ export async function journalPurge(
  * Returns the purge that is decided but unfinished, with the number of messages to remove. A fact about parts of
  * mailboxes does not count as a message. Drops a purge that was journaled but never decided.
  */
-export async function decidedPurge(
+export async function pendingPurge(
   files: FileLayer,
   dir: string,
-  { purges = purgeFile(files, dir), segments }: PurgePlaces = {},
+  { purges = purgeJournal(files, dir), segments }: PurgePlaces = {},
 ): Promise<(PurgeWork & { readonly removing: number }) | undefined> {
   const work = await purges.read();
   if (work === undefined) return undefined;
@@ -320,10 +320,10 @@ export async function decidedPurge(
   return undefined;
 }
 
-export async function endPurge(
+export async function recordPurgeComplete(
   files: FileLayer,
   dir: string,
-  { purges = purgeFile(files, dir) }: PurgePlaces = {},
+  { purges = purgeJournal(files, dir) }: PurgePlaces = {},
 ): Promise<void> {
   await purges.end();
 }
@@ -385,13 +385,14 @@ export async function compactPurged(
  * Removes files next to the log that may contain forgotten bytes: tails that were set aside, and files that a repair
  * replaced. The log is complete without them, or nothing could have been forgotten.
  */
-export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
+export async function removeSetAsideFiles(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);
   const names = files.list(folder).filter((name) => {
     return parseTailName(name) !== undefined || /\.damaged(?:-\d+)?$/.test(name);
   });
-  for (const name of names) await writing(folder, 0, () => files.remove(`${folder}/${name}`));
-  await syncing(folder, () => files.syncFolder(folder));
+  for (const name of names)
+    await convertWriteErrors(folder, 0, () => files.remove(`${folder}/${name}`));
+  await convertSyncErrors(folder, () => files.syncFolder(folder));
 }
 
 /** Removes replaced files without a grace period. */
@@ -403,7 +404,7 @@ async function dropReplaced(
 ): Promise<void> {
   const folder = logFolder(dir);
   const now = Number.POSITIVE_INFINITY;
-  await writing(folder, 0, async () => {
+  await convertWriteErrors(folder, 0, async () => {
     await dropOldGenerations({ dir, files, keepMs: 0, now, segments, except });
   });
 }
@@ -414,7 +415,12 @@ function isDone(
   segment: number,
   going: ReadonlySet<number>,
 ): boolean {
-  const opened = openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+  const opened = openCurrentGeneration(
+    files,
+    dir,
+    segment,
+    listSegments(files, dir).get(segment) ?? [],
+  );
   opened.file.close();
   const { sealed } = opened;
   return sealed !== undefined && [...going].every((ordinal) => sealed.index.isPurged(ordinal));

@@ -3,14 +3,14 @@ import { readdirSync, rmSync } from 'node:fs';
 import path, { join } from 'node:path';
 import { freeBytes, realFiles } from '../archive/file-system.ts';
 import { isTemporary, logFolder } from '../archive/format.ts';
-import { writing } from '../archive/hot-segment.ts';
+import { convertWriteErrors } from '../archive/hot-segment.ts';
 import type { ArchiveCodec } from '../archive/payload.ts';
 import {
-  type Compactable,
-  compactableSegments,
+  type CompactableSegment,
   compactSegment,
   dropOldGenerations,
   isDamage,
+  listCompactable,
   sealerOnThread,
 } from '../archive/seal.ts';
 import {
@@ -20,59 +20,59 @@ import {
   type SegmentStore,
 } from '../archive/segment-files.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Removable } from '../catalog/messages.ts';
+import type { RemovalEffect } from '../catalog/messages.ts';
 import {
   type EngineContext,
-  openReaderOf,
-  purgedMessage,
+  findPurgedMessage,
+  openReaderAt,
   refuseNetworkFileSystem,
   withLock,
 } from '../catalog/open-reader.ts';
 import type { Writer } from '../catalog/open-writer.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
-import { rebuild } from '../catalog/rebuild.ts';
-import { accountHosts, savedIn, withSaved } from '../catalog/saved-searches.ts';
+import { rebuildWithExtractors } from '../catalog/rebuild.ts';
+import { accountHosts, expandSaved, listSavedSearches } from '../catalog/saved-searches.ts';
 import type { RetentionSettings } from '../core/config-schema.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { matches } from '../core/names.ts';
 import { type StateFile, scrubState } from '../core/state.ts';
-import type { KeptRun } from '../core/state-runs.ts';
+import type { StoredRun } from '../core/state-runs.ts';
 import type { MessageId, Place } from '../core/types.ts';
 import { IMPORT_HOST, importedMailbox } from '../mail/identity.ts';
 import { listedMailboxes } from '../sync/sync-memory.ts';
 import { retentionError, verifyError } from './errors.ts';
-import { type Survey, surveyPurge } from './find-purged.ts';
+import { findPurgedRecords, type PurgeSearch } from './find-purged.ts';
 import {
   type Compacted,
-  clockTrouble,
+  clockProblem,
   compactPurged,
-  decidedPurge,
-  dropAsides,
-  endPurge,
   journalPurge,
   type PrunePlan,
   type PurgedFact,
+  pendingPurge,
   planPrune,
   purgedFact,
+  recordPurgeComplete,
+  removeSetAsideFiles,
 } from './prune.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 
 /** A message to forget. If it has a place, the id stands for the incomplete message there. */
-export interface Forgetting {
+export interface MessageToForget {
   readonly message: MessageId;
   readonly place?: Place;
 }
 
 export interface ForgetPlan {
   readonly facts: readonly PurgedFact[];
-  readonly survey: Survey;
+  readonly survey: PurgeSearch;
 }
 
 /** Finds the records to forget. Skips messages that are no longer in the archive. @throws log-damaged */
 export async function planForget(
   { catalog, dataDir, segments }: Writer,
-  chosen: readonly Forgetting[],
+  chosen: readonly MessageToForget[],
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
   const fresh: PurgedFact[] = [];
@@ -84,7 +84,7 @@ export async function planForget(
     : NONE;
   for (const one of chosen) {
     const { message, place } = one;
-    const purged = purgedMessage({ catalog }, message);
+    const purged = findPurgedMessage({ catalog }, message);
     const fact = purged === undefined ? freshFact(catalog, open, one) : bareFact(message);
     if (fact === undefined) continue;
     // Pruned messages may return, forgotten ones may not.
@@ -92,7 +92,13 @@ export async function planForget(
     if (place !== undefined && purged === undefined) quarantined.set(message, place);
     else messages.add(message);
   }
-  const survey = await surveyPurge(realFiles, dataDir, { messages, quarantined }, signal, segments);
+  const survey = await findPurgedRecords(
+    realFiles,
+    dataDir,
+    { messages, quarantined },
+    signal,
+    segments,
+  );
   // A forgotten message may have arrived again, incomplete.
   const isDone = fresh.length === 0 && survey.records.size === 0;
   return { facts: isDone ? [] : [...fresh, ...already], survey };
@@ -118,7 +124,7 @@ function bareFact(message: MessageId): PurgedFact {
 function freshFact(
   { messages, ended }: Catalog,
   open: ReadonlySet<string>,
-  { message, place }: Forgetting,
+  { message, place }: MessageToForget,
 ): PurgedFact | undefined {
   if (place !== undefined) {
     return open.has(keyOf(place)) ? { ...bareFact(message), places: [place] } : undefined;
@@ -143,19 +149,19 @@ export async function journalPrune(
 ): Promise<void> {
   const { dataDir, log, catalog, segments } = writer;
   const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
-  const survey = await surveyPurge(realFiles, dataDir, wanted, signal, segments);
+  const survey = await findPurgedRecords(realFiles, dataDir, wanted, signal, segments);
   const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey, writer));
 }
 
-export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
+export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'environment' | 'words'>;
 
 /**
  * Returns what the configuration allows to remove now, with reasons.
  *
  * @throws retention-clock, retention-not-indexed, retention-bad-hold
  */
-export function plannedPrune(
+export function preparePrune(
   context: PlanningContext,
   catalog: Catalog,
   state: Pick<StateFile, 'entries'> | undefined,
@@ -163,7 +169,7 @@ export function plannedPrune(
 ): PrunePlan {
   const now = context.now();
   const { time } = catalog.reached();
-  const direction = time === 0 ? undefined : clockTrouble(now, time);
+  const direction = time === 0 ? undefined : clockProblem(now, time);
   if (direction !== undefined) {
     throw retentionError('retention-clock', {
       direction,
@@ -198,7 +204,7 @@ function heldByQueries(
   for (const query of queries) {
     try {
       const { node, asOf } = parseQuery(
-        withSaved(query, () => savedIn(state)),
+        expandSaved(query, () => listSavedSearches(state)),
         { now: context.now() },
       );
       const request = { node, accounts: accountHosts(node, context) };
@@ -229,35 +235,35 @@ export async function finishPurge(
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
   const { dataDir, log, segments } = writer;
-  const work = await decidedPurge(realFiles, dataDir, writer);
+  const work = await pendingPurge(realFiles, dataDir, writer);
   if (work === undefined) return undefined;
   if (work.removing > 0) report({ event: 'purging', messages: work.removing });
   const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
-    await endPurge(realFiles, dataDir, writer);
+    await recordPurgeComplete(realFiles, dataDir, writer);
     return { ...compacted, closed: false };
   }
   // A rebuild reads only the folder, and closing the writer may close the store.
   await fetchAll(segments, log.segment);
   await writer.close();
   await withLock(dataDir, async () => {
-    await dropAsides(realFiles, dataDir);
+    await removeSetAsideFiles(realFiles, dataDir);
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
-    const reader = openReaderOf(dataDir);
+    const reader = openReaderAt(dataDir);
     try {
       scrubState(dataDir, reader.catalog.folders.mailboxes());
     } finally {
       reader.close();
     }
-    await endPurge(realFiles, dataDir, writer);
+    await recordPurgeComplete(realFiles, dataDir, writer);
   });
   return { ...compacted, closed: true };
 }
 
 /** Builds a new catalog file, so that no page contains forgotten data. Removes old files that repairs set aside. */
 async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
-  await rebuild({ dir, signal });
+  await rebuildWithExtractors({ dir, signal });
   for (const name of readdirSync(dir)) {
     if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
   }
@@ -301,9 +307,9 @@ export class Compaction {
     return { damaged: [...this.#damaged], more };
   }
 
-  #find(): Compactable | undefined {
+  #find(): CompactableSegment | undefined {
     const { dataDir, codec, log } = this.writer;
-    for (const found of compactableSegments(realFiles, dataDir, codec, this.#next)) {
+    for (const found of listCompactable(realFiles, dataDir, codec, this.#next)) {
       if ('bytes' in found) return found;
       this.#damaged.push(found.damage);
       this.#next = found.segment + 1;
@@ -336,13 +342,13 @@ export function planCompaction(dir: string, codec: ArchiveCodec) {
  * @throws disk-full and other write errors: rewritten segments stay, and the next run continues
  */
 export async function compactArchive(
-  { surroundings, signal }: Pick<EngineContext, 'surroundings' | 'signal'>,
+  { environment, signal }: Pick<EngineContext, 'environment' | 'signal'>,
   dir: string,
   codec: ArchiveCodec,
   progress: (examined: number, of: number) => void,
   store: SegmentStore = localSegments,
 ) {
-  refuseNetworkFileSystem(dir, surroundings.env);
+  refuseNetworkFileSystem(dir, environment.env);
   return withLock(dir, async () => {
     await fetchAll(store, [...listSegments(realFiles, dir).keys()].at(-1) ?? 0);
     await clearRemains(dir, store);
@@ -381,33 +387,33 @@ export async function compactArchive(
 async function clearRemains(dir: string, segments: SegmentStore): Promise<void> {
   const folder = logFolder(dir);
   for (const name of realFiles.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => realFiles.remove(join(folder, name)));
+    await convertWriteErrors(folder, 0, () => realFiles.remove(join(folder, name)));
   }
-  await writing(folder, 0, () =>
+  await convertWriteErrors(folder, 0, () =>
     dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0, segments }),
   );
 }
 
 function survey(dir: string, codec: ArchiveCodec) {
-  const segments: Compactable[] = [];
+  const segments: CompactableSegment[] = [];
   const damaged: MailkeepError[] = [];
-  for (const found of compactableSegments(realFiles, dir, codec)) {
+  for (const found of listCompactable(realFiles, dir, codec)) {
     if ('bytes' in found) segments.push(found);
     else damaged.push(found.damage);
   }
   return { segments, damaged };
 }
 
-type ImportRun = ReturnType<typeof importRuns>[number];
+type ImportRun = ReturnType<typeof listImportRuns>[number];
 
 /**
  * Returns the imports that can be undone, newest first. `run` is an import's first commit, `commits` are the first and
  * last. A killed import ends where the next one starts.
  */
-export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
+export function listImportRuns(state: Pick<StateFile, 'runs'> | undefined) {
   const kept = state?.runs.list({ limit: Number.MAX_SAFE_INTEGER, kinds: ['import'] }) ?? [];
   let next = Number.MAX_SAFE_INTEGER;
-  return kept.flatMap(({ commits, mailbox, startedAt, outcome, added }: KeptRun) => {
+  return kept.flatMap(({ commits, mailbox, startedAt, outcome, added }: StoredRun) => {
     if (commits === undefined || commits === null || mailbox === null) return [];
     const { first, last } = commits;
     const until = Math.min(last ?? Number.MAX_SAFE_INTEGER, next - 1);
@@ -419,14 +425,20 @@ export function importRuns(state: Pick<StateFile, 'runs'> | undefined) {
   });
 }
 
-export function remainsOf({ ended }: Pick<Catalog, 'ended'>, run: ImportRun): Removable {
+export function listImportRemains(
+  { ended }: Pick<Catalog, 'ended'>,
+  run: ImportRun,
+): RemovalEffect {
   const { mailbox } = importedMailbox(run.mailbox);
   return ended.removable([{ host: IMPORT_HOST, mailbox, commits: run.commits }]);
 }
 
 /** @throws import-unknown-run */
-export function importRun(state: Pick<StateFile, 'runs'> | undefined, wanted: number): ImportRun {
-  const runs = importRuns(state);
+export function findImportRun(
+  state: Pick<StateFile, 'runs'> | undefined,
+  wanted: number,
+): ImportRun {
+  const runs = listImportRuns(state);
   const found = runs.find(({ run }) => run === wanted);
   if (found === undefined)
     throw verifyError('import-unknown-run', { run: wanted, runs: runs.length });
@@ -443,7 +455,7 @@ export function refuseHeld(
   catalog: Catalog,
   state: Pick<StateFile, 'entries'> | undefined,
   holds: RetentionSettings['hold'],
-  { parts, going }: Removable,
+  { parts, going }: RemovalEffect,
 ): void {
   const boxes = catalog.folders.mailboxes();
   const affected = boxes.filter((box) =>
@@ -472,7 +484,7 @@ export function refuseHeld(
  */
 export async function planRemoval(
   { dataDir, segments }: Writer,
-  { parts, going }: Removable,
+  { parts, going }: RemovalEffect,
   signal: AbortSignal,
 ): Promise<ForgetPlan> {
   const message = randomBytes(32).toString('hex');
@@ -485,5 +497,5 @@ export async function planRemoval(
     quarantined: new Map(),
     removed: { message, parts },
   };
-  return { facts, survey: await surveyPurge(realFiles, dataDir, wanted, signal, segments) };
+  return { facts, survey: await findPurgedRecords(realFiles, dataDir, wanted, signal, segments) };
 }

@@ -7,11 +7,11 @@ import {
   segmentPath,
 } from '../archive/format.ts';
 import { type LogReader, openLogReader } from '../archive/log-reader.ts';
-import { filesOverBadSectors } from '../archive/mend-segment.ts';
+import { readAroundBadSectors } from '../archive/mend-segment.ts';
 import type { ExpectedCommit } from '../archive/recovery.ts';
 import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
 import type { ChainState, ReadBatch } from '../archive/segment-reader.ts';
-import type { ComparedRecord, SettledCounts, SettledRun } from '../catalog/comparison.ts';
+import type { ComparedRecord, MatchingRun, SettledCounts } from '../catalog/comparison.ts';
 import type { SegmentDamage } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
 import { type BlobPositions, openBlobPositions } from '../catalog/messages.ts';
@@ -19,7 +19,7 @@ import { MailkeepError } from '../core/errors.ts';
 import type { BlobHash } from '../core/types.ts';
 import type { SegmentChecker, SegmentReport } from './check-segment.ts';
 
-export type Meaning =
+export type FoldInput =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
   | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
@@ -33,7 +33,7 @@ export class PackedBatches {
     return this.#text.length;
   }
 
-  add({ commit, records }: Pick<ReadBatch<Meaning | SettledRun>, 'commit' | 'records'>): void {
+  add({ commit, records }: Pick<ReadBatch<FoldInput | MatchingRun>, 'commit' | 'records'>): void {
     const { number, time, hash, previous } = commit;
     let text = `{"commit":${JSON.stringify({ number, time, hash })},"previous":"${previous}","records":[`;
     let first = true;
@@ -54,7 +54,7 @@ export class PackedBatches {
 }
 
 /** Hashes are hexadecimal and need no escaping. */
-function fields(value: Meaning | SettledRun): string {
+function fields(value: FoldInput | MatchingRun): string {
   switch (value.kind) {
     case 'settled':
       return `"settled",${JSON.stringify(value)}`;
@@ -70,7 +70,7 @@ function fields(value: Meaning | SettledRun): string {
 type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'blob' | 'message', hash: string, size: number]
   | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
-  | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
+  | readonly [ordinal: number, offset: number, kind: 'settled', run: MatchingRun];
 
 export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
   const packed = JSON.parse(text) as readonly (Pick<ComparedBatch, 'commit'> & {
@@ -100,7 +100,7 @@ function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
 }
 
 /** A commit that the catalog or a checkpoint knows, so the log must contain it. */
-export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
+export interface ConfirmedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
   readonly archiveId?: string;
 }
@@ -110,7 +110,7 @@ interface LogListener {
   damage(damage: SegmentDamage): void;
   message(report: Extract<SegmentReport, { what: 'unsound' | 'deferred' }>): void;
   vouched(
-    commit: VouchedCommit,
+    commit: ConfirmedCommit,
     reason: 'ends-early' | 'diverged' | 'other-archive',
     lastNumber: number,
   ): void;
@@ -146,7 +146,7 @@ export interface LogReading {
   readonly checker: SegmentChecker;
   readonly full: boolean;
   readonly settleUpTo?: number | undefined;
-  readonly vouched: readonly VouchedCommit[];
+  readonly vouched: readonly ConfirmedCommit[];
   readonly listener: LogListener;
   readonly signal: AbortSignal;
 }
@@ -190,8 +190,8 @@ export async function readLog(options: LogReading) {
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   #settled: SettledCounts = { messages: 0, blobs: 0 };
-  readonly #vouched: Set<VouchedCommit>;
-  readonly #diverged: VouchedCommit[] = [];
+  readonly #vouched: Set<ConfirmedCommit>;
+  readonly #diverged: ConfirmedCommit[] = [];
   /** Undefined at the start and after a lost segment, when any header is accepted. */
   #chain: ChainState | undefined;
   #previous = 0;
@@ -200,7 +200,7 @@ class Reading {
 
   constructor(
     private readonly dir: string,
-    vouched: readonly VouchedCommit[],
+    vouched: readonly ConfirmedCommit[],
     private readonly listener: LogListener,
   ) {
     this.#vouched = new Set(vouched.filter(({ number }) => number > 0));
@@ -260,7 +260,7 @@ class Reading {
   finish() {
     const { archiveId, last } = this.totals;
     const lastNumber = last?.number ?? 0;
-    const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
+    const report = (commit: ConfirmedCommit, reason: 'ends-early' | 'diverged'): void => {
       const other = commit.archiveId !== undefined && commit.archiveId !== archiveId;
       this.listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
     };
@@ -315,7 +315,7 @@ class Reading {
  * Finds blobs by their positions in an archive's catalog. Positions are only hints, and the bytes must match the hash.
  * A caller that finds nothing waits until the log shows the position.
  */
-export class BlobsByCatalog {
+export class CatalogBlobs {
   #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
   #useless = false;
 
@@ -360,7 +360,7 @@ export class BlobsByCatalog {
     const positions = openBlobPositions(dir);
     try {
       const locator = { blob: positions.of, message: () => undefined };
-      const reader = openLogReader({ dir, files: filesOverBadSectors(files), locator });
+      const reader = openLogReader({ dir, files: readAroundBadSectors(files), locator });
       return { positions, reader };
     } catch (error) {
       positions.close();

@@ -1,7 +1,7 @@
 import { hash as digest } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { type FileLayer, filesWithout, openIfFile, realFiles } from '../archive/file-system.ts';
+import { type FileLayer, hideFiles, openRegular, realFiles } from '../archive/file-system.ts';
 import {
   type CommittedBatch,
   FOLDER_MODE,
@@ -11,41 +11,41 @@ import {
   segmentPath,
 } from '../archive/format.ts';
 import { openLogReader, type ScanEvent, scanLog } from '../archive/log-reader.ts';
-import { type LogWriter, openLogWriter, payloadsInTails } from '../archive/log-writer.ts';
+import { findTornPayloads, type LogWriter, openLogWriter } from '../archive/log-writer.ts';
 import {
-  type Believed,
-  filesOverBadSectors,
-  type IsForgotten,
+  type FileTrust,
+  type ForgottenCheck,
   mendSegment,
   openStraightened,
+  readAroundBadSectors,
 } from '../archive/mend-segment.ts';
 import { readMessagePayload } from '../archive/payload.ts';
 import { checkFormat, type ExpectedCommit } from '../archive/recovery.ts';
-import { purgedByFooter } from '../archive/sealed-footer.ts';
+import { purgedOrdinals } from '../archive/sealed-footer.ts';
 import {
   listSegments,
   type OpenSegment,
-  openInForce,
+  openCurrentGeneration,
   openSegment,
   type SegmentListing,
 } from '../archive/segment-files.ts';
 import { type ChainState, segmentBatches, segmentRecords } from '../archive/segment-reader.ts';
-import { settingsOf } from '../catalog/archive-settings.ts';
+import { loadSettings } from '../catalog/archive-settings.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { openCompared, openImplied, reachedBy } from '../catalog/implied.ts';
+import { openComparedCatalog, openImpliedCatalog, readCatalogHead } from '../catalog/implied.ts';
 import { type EngineContext, withLock } from '../catalog/open-reader.ts';
-import { rebuild } from '../catalog/rebuild.ts';
+import { rebuildWithExtractors } from '../catalog/rebuild.ts';
 import { locateConfig } from '../core/config-locate.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import { makeFolders } from '../core/files.ts';
 import { openState, stateDamage } from '../core/state.ts';
 import type { MessageId, Place } from '../core/types.ts';
 import { AccountOrigins } from '../sync/account-origins.ts';
-import { checkerOnThreads, type SegmentChecker } from './check-segment.ts';
+import { type SegmentChecker, threadedChecker } from './check-segment.ts';
 import { type Checkpoint, publicKeyOf, readCheckpoint, readSigningKey } from './checkpoint.ts';
 import { verifyError } from './errors.ts';
 import type { VerifyProgress } from './read-log.ts';
-import { readArchive, rememberRead } from './verify.ts';
+import { readArchive, recordRead } from './verify.ts';
 import { type Verification, verifyArchive } from './verify-archive.ts';
 
 interface MendedSegment {
@@ -79,7 +79,7 @@ interface MendLogOptions {
  * therefore accepted if its chain leads to a known commit, which is the next segment's header or the expected commit.
  * That is why the last segment comes first. The remaining data is accepted if it continues the local chain.
  */
-export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
+export async function repairLog(options: MendLogOptions): Promise<MendedSegment[]> {
   const segments = segmentsToMend(options);
   const mending = new Mending(options);
   const mended = new Map<number, MendedSegment>();
@@ -125,7 +125,7 @@ function* openedIn(
   }
 }
 
-const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
+const UNBELIEVED: FileTrust = { isProven: () => false, last: 0 };
 
 class Mending {
   constructor(private readonly options: MendLogOptions) {}
@@ -151,7 +151,7 @@ class Mending {
       const sources = [...own, ...others.filter(proven)];
       const isLast = segment === [...listing.keys()].at(-1);
       const isEndInCopies = isDamaged && own.length > 0 && !isLast;
-      const tails = payloadsInTails(files, dir, hashesOfDamaged(sources));
+      const tails = findTornPayloads(files, dir, hashesOfDamaged(sources));
       const generation = await mendSegment({
         ...{ dir, segment, files, sources },
         foreign: new Map(others.map((source) => [source, proof?.believed ?? UNBELIEVED])),
@@ -212,10 +212,10 @@ class Mending {
     if (archiveId === undefined) return purged;
     const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
     for (const generation of listSegments(files, dir).get(segment) ?? []) {
-      const file = openIfFile(files, segmentPath(dir, { segment, generation }));
+      const file = openRegular(files, segmentPath(dir, { segment, generation }));
       if (file === undefined) continue;
       try {
-        for (const at of purgedByFooter(file, space)) purged.add(at);
+        for (const at of purgedOrdinals(file, space)) purged.add(at);
       } finally {
         file.close();
       }
@@ -323,7 +323,7 @@ function checkReadable(files: FileLayer, copy: string): void {
 
 function refusedFile(files: FileLayer, copy: string, file: string): SkippedSegment[] {
   try {
-    openIfFile(files, file)?.close();
+    openRegular(files, file)?.close();
     return [];
   } catch (error) {
     return [{ copy, file, reason: reasonOf(error) }];
@@ -353,7 +353,7 @@ async function openCopies(files: FileLayer, copies: readonly string[]) {
   const skipped: SkippedCopy[] = [];
   const opened = [];
   for (const dir of copies) {
-    const implied = await openImplied();
+    const implied = await openImpliedCatalog();
     try {
       for await (const event of scanLog({ dir, files })) {
         const isNew =
@@ -473,7 +473,7 @@ function idByCommit(
   if (expected === undefined || expected.number === 0) return undefined;
   for (const [segment, generations] of listSegments(files, dir)) {
     try {
-      const opened = openInForce(files, dir, segment, generations);
+      const opened = openCurrentGeneration(files, dir, segment, generations);
       try {
         for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
           if (item.what !== 'batch' || item.commit.number !== expected.number) continue;
@@ -506,8 +506,8 @@ interface UnprovenCopy {
 
 interface Proof {
   /** Returns whether a record was deliberately forgotten. Data that was stored again later is mail. */
-  readonly isForgotten: IsForgotten;
-  readonly believed: Believed;
+  readonly isForgotten: ForgottenCheck;
+  readonly believed: FileTrust;
   readonly unproven: readonly UnprovenCopy[];
 }
 
@@ -547,7 +547,7 @@ async function proveCopies(options: ProofOptions): Promise<Proof> {
       unproven.push({ copy, number: last.number, known: known.last });
     }
   }
-  const believed: Believed = trustsCopies
+  const believed: FileTrust = trustsCopies
     ? { isProven: () => true, last: Number.POSITIVE_INFINITY }
     : { isProven: ({ hash }) => proven.has(hash), last: known.last };
   return { isForgotten: purges.isForgotten, believed, unproven };
@@ -605,7 +605,7 @@ class Purges {
     }
   }
 
-  readonly isForgotten: IsForgotten = ({ kind, hash, payload }, commit) => {
+  readonly isForgotten: ForgottenCheck = ({ kind, hash, payload }, commit) => {
     if (this.#until.size === 0) return false;
     let name: string | undefined;
     if (kind === RECORD_KIND.blob) name = `blob ${hash.toString('hex')}`;
@@ -644,7 +644,7 @@ interface RepairOptions {
   readonly signal: AbortSignal;
 }
 
-export type Repaired = Awaited<ReturnType<typeof repairArchive>>;
+export type RepairResult = Awaited<ReturnType<typeof repairArchive>>;
 
 const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
@@ -659,12 +659,12 @@ const BATCH_MESSAGES = 128;
 export async function repairArchive(options: RepairOptions) {
   const { dir, files = realFiles, checker, signal } = options;
   // Treat unreadable sectors as damage. Only the writer must see their errors.
-  const sectors = filesOverBadSectors(files);
+  const sectors = readAroundBadSectors(files);
   const { copies, hidden, ...skipped } = readableCopies(sectors, options.copies);
-  const readable = hidden.size === 0 ? sectors : filesWithout(sectors, hidden);
+  const readable = hidden.size === 0 ? sectors : hideFiles(sectors, hidden);
   const verify = () => verifyArchive({ dir, files, checker, full: true, signal });
   const before = await verify();
-  const expected = reachedBy(dir);
+  const expected = readCatalogHead(dir);
   const archiveId = archiveIdOf(readable, dir, copies, expected);
   const damaged = damagedSegments(before);
   const short = endsEarly(before);
@@ -678,7 +678,7 @@ export async function repairArchive(options: RepairOptions) {
           vouched: options.vouched ?? [],
           trustsCopies: options.trustsCopies ?? false,
         });
-  const mended = await mendLog({ ...wounds, expected, archiveId, proof });
+  const mended = await repairLog({ ...wounds, expected, archiveId, proof });
   const after = mended.length > 0 ? await verify() : before;
   const wanted = listWanted(after);
   const done = {
@@ -790,15 +790,15 @@ function fetchingAgain(
   context: EngineContext,
   dataDir: string,
 ): { readonly fetch: FetchAgain | undefined; close(): Promise<void> } {
-  const { globals, surroundings, signal, report } = context;
-  if (locateConfig(globals.config, surroundings) === undefined) {
+  const { globals, environment, signal, report } = context;
+  if (locateConfig(globals.config, environment) === undefined) {
     return { fetch: undefined, close: async () => {} };
   }
-  const settings = settingsOf(context);
+  const settings = loadSettings(context);
   const spoolDir = path.join(dataDir, 'tmp');
   makeFolders(spoolDir, FOLDER_MODE);
   const { accounts, rateLimit } = settings;
-  const origins = new AccountOrigins({ accounts, rateLimit, env: surroundings.env, spoolDir });
+  const origins = new AccountOrigins({ accounts, rateLimit, env: environment.env, spoolDir });
   const fetch = async (place: Place): Promise<Buffer | undefined> => {
     for (const account of origins.all()) {
       if (account.host !== place.host) continue;
@@ -830,7 +830,7 @@ function fetchingAgain(
 
 function placesOf(dataDir: string, id: MessageId): Place[] {
   try {
-    const catalog = openCompared(dataDir);
+    const catalog = openComparedCatalog(dataDir);
     try {
       return catalog.openPlaces(id);
     } finally {
@@ -876,7 +876,7 @@ export async function repairAndVerify(
       readArchive(dataDir, { full: true, vouched: [], signal, progress }),
     );
     const run = { at: startedAt, mode: 'repair', checkpoint: null } as const;
-    const remembered = rememberRead(context, dataDir, run, after, true);
+    const remembered = recordRead(context, dataDir, run, after, true);
     return { repaired, catalog, after, remembered };
   });
 }
@@ -885,8 +885,8 @@ async function mendAll(
   context: EngineContext,
   dir: string,
   others: OtherCopies,
-): Promise<Repaired> {
-  const checker = checkerOnThreads();
+): Promise<RepairResult> {
+  const checker = threadedChecker();
   const again = fetchingAgain(context, dir);
   try {
     const { now, signal } = context;
@@ -901,7 +901,7 @@ async function mendAll(
 async function mendCatalog(
   { signal, report }: EngineContext,
   dir: string,
-  { before, mended, restored, missing }: Repaired,
+  { before, mended, restored, missing }: RepairResult,
 ) {
   const untouched = mended.length + restored.length + missing.length === 0;
   if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) {
@@ -909,8 +909,8 @@ async function mendCatalog(
   }
   const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
   report({ event: 'rebuilding-catalog', because: 'repair' });
-  const expected = reachedBy(dir);
-  const { unread: reason } = await rebuild({ dir, signal, expected, keepAs });
+  const expected = readCatalogHead(dir);
+  const { unread: reason } = await rebuildWithExtractors({ dir, signal, expected, keepAs });
   const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
   // Where the old catalog was moved because it could not be copied, and why: an errno or `not a file`.
   return { catalogRebuilt: true, unread: moved };

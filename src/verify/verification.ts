@@ -1,9 +1,9 @@
 import type {
   KnownDamage,
   KnownFinding,
-  RememberedDamage,
-  RememberedFinding,
-  RememberedVerification,
+  StoredDamage,
+  StoredFinding,
+  StoredVerification,
   VerificationFacts,
   VerificationMode,
 } from '../core/state.ts';
@@ -19,7 +19,7 @@ const MAX_KEPT = 100;
 /** Another run may end and write just before this one writes its earlier result. */
 const SET_BACK_MS = 60_000;
 
-export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
+export type FoundFinding = KnownFinding & Partial<Pick<StoredFinding, 'commit' | 'segment'>>;
 
 interface DamageOutcome {
   readonly at: number;
@@ -27,7 +27,7 @@ interface DamageOutcome {
   readonly found: number;
   readonly findings: readonly FoundFinding[];
   /** Returns whether the run read the subject of a known finding again. Only such findings can be cleared. */
-  readonly covers: (finding: RememberedFinding) => boolean;
+  readonly covers: (finding: StoredFinding) => boolean;
 }
 
 export interface VerificationOutcome extends DamageOutcome {
@@ -42,7 +42,7 @@ type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
  * Records a verification. Damage that it did not cover stays known, because a sample or quick run proves nothing about
  * other bytes. Of concurrent verifications, the last one started is shown.
  */
-export function rememberVerification(state: Memory, outcome: VerificationOutcome): void {
+export function recordVerification(state: Memory, outcome: VerificationOutcome): void {
   state.together(() => {
     const before = stored(state);
     const { at, endedAt, mode, checked, of } = outcome;
@@ -62,11 +62,7 @@ export function rememberVerification(state: Memory, outcome: VerificationOutcome
  *
  * @param mode shown if nothing was verified before
  */
-export function rememberDamage(
-  state: Memory,
-  outcome: DamageOutcome,
-  mode: VerificationMode,
-): void {
+export function recordDamage(state: Memory, outcome: DamageOutcome, mode: VerificationMode): void {
   state.together(() => {
     const before = stored(state);
     const damage = damageAfter(before?.damage ?? null, outcome);
@@ -79,7 +75,7 @@ export function rememberDamage(
 /**
  * Records an export test and the damage that it found. It reads few messages, so it does not replace a verification.
  */
-export function rememberDrill(
+export function recordExportTest(
   state: Memory,
   { checked, of, ...outcome }: Omit<VerificationOutcome, 'mode' | 'covers'>,
 ): void {
@@ -97,7 +93,7 @@ export function rememberDrill(
   });
 }
 
-export function recalledVerification(
+export function recallVerification(
   state: Pick<StateFile, 'get'> | undefined,
 ): VerificationFacts | null {
   const last = state === undefined ? undefined : stored(state);
@@ -122,15 +118,15 @@ export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
   };
 }
 
-function stored(state: Pick<StateFile, 'get'>): RememberedVerification | undefined {
+function stored(state: Pick<StateFile, 'get'>): StoredVerification | undefined {
   const last = state.get(SCOPE, KEY);
   return last !== undefined && 'ok' in last ? last : undefined;
 }
 
 function write(
   state: Memory,
-  { at, mode, checked, of, fullAt }: Omit<RememberedVerification, 'ok' | 'damage'>,
-  damage: RememberedDamage | null,
+  { at, mode, checked, of, fullAt }: Omit<StoredVerification, 'ok' | 'damage'>,
+  damage: StoredDamage | null,
 ): void {
   state.set(SCOPE, KEY, { at, mode, checked, of, fullAt, ok: damage === null, damage });
 }
@@ -146,12 +142,9 @@ function isReplaced(
   return before <= at || before > endedAt + SET_BACK_MS;
 }
 
-function damageAfter(
-  before: RememberedDamage | null,
-  outcome: DamageOutcome,
-): RememberedDamage | null {
+function damageAfter(before: StoredDamage | null, outcome: DamageOutcome): StoredDamage | null {
   const { at, endedAt, found, findings, covers } = outcome;
-  const isCleared = (finding: RememberedFinding): boolean =>
+  const isCleared = (finding: StoredFinding): boolean =>
     isReplaced(finding.at, outcome) && covers(finding);
   const kept = (before?.findings ?? []).filter((finding) => !isCleared(finding));
   const countedAt = before?.countedAt ?? at;
@@ -248,7 +241,7 @@ export function verificationStatus(last: VerificationFacts | null) {
 export function readDamage(dataDir: string): KnownDamage | null {
   const state = readState(dataDir);
   try {
-    return recalledVerification(state)?.damage ?? null;
+    return recallVerification(state)?.damage ?? null;
   } finally {
     state?.close();
   }

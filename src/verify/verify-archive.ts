@@ -2,38 +2,42 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type FileLayer, realFiles } from '../archive/file-system.ts';
 import type { Locator, Position } from '../archive/format.ts';
 import { openLogReader, scanLog } from '../archive/log-reader.ts';
-import { filesOverBadSectors } from '../archive/mend-segment.ts';
+import { readAroundBadSectors } from '../archive/mend-segment.ts';
 import { checkFormat } from '../archive/recovery.ts';
 import type { SettledCounts } from '../catalog/comparison.ts';
 import {
-  concernedIn,
   type Finding,
   Findings,
-  type MessageTrouble,
+  type MessageProblem,
   messageFinding,
+  messagesInDamage,
   type SegmentDamage,
 } from '../catalog/findings.ts';
 import type { ComparedBatch } from '../catalog/fold.ts';
-import { type ComparedCatalog, type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
+import {
+  type ComparedCatalog,
+  type ImpliedCatalog,
+  openImpliedCatalog,
+} from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
-import { type MessagesJob, type SegmentChecker, unlessTroubled } from './check-segment.ts';
+import { type MessagesJob, type SegmentChecker, tryCatalog } from './check-segment.ts';
 import {
+  type CatalogFailure,
   type CatalogState,
-  type CatalogTrouble,
+  catalogFailure,
   compareCatalog,
-  type Grown,
-  openGrown,
-  troubleOf,
-  Witness,
+  FindingLookup,
+  type OpenedCatalog,
+  openCheckedCatalog,
 } from './fast-compare.ts';
 import {
+  type ConfirmedCommit,
   type LogReading,
   type LogTotals,
   NOTHING_READ,
   readLog,
   type VerifyProgress,
-  type VouchedCommit,
 } from './read-log.ts';
 
 type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
@@ -44,9 +48,9 @@ type SettlingState = NonNullable<ReturnType<typeof settlingState>>;
  *
  * @returns `upTo`: messages from later commits are not settled
  */
-function settlingState({ catalog, reached }: Pick<Grown, 'catalog' | 'reached'>) {
+function settlingState({ catalog, reached }: Pick<OpenedCatalog, 'catalog' | 'reached'>) {
   if (catalog === undefined || reached === undefined) return undefined;
-  return unlessTroubled(() =>
+  return tryCatalog(() =>
     catalog.settles() ? { catalog, upTo: reached.number, version: catalog.version() } : undefined,
   );
 }
@@ -66,13 +70,13 @@ async function agrees(
   contradicting: Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const comparing = unlessTroubled(() => {
+  const comparing = tryCatalog(() => {
     const reached = [catalog, implied].map((side) => side.reached().number);
     const same = catalog.version() === version && reached.every((number) => number === upTo);
     return same ? implied.agrees(catalog, settled) : undefined;
   });
   for (;;) {
-    const step = unlessTroubled(() => comparing?.next());
+    const step = tryCatalog(() => comparing?.next());
     if (step === undefined) return false;
     if (step.done === true) return step.value && (await isConsistent(contradicting));
     await nextTurn();
@@ -171,7 +175,7 @@ export interface VerifyOptions {
   readonly checker: SegmentChecker;
   /** Hashes every byte and rebuilds every message. Otherwise checks structure, chain, CRCs and catalog. */
   readonly full: boolean;
-  readonly vouched?: readonly VouchedCommit[];
+  readonly vouched?: readonly ConfirmedCommit[];
   readonly signal: AbortSignal;
   readonly progress?: (progress: VerifyProgress) => void;
 }
@@ -195,7 +199,7 @@ export interface Verification extends LogTotals {
  */
 export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
   const { dir, signal } = options;
-  const files = filesOverBadSectors(options.files ?? realFiles);
+  const files = readAroundBadSectors(options.files ?? realFiles);
   const findings = new Findings();
   try {
     checkFormat(files, dir);
@@ -205,8 +209,8 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
     findings.add({ what: 'format', found: typeof found === 'string' ? found : null });
     return withoutLog(findings);
   }
-  const opened = openGrown(dir, findings);
-  const verifying = new Verifying(options, files, await openImplied(), opened, findings);
+  const opened = openCheckedCatalog(dir, findings);
+  const verifying = new Verifying(options, files, await openImpliedCatalog(), opened, findings);
   try {
     return await verifying.run(signal);
   } finally {
@@ -217,12 +221,12 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
 
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
-  readonly #unsound = new Map<MessageId, MessageTrouble>();
+  readonly #unsound = new Map<MessageId, MessageProblem>();
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
   /** Messages that arrived after the start are compared next time. */
   readonly #beyond = new LaterPositions();
   readonly #upTo: number;
-  readonly #witness: Witness | undefined;
+  readonly #witness: FindingLookup | undefined;
   #unread: string | null;
   #acrossGap = false;
   /** The catalog has all rows, although `implied` has only the unsettled ones. */
@@ -233,11 +237,11 @@ class Verifying {
     private readonly options: VerifyOptions,
     private readonly files: FileLayer,
     private implied: ImpliedCatalog,
-    private readonly grown: Grown,
+    private readonly grown: OpenedCatalog,
     private readonly findings: Findings,
   ) {
     this.#upTo = grown.reached?.number ?? Number.POSITIVE_INFINITY;
-    this.#witness = grown.catalog && new Witness(grown.catalog);
+    this.#witness = grown.catalog && new FindingLookup(grown.catalog);
     this.#unread = grown.unread;
   }
 
@@ -251,14 +255,14 @@ class Verifying {
         : Promise.resolve<readonly string[]>([]);
     // The error is handled when awaited. Until then, it must not count as unhandled.
     structure.catch(() => undefined);
-    const settling = full ? settlingState(this.grown) : undefined;
+    const fastComparison = full ? settlingState(this.grown) : undefined;
     const contradicting =
-      settling === undefined ? Promise.resolve([]) : checker.contradictions(dir);
+      fastComparison === undefined ? Promise.resolve([]) : checker.contradictions(dir);
     contradicting.catch(() => undefined);
     const { totals, settled } = await this.#readLog({
       full,
       signal,
-      settleUpTo: settling?.upTo,
+      settleUpTo: fastComparison?.upTo,
       listener: {
         batches: (batches) => this.#fold(batches),
         damage: (damage) => {
@@ -276,16 +280,16 @@ class Verifying {
         ...(progress === undefined ? {} : { progress }),
       },
     });
-    if (settling !== undefined) {
+    if (fastComparison !== undefined) {
       const intact = !this.#acrossGap && this.#unsound.size === 0;
-      unlessTroubled(() => this.#freeze(settling.catalog));
+      tryCatalog(() => this.#freeze(fastComparison.catalog));
       this.#agreed =
-        intact && (await agrees(settling, this.implied, settled, contradicting, signal));
+        intact && (await agrees(fastComparison, this.implied, settled, contradicting, signal));
       if (!this.#agreed) await this.#foldAll(signal);
     }
     for (const damage of this.#damages) {
       const { file, segment, offset, end, reason } = damage;
-      const messages = this.findings.keeps ? concernedIn(this.#concerns(), damage) : [];
+      const messages = this.findings.keeps ? messagesInDamage(this.#concerns(), damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
     // Threads rebuild while this one compares. Their findings come first.
@@ -322,7 +326,7 @@ class Verifying {
   async #foldAll(signal: AbortSignal): Promise<void> {
     const intact = !this.#acrossGap && this.#unsound.size === 0;
     this.implied.close();
-    this.implied = await openImplied();
+    this.implied = await openImpliedCatalog();
     this.#agreed = false;
     this.#acrossGap = false;
     const isGap = (): void => {
@@ -383,8 +387,8 @@ class Verifying {
     const { locator } = this.implied;
     const grown = this.#agreed ? this.grown.catalog?.locator : undefined;
     return this.#beyond.over({
-      blob: (hash) => locator.blob(hash) ?? unlessTroubled(() => grown?.blob(hash)),
-      message: (id) => locator.message(id) ?? unlessTroubled(() => grown?.message(id)),
+      blob: (hash) => locator.blob(hash) ?? tryCatalog(() => grown?.blob(hash)),
+      message: (id) => locator.message(id) ?? tryCatalog(() => grown?.message(id)),
     });
   }
 
@@ -426,14 +430,14 @@ class Verifying {
       if (differing > 0) return 'different';
       return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
     } catch (error) {
-      const trouble = troubleOf(error);
+      const trouble = catalogFailure(error);
       if (trouble.state === 'unreadable') return this.#unreadable(trouble);
       findings.add({ what: 'catalog-file', detail: trouble.detail });
       return 'damaged';
     }
   }
 
-  #unreadable({ detail }: CatalogTrouble): CatalogState {
+  #unreadable({ detail }: CatalogFailure): CatalogState {
     this.#unread = detail;
     return 'unreadable';
   }
@@ -448,8 +452,8 @@ class Verifying {
     structure: Promise<readonly string[]>,
   ): Promise<CatalogState> {
     const inFile = await structure.then(
-      (found) => found.map((detail): CatalogTrouble => ({ state: 'damaged', detail })),
-      (error: unknown) => [troubleOf(error)],
+      (found) => found.map((detail): CatalogFailure => ({ state: 'damaged', detail })),
+      (error: unknown) => [catalogFailure(error)],
     );
     const damaged = inFile.some(({ state }) => state === 'damaged') || compared === 'damaged';
     const met = this.#witness?.trouble;
@@ -475,7 +479,7 @@ class Verifying {
 }
 
 /** Returns whether the FORMAT file kept a verification from reading the log. */
-export function readNothing({ findings }: Pick<Verification, 'findings'>): boolean {
+export function couldNotRead({ findings }: Pick<Verification, 'findings'>): boolean {
   return findings.some(({ what }) => what === 'format');
 }
 

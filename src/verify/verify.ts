@@ -2,33 +2,33 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../archive/lock.ts';
 import { openLogReader } from '../archive/log-reader.ts';
 import type { Finding } from '../catalog/findings.ts';
-import { openCompared } from '../catalog/implied.ts';
-import type { EngineContext, Remembered } from '../catalog/open-reader.ts';
+import { openComparedCatalog } from '../catalog/implied.ts';
+import type { EngineContext, UnwrittenState } from '../catalog/open-reader.ts';
 import { catalogError } from '../core/error-tables.ts';
 import { errnoOf, hasCode, MailkeepError } from '../core/errors.ts';
 import {
   type KnownFinding,
   openExistingState,
   openState,
-  type RememberedFinding,
   readState,
   type StateFile,
+  type StoredFinding,
   stateDamage,
   stateFile,
   type VerificationFacts,
   type VerificationMode,
 } from '../core/state.ts';
-import { checkerOnThreads, type SegmentChecker } from './check-segment.ts';
-import { NEVER, type SegmentCheckup, verifySample } from './fast-compare.ts';
-import type { VouchedCommit } from './read-log.ts';
+import { type SegmentChecker, threadedChecker } from './check-segment.ts';
+import { NEVER, type SegmentVerification, verifySample } from './fast-compare.ts';
+import type { ConfirmedCommit } from './read-log.ts';
 import {
   type FoundFinding,
-  recalledVerification,
-  rememberDamage,
-  rememberVerification,
+  recallVerification,
+  recordDamage,
+  recordVerification,
 } from './verification.ts';
 import {
-  readNothing,
+  couldNotRead,
   type Verification,
   type VerifyOptions,
   verifyArchive,
@@ -41,10 +41,10 @@ import {
  * @param holdsLock whether the caller holds the archive's lock
  * @returns whether the data was written
  */
-export function noting(
+export function writeStateOrWarn(
   { report }: Pick<EngineContext, 'report'>,
   dataDir: string,
-  what: Remembered,
+  what: UnwrittenState,
   act: (state: StateFile) => void,
   holdsLock = false,
 ): boolean {
@@ -133,7 +133,7 @@ function withoutNames(finding: Finding): Finding {
   }
 }
 
-export function isOfCatalog({ what }: KnownFinding): boolean {
+export function concernsCatalogOnly({ what }: KnownFinding): boolean {
   return what === 'catalog' || what === 'catalog-file';
 }
 
@@ -144,7 +144,7 @@ export function isOfCatalog({ what }: KnownFinding): boolean {
  * @param holdsLock whether the caller holds the archive's lock
  * @returns whether it was recorded
  */
-export function rememberRead(
+export function recordRead(
   context: EngineContext,
   dataDir: string,
   {
@@ -154,7 +154,7 @@ export function rememberRead(
   }: {
     readonly at: number;
     readonly mode: Extract<VerificationMode, 'full' | 'quick' | 'repair'>;
-    readonly checkpoint: VouchedCommit | null;
+    readonly checkpoint: ConfirmedCommit | null;
   },
   result: Verification,
   holdsLock = false,
@@ -164,7 +164,7 @@ export function rememberRead(
   const ours = findings.filter(
     (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
   );
-  const nothing = readNothing(result);
+  const nothing = couldNotRead(result);
   const complete = mode !== 'quick' && !nothing;
   const held = checkpoint !== null && holds(result) ? checkpoint.number : 0;
   const outcome = {
@@ -172,16 +172,16 @@ export function rememberRead(
     endedAt: context.now(),
     found: found - (findings.length - ours.length),
     findings: knownFindings(context, ours),
-    covers: (known: RememberedFinding) =>
+    covers: (known: StoredFinding) =>
       complete &&
-      (catalog !== 'unreadable' || !isOfCatalog(known)) &&
+      (catalog !== 'unreadable' || !concernsCatalogOnly(known)) &&
       (known.what !== 'checkpoint' || (known.commit ?? 1) <= held),
   };
   const act = (state: StateFile): void =>
     nothing
-      ? rememberDamage(state, outcome, 'quick')
-      : rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
-  return noting(context, dataDir, 'result', act, holdsLock);
+      ? recordDamage(state, outcome, 'quick')
+      : recordVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
+  return writeStateOrWarn(context, dataDir, 'result', act, holdsLock);
 }
 
 function holds({ findings }: Verification): boolean {
@@ -194,7 +194,7 @@ type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 export async function readArchive(
   dir: string,
   options: ReadArchive,
-  checker: SegmentChecker = checkerOnThreads(),
+  checker: SegmentChecker = threadedChecker(),
 ): Promise<Verification> {
   try {
     const result = await verifyArchive({ dir, checker, ...options });
@@ -217,17 +217,17 @@ const SCOPE = 'verified';
  *
  * @returns `at`: start time, milliseconds since the epoch; `remembered`: whether the archive's state has the result
  */
-export async function verifySome(context: EngineContext, dataDir: string, size: SampleSize) {
+export async function verifySampleOf(context: EngineContext, dataDir: string, size: SampleSize) {
   const { now, signal } = context;
-  const catalog = openCompared(dataDir);
+  const catalog = openComparedCatalog(dataDir);
   const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
   const recalled = readState(dataDir);
-  const checkups = new Map<number, SegmentCheckup>();
+  const checkups = new Map<number, SegmentVerification>();
   try {
     const segments = catalog.segments();
     const all = segments.reduce((sum, { messages }) => sum + messages, 0);
     const startedAt = now();
-    const known = messagesIn(recalledVerification(recalled));
+    const known = messagesIn(recallVerification(recalled));
     const sound = new Set<string>();
     const sampling = await verifySample({
       segments,
@@ -247,8 +247,8 @@ export async function verifySome(context: EngineContext, dataDir: string, size: 
     });
     const { found, findings, checked, of } = sampling;
     const durationMs = now() - startedAt;
-    const remembered = noting(context, dataDir, 'result', (state) =>
-      rememberVerification(state, {
+    const remembered = writeStateOrWarn(context, dataDir, 'result', (state) =>
+      recordVerification(state, {
         ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
         findings: knownFindings(context, findings),
         covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
@@ -260,7 +260,7 @@ export async function verifySome(context: EngineContext, dataDir: string, size: 
     reader.close();
     catalog.close();
     if (checkups.size > 0) {
-      noting(context, dataDir, 'sample', (state) => {
+      writeStateOrWarn(context, dataDir, 'sample', (state) => {
         for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
       });
     }
@@ -273,9 +273,9 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
 }
 
 /** Records that a complete run without findings verified every segment. Samples continue from there. */
-export function noteCheckup(context: EngineContext, dataDir: string, at: number): void {
-  noting(context, dataDir, 'segments', (state) => {
-    const catalog = openCompared(dataDir);
+export function recordCheckup(context: EngineContext, dataDir: string, at: number): void {
+  writeStateOrWarn(context, dataDir, 'segments', (state) => {
+    const catalog = openComparedCatalog(dataDir);
     try {
       for (const { segment, end } of catalog.segments()) {
         state.set(SCOPE, String(segment), { at, covered: end, next: 0, end });

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Reached } from '../core/listener.ts';
+import type { RequestOrigin } from '../core/listener.ts';
 
 /** The names differ by port because cookies ignore ports, and one machine may run two servers. */
 export interface CookieNames {
@@ -60,7 +60,7 @@ export class FormTokens {
 const OWN_HEADER = 'x-mailkeep';
 
 /** Trusts only headers that a page cannot set. Requests that change data must also have our own header. */
-export function isOwnApiRequest(request: Request, { origin }: Reached): boolean {
+export function isOwnApiRequest(request: Request, { origin }: RequestOrigin): boolean {
   const { headers, method } = request;
   if (headers.get('sec-fetch-site') !== 'same-origin') return false;
   const from = headers.get('origin');
@@ -87,7 +87,7 @@ export function requestSource({ headers }: Request): RequestSource {
  * The token decides; this check only refuses what the browser marks as foreign. Without a referrer, the origin is
  * `null`.
  */
-export function mayBeOwnForm({ headers }: Request, { origin }: Reached): boolean {
+export function mayBeOwnFormPost({ headers }: Request, { origin }: RequestOrigin): boolean {
   const site = headers.get('sec-fetch-site');
   if (site !== null && site !== 'same-origin') return false;
   const from = headers.get('origin');
@@ -109,6 +109,6 @@ const PATHS: readonly RegExp[] = [
   /^\/api\/changes(?:\/next|\/previous)?$/,
 ];
 
-export function mayBeAskedWithLimit(path: string): boolean {
+export function allowsLimitedAccess(path: string): boolean {
   return PATHS.some((allowed) => allowed.test(path));
 }

@@ -1,59 +1,61 @@
 import { Hono } from 'hono';
-import { savedSearches } from '../catalog/saved-searches.ts';
+import { readSavedSearches } from '../catalog/saved-searches.ts';
 import { hasCode } from '../core/errors.ts';
-import type { Reached } from '../core/listener.ts';
+import type { RequestOrigin } from '../core/listener.ts';
 import {
+  allowsLimitedAccess,
   cookieNames,
   isOwnApiRequest,
-  mayBeAskedWithLimit,
-  mayBeOwnForm,
+  mayBeOwnFormPost,
   requestSource,
 } from './access.ts';
 import { exportRoutes } from './exporting.ts';
-import type { LookAnswer } from './health.ts';
+import type { ServiceCheckResult } from './health.ts';
 import { MailPages } from './mail-pages.ts';
 import { mailRoutes } from './mail-routes.tsx';
 import { FailurePage, NotFoundPage } from './pages/plain-pages.tsx';
 import {
   type ArchiveParts,
   byLimit,
-  type DoorParts,
   formBody,
   ownForm,
   page,
   type RequestContext,
   type RequestFacts,
+  type SignInParts,
   seeOther,
   type WebApp,
 } from './request-context.ts';
-import { forgetFor, type Saving, saveFor } from './saving.ts';
+import { forgetSearchFor, type SaveResult, saveSearchFor } from './saving.ts';
 import { searchRoutes } from './search-api.ts';
-import { secured } from './security-headers.ts';
+import { withSecurityHeaders } from './security-headers.ts';
 import { publicRoutes, sessionIn, signedInRoutes } from './sign-in-routes.tsx';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
 export function webApp(
-  parts: DoorParts,
-): (request: Request, reached: Reached, breakOff: () => void) => Promise<Response> {
+  parts: SignInParts,
+): (request: Request, reached: RequestOrigin, breakOff: () => void) => Promise<Response> {
   const { mirror, mcp } = parts.behind;
   const app = appOf(parts);
   return async (request, reached, breakOff) => {
     const { pathname } = new URL(request.url);
-    if (pathname === '/mcp') return secured(await mcp.fetch(request, reached.origin));
-    if (isOfMirror(pathname)) return secured(await mirror.fetch(request, reached.origin));
-    if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
-    return secured(await app.fetch(request, { reached, breakOff }));
+    if (pathname === '/mcp') return withSecurityHeaders(await mcp.fetch(request, reached.origin));
+    if (isMailboxApiPath(pathname))
+      return withSecurityHeaders(await mirror.fetch(request, reached.origin));
+    if (!METHODS.has(request.method))
+      return withSecurityHeaders(plain(405, { allow: 'GET, HEAD, POST' }));
+    return withSecurityHeaders(await app.fetch(request, { reached, breakOff }));
   };
 }
 
 /** Refuses a request under a foreign host name (DNS rebinding), without revealing what this server is. */
 export function refuseUnknownHost(status: number): Response {
-  return secured(plain(status));
+  return withSecurityHeaders(plain(status));
 }
 
 /** The Mailbox API has its own rules: tokens instead of cookies, and no `Origin` required. */
-export function isOfMirror(pathname: string): boolean {
+export function isMailboxApiPath(pathname: string): boolean {
   return pathname.startsWith('/api/v1/');
 }
 
@@ -65,7 +67,7 @@ function plain(status: number, headers: Record<string, string> = {}): Response {
   return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
 }
 
-function appOf(parts: DoorParts): WebApp {
+function appOf(parts: SignInParts): WebApp {
   const { port, assets } = parts;
   const app = new Hono<RequestFacts>();
   app.use(async (context, next) => {
@@ -74,10 +76,10 @@ function appOf(parts: DoorParts): WebApp {
     context.set('cookies', cookieNames(port, reached.secure));
     const { raw, path } = context.req;
     const isApi = isApiPath(path);
-    if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
+    if (isApi && !isOwnApiRequest(raw, reached)) return apiError('foreign-request', 403);
     // Other sites may load nothing from here: even a successful load would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return plain(403);
-    if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
+    if (!isApi && raw.method === 'POST' && !mayBeOwnFormPost(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
     await next();
     return undefined;
@@ -88,40 +90,40 @@ function appOf(parts: DoorParts): WebApp {
     const session = sessionIn(context, parts);
     const { path } = context.req;
     if (session === undefined)
-      return isApiPath(path) ? refused('signed-out', 401) : seeOther(context, '/enter');
+      return isApiPath(path) ? apiError('signed-out', 401) : seeOther(context, '/enter');
     context.set('session', session);
-    if (session.mailboxes !== null && !mayBeAskedWithLimit(path))
+    if (session.mailboxes !== null && !allowsLimitedAccess(path))
       return isApiPath(path)
-        ? refused('limited', 403)
+        ? apiError('limited', 403)
         : page(context, <FailurePage assets={assets} kind="limited" />, 403);
     await next();
     return undefined;
   });
   signedInRoutes(app, parts);
   parts.behind.routes(app);
-  lastRoutes(app, parts);
+  fallbackRoutes(app, parts);
   return app;
 }
 
-export function lastRoutes(
+export function fallbackRoutes(
   app: WebApp,
-  { assets, onError }: Pick<DoorParts, 'assets' | 'onError'>,
+  { assets, onError }: Pick<SignInParts, 'assets' | 'onError'>,
 ): void {
   app.notFound((context) =>
     isApiPath(context.req.path)
-      ? refused('not-found', 404)
+      ? apiError('not-found', 404)
       : page(context, <NotFoundPage assets={assets} />, 404),
   );
   app.onError((error, context) => {
     onError(error);
     return isApiPath(context.req.path)
-      ? refused('failed', 500)
+      ? apiError('failed', 500)
       : page(context, <FailurePage assets={assets} kind="failed" />, 500);
   });
 }
 
 /** The response has only the code, because the pages have the text. */
-export function refused(code: string, status: number): Response {
+export function apiError(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
@@ -136,7 +138,7 @@ function lookRoutes(app: WebApp, parts: ArchiveParts): void {
   });
 }
 
-async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<LookAnswer> {
+async function lookAnswered({ look }: Pick<ArchiveParts, 'look'>): Promise<ServiceCheckResult> {
   try {
     return (await look()) ? 'asked' : 'nobody';
   } catch (error) {
@@ -150,22 +152,22 @@ const MAX_BYTES = 40_000;
 
 function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   const { dataDir } = archive;
-  app.get('/api/saved', (context) => context.json({ data: savedSearches(dataDir) }));
-  const change = (path: string, act: (field: (name: string) => string) => Saving): void => {
+  app.get('/api/saved', (context) => context.json({ data: readSavedSearches(dataDir) }));
+  const change = (path: string, act: (field: (name: string) => string) => SaveResult): void => {
     app.post(path, async (context: RequestContext) => {
       const fields = await formBody(context.req.raw, MAX_BYTES);
-      if (fields === null) return refused('bad-form', 400);
+      if (fields === null) return apiError('bad-form', 400);
       return context.json({ data: act((name) => fields.get(name) ?? '') });
     });
   };
   change('/api/saved', (field) =>
-    saveFor(
+    saveSearchFor(
       dataDir,
       { name: field('name'), query: field('query'), replace: field('replace') === '1' },
       now(),
     ),
   );
-  change('/api/saved/forget', (field) => forgetFor(dataDir, field('name')));
+  change('/api/saved/forget', (field) => forgetSearchFor(dataDir, field('name')));
 }
 
 export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
@@ -173,7 +175,7 @@ export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
     // Nobody would read or close the stream of a HEAD request.
     if (context.req.method === 'HEAD')
       return context.body(null, 200, { 'content-type': 'text/event-stream' });
-    return parts.events.open(context.get('session')) ?? refused('too-many-streams', 503);
+    return parts.events.open(context.get('session')) ?? apiError('too-many-streams', 503);
   });
   lookRoutes(app, parts);
   const pages = byLimit(() => new MailPages(parts));

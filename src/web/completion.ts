@@ -4,7 +4,7 @@ import { AS_OF, STATES } from '../catalog/query-ast.ts';
 import { wallTime } from '../catalog/query-dates.ts';
 import type { StatsRow } from '../catalog/sums.ts';
 import { mailboxKey } from '../core/state.ts';
-import { within } from './mail-list.ts';
+import { deadline } from './mail-list.ts';
 import { filterText } from './query-text.ts';
 import { accountsFor, type ServedReader, searchesFor, VersionCache } from './served-archive.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type CompletionRow,
   MAX_ROWS,
   operatorRows,
-  type OfferedRow as Row,
+  type SuggestedRow as Row,
   type TypedWord,
   typedWord,
 } from './typed-word.ts';
@@ -172,9 +172,9 @@ function people({ catalog }: ServedReader, operator: string, typed: string, now:
   const me = row('value', 'me', { detail: 'any address of the archive’s mailboxes' });
   const wanted = typed.replace(/^</, '');
   const found = catalog.stats
-    .people(wanted, MAX_ROWS, undefined, within(PEOPLE_MS))
+    .people(wanted, MAX_ROWS, undefined, deadline(PEOPLE_MS))
     .filter(({ address }) => EXACT.test(address));
-  const hasTime = within(COUNTING_MS);
+  const hasTime = deadline(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
     // Only these operators find the exact address; the others find its words.
     const exact = { from: sent, recip: received }[operator];

@@ -1,8 +1,8 @@
-import { fetching } from '../archive/segment-files.ts';
+import { withFetching } from '../archive/segment-files.ts';
 import { Semaphore } from '../core/concurrency.ts';
 import { hasCode } from '../core/errors.ts';
 import { builtWorker, JobPool } from '../core/worker-thread.ts';
-import { statusRefusal, tooSoon } from '../service/surface.ts';
+import { rateLimited, statusRefusal } from '../service/surface.ts';
 import type { ServedArchive } from './served-archive.ts';
 import type { ResultOf, SourceJob } from './source-jobs.ts';
 
@@ -43,7 +43,7 @@ export class ContentThreads {
     const { dataDir, segments } = this.archive;
     const isPartial = segments !== undefined;
     const run = () => this.#turns.run(() => this.#run(() => ({ job: make(), dataDir, isPartial })));
-    const result = isPartial ? await fetching(segments, run) : await run();
+    const result = isPartial ? await withFetching(segments, run) : await run();
     // The result has the job's kind.
     return result as ResultOf<Job>;
   }
@@ -86,7 +86,7 @@ const AT_ONCE = 8;
 const MAX_WAITING = 120;
 const MAX_SEARCHES = 60;
 
-export class TokenTurns {
+export class TokenQueue {
   readonly #lines = new Map<string, ReturnType<typeof newLine>>();
 
   /** Resolves to the function that ends the turn. @throws Refusal 429 if too many requests wait */
@@ -96,7 +96,11 @@ export class TokenTurns {
     if (line.answering < AT_ONCE) line.answering += 1;
     else {
       if (line.waiting.length >= MAX_WAITING)
-        throw tooSoon('ERR_RATE_LIMIT', 'Too many requests of this token wait for an answer', 1);
+        throw rateLimited(
+          'ERR_RATE_LIMIT',
+          'Too many requests of this token wait for an answer',
+          1,
+        );
       await new Promise<void>((resolve) => line.waiting.push(resolve));
     }
     let left = false;
@@ -115,7 +119,7 @@ export class TokenTurns {
   async alone<T>(token: string, act: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(token) ?? newLine();
     if (line.searching >= MAX_SEARCHES)
-      throw tooSoon('ERR_RATE_LIMIT', 'Too many searches of this token wait for an answer', 1);
+      throw rateLimited('ERR_RATE_LIMIT', 'Too many searches of this token wait for an answer', 1);
     line.searching += 1;
     this.#leave(token, line);
     const search = line.lastSearch.then(act);

@@ -1,7 +1,7 @@
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
-import { shortMonth, two } from '../core/text.ts';
+import { shortMonth, twoDigits } from '../core/text.ts';
 
-export type BrickState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'damaged';
+export type ProofState = 'recent' | 'earlier' | 'partly' | 'never' | 'open' | 'damaged';
 
 export interface StoredBytes {
   readonly name: string;
@@ -129,7 +129,7 @@ export function asOfTerm(end: number): string {
 /** Returns a day in this machine's zone, such as `2026-11-22`. */
 export function dayName(ms: number): string {
   const { year, month, day } = wallTime(ms);
-  return [String(year).padStart(4, '0'), two(month), two(day)].join('-');
+  return [String(year).padStart(4, '0'), twoDigits(month), twoDigits(day)].join('-');
 }
 
 function momentText(ms: number): string {
@@ -145,5 +145,5 @@ export function dayText(ms: number, zone: string | undefined): string {
 /** Returns a moment such as `22 Nov 2026 14:05`. */
 export function timeText(ms: number, zone: string | undefined): string {
   const { hour, minute } = wallTime(ms, zone);
-  return `${dayText(ms, zone)} ${two(hour)}:${two(minute)}`;
+  return `${dayText(ms, zone)} ${twoDigits(hour)}:${twoDigits(minute)}`;
 }

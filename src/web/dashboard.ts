@@ -2,39 +2,39 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { logFolder, parseSegmentName } from '../archive/format.ts';
 import type { Years } from '../catalog/breakdowns.ts';
-import type { Quarters, TypeBytes } from '../catalog/charts.ts';
+import type { QuarterCounts, TypeBytes } from '../catalog/charts.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { bytesIn, bytesOf } from '../catalog/disk-samples.ts';
+import { directoryBytes, fileBytes } from '../catalog/disk-samples.ts';
 import type { KnownMailbox } from '../catalog/folders.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
-import type { ChartFilter, Received } from '../catalog/sums.ts';
+import type { ChartFilter, ReceivedCounts } from '../catalog/sums.ts';
 import { mailboxKey, placeKey, readState, type StateFile } from '../core/state.ts';
-import { requestsOf, utcDayBefore } from '../core/state-runs.ts';
+import { parseRequestKey, utcDayBefore } from '../core/state-runs.ts';
 import { DOCIDS_PER_SECOND, docidAt } from '../mail/docid.ts';
 import { isImported } from '../mail/identity.ts';
 import { type FolderProof, folderProofs } from '../verify/archive-status.ts';
-import { knownDamageOfLog, recalledVerification } from '../verify/verification.ts';
+import { knownDamageOfLog, recallVerification } from '../verify/verification.ts';
 import {
   asOfTerm,
-  type BrickState,
   boundsOf,
   dateTerm,
   lastHours,
   observedTerm,
   type Period,
   type Periods,
+  type ProofState,
   periodsOf,
   RANGES,
   type Range,
   type StoredBytes,
 } from './dashboard-data.ts';
-import { closingOf, type FolderSums } from './issues.ts';
+import { type FolderSums, sumAtService } from './issues.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
 import type { DashboardContent } from './pages/page.ts';
 import { folderText, mailboxText } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
-import { knownZone, type ServedReader } from './served-archive.ts';
-import { understandQuery } from './understood-query.ts';
+import { canonicalZone, type ServedReader } from './served-archive.ts';
+import { parseQueryText } from './understood-query.ts';
 
 const MAX_SERIES = 4;
 const MAX_ROWS = 7;
@@ -197,9 +197,9 @@ export type Series = ReturnType<typeof oneSeries>;
 
 /** The query of a series with the term of a period finds exactly the messages of that period. */
 function oneSeries(
-  received: Received,
+  received: ReceivedCounts,
   name: string,
-  fits: Parameters<Received['all']>[0],
+  fits: Parameters<ReceivedCounts['all']>[0],
   query: string,
 ) {
   return {
@@ -225,7 +225,10 @@ function shortName(address: string): string {
 }
 
 /** Returns messages received per hour of the week in a zone: seven days from Monday, 24 hours each. */
-function hoursOfWeek({ counts }: Pick<Quarters, 'counts'>, zone: string | undefined): number[][] {
+function hoursOfWeek(
+  { counts }: Pick<QuarterCounts, 'counts'>,
+  zone: string | undefined,
+): number[][] {
   const week = Array.from({ length: 7 }, () => new Array<number>(24).fill(0));
   const offsetAt = offsets(zone);
   for (const [time, messages] of counts) {
@@ -270,12 +273,12 @@ function diskSamples(state: StateFile | undefined, { list }: Periods) {
 }
 
 function diskBytes({ dataDir }: ServedReader): number {
-  return bytesIn(logFolder(dataDir)) + bytesOf(catalogFile(dataDir));
+  return directoryBytes(logFolder(dataDir)) + fileBytes(catalogFile(dataDir));
 }
 
 function requestsIn(state: StateFile | undefined, { unit, list }: Periods) {
   const days = (state?.entries('requests') ?? []).map(({ key, value }) => ({
-    ...requestsOf(key),
+    ...parseRequestKey(key),
     ...value,
   }));
   const counts = list.map(() => ({ requests: 0, refused: 0, failed: 0 }));
@@ -335,7 +338,7 @@ function verifiedSegments(
   for (const name of readdirSync(folder)) {
     const file = parseSegmentName(name);
     // The newest revision counts; while a file is being replaced, either may.
-    if (file !== undefined) files.set(file.segment, bytesOf(path.join(folder, name)));
+    if (file !== undefined) files.set(file.segment, fileBytes(path.join(folder, name)));
   }
   const checkups = new Map(
     (state?.entries('verified') ?? []).map(({ key, value }) => [Number(key), value]),
@@ -354,14 +357,14 @@ function verifiedSegments(
     const at = isWhole ? checkup.at : null;
     return { segment, bytes, at, state: stateOf() };
 
-    function stateOf(): BrickState {
+    function stateOf(): ProofState {
       if (damaged.has(segment)) return 'damaged';
       if (segment === open) return 'open';
       if (at !== null) return now - at < RECENT_MS ? 'recent' : 'earlier';
       return checkup === undefined ? 'never' : 'partly';
     }
   });
-  const last = recalledVerification(state);
+  const last = recallVerification(state);
   return { bricks, fullAt: last?.fullAt ?? null, findings: last?.damage?.found ?? 0 };
 }
 
@@ -448,7 +451,7 @@ function closing(
   ended: { readonly count: number; readonly query: string },
 ) {
   const sum =
-    filter.fits === null ? whole : closingOf(catalog, (folder) => keys.has(mailboxKey(folder)));
+    filter.fits === null ? whole : sumAtService(catalog, (folder) => keys.has(mailboxKey(folder)));
   const watched = watchedOf(folders);
   const oldest = Math.min(...watched.map(({ at }) => at ?? 0));
   return {
@@ -583,9 +586,9 @@ export function dashboardPage(
   const { catalog, dataDir } = reader;
   const query = parameter('q') ?? '';
   const at = now();
-  const { request, asOf, problem } = understandQuery(query, reader, at, accounts);
+  const { request, asOf, problem } = parseQueryText(query, reader, at, accounts);
   const typed = parameter('tz');
-  const zone = knownZone(typed);
+  const zone = canonicalZone(typed);
   const range = RANGES.find((known) => known === parameter('range')) ?? null;
   const filter =
     request === null || asOf !== null

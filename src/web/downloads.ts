@@ -1,6 +1,6 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { MessageId } from '../core/types.ts';
-import { cutName } from '../mail/file-names.ts';
+import { truncateName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
 import type { ReadingFor } from './served-archive.ts';
@@ -40,7 +40,7 @@ function readable(text: string): string {
     .split(/[\s:/\\]+/)
     .filter((word) => word !== '')
     .join(' ');
-  return cutName(words, MAX_BYTES);
+  return truncateName(words, MAX_BYTES);
 }
 
 export interface Download {

@@ -1,13 +1,13 @@
 /** Entry point of the export thread, which exporting.ts starts. */
 
 import { workerData } from 'node:worker_threads';
-import { openReaderOf } from '../catalog/open-reader.ts';
-import { thrownBy } from '../core/errors.ts';
+import { openReaderAt } from '../catalog/open-reader.ts';
+import { serializeError } from '../core/errors.ts';
 import { openThreadPort } from '../core/in-thread.ts';
 import { exportError } from '../transfer/errors.ts';
 import { type ExportSink, streamExport } from '../transfer/run-export.ts';
 import type { ExportFailed, ExportJob, FromExport, ToExport } from './exporting.ts';
-import { readerWithin } from './served-archive.ts';
+import { limitReader } from './served-archive.ts';
 
 const PIECE = 256 * 1024;
 
@@ -58,7 +58,7 @@ class Pieces implements ExportSink {
 async function run(): Promise<void> {
   const { dataDir, mailboxes, format, text } = job;
   const { node, accounts = new Map(), asOf = null } = job.request;
-  const reader = openReaderOf(dataDir);
+  const reader = openReaderAt(dataDir);
   try {
     const pieces = new Pieces();
     const { places, exported, damaged, purged } = await streamExport(
@@ -70,7 +70,7 @@ async function run(): Promise<void> {
           withDeleted: true,
           asOf,
         },
-        catalog: readerWithin(reader, mailboxes).catalog,
+        catalog: limitReader(reader, mailboxes).catalog,
         sources: reader.sources(),
         // The host stops the thread when the export is no longer needed.
         signal: new AbortController().signal,
@@ -87,5 +87,5 @@ async function run(): Promise<void> {
 }
 
 run()
-  .catch((error: unknown) => port.send({ kind: 'failed', thrown: thrownBy(error) }))
+  .catch((error: unknown) => port.send({ kind: 'failed', thrown: serializeError(error) }))
   .finally(() => port.close());

@@ -1,23 +1,23 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import { rethrown, type Thrown } from '../core/errors.ts';
+import { deserializeError, type TransferredError } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { builtWorker, WorkerThread } from '../core/worker-thread.ts';
 import type { StreamOptions } from '../transfer/run-export.ts';
 import { exportName, sourceDownload } from './downloads.ts';
-import { within } from './mail-list.ts';
+import { deadline } from './mail-list.ts';
 import { pageAddress } from './query-text.ts';
 import {
   type ArchiveParts,
-  inTurn,
   type RequestContext,
   seeOther,
+  takeTurn,
   type WebApp,
   withReader,
 } from './request-context.ts';
-import { admitAtMost, savedAnswer, sendDownload } from './send-download.ts';
+import { admitAtMost, downloadResponse, sendDownload } from './send-download.ts';
 import type { ServedReader } from './served-archive.ts';
-import { understandQuery } from './understood-query.ts';
+import { parseQueryText } from './understood-query.ts';
 
 /** MiB. Choosing places and compressing take little; sources are outside V8's heap. */
 const HEAP = { oldGenerationMb: 192, youngGenerationMb: 24 };
@@ -39,7 +39,9 @@ async function beginExport(job: ExportJob, signal: AbortSignal) {
     {
       // A failure may arrive before the host requests the next piece.
       message: (message) =>
-        message.kind === 'failed' ? fail(rethrown(message.thrown)) : answer.resolve(message),
+        message.kind === 'failed'
+          ? fail(deserializeError(message.thrown))
+          : answer.resolve(message),
       ended: fail,
     },
   );
@@ -86,7 +88,7 @@ export function exportOffer(
   limits = LIMITS,
 ) {
   return catalog.snapshot(() => {
-    const { count, complete } = catalog.countHitsWhile(request, within(COUNTING_MS));
+    const { count, complete } = catalog.countHitsWhile(request, deadline(COUNTING_MS));
     if (!complete || count > limits.messages)
       return { messages: count, isCounted: complete, bytes: null, isTooLarge: true };
     const { messages, bytes } = catalog.stats.totals(request);
@@ -140,14 +142,14 @@ export function exportRoutes(app: WebApp, parts: ArchiveParts): void {
       const { text, format } = chosen;
       const name = exportName(text, { now: parts.now(), commit, format });
       const fallback = `mailkeep-commit-${commit}.${format}`;
-      return savedAnswer(context, parts, { name, fallback, size: null, ...begun }, leave);
+      return downloadResponse(context, parts, { name, fallback, size: null, ...begun }, leave);
     } catch (error) {
       leave();
       throw error;
     }
   };
   app.get('/api/export', (context) =>
-    inTurn(context, async (signal) => {
+    takeTurn(context, async (signal) => {
       const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
       if ('refused' in chosen) return refused(context, chosen.refused);
       // A HEAD request must not build the export.
@@ -167,7 +169,7 @@ function chosenIn(
   const format = downloadFormat(context.req.query('format') ?? 'zip');
   if (format === undefined) return { refused: 'unknown-format' };
   const text = context.req.query('q') ?? '';
-  const { request } = understandQuery(text, reader, now(), accounts);
+  const { request } = parseQueryText(text, reader, now(), accounts);
   if (request === null) return { refused: 'bad-query' };
   const { messages, isTooLarge } = exportOffer(reader, request);
   if (isTooLarge) return { refused: 'too-large' };
@@ -206,5 +208,5 @@ export type FromExport =
 /** Sent by the thread at any time, as its last message. */
 export interface ExportFailed {
   readonly kind: 'failed';
-  readonly thrown: Thrown;
+  readonly thrown: TransferredError;
 }

@@ -3,8 +3,8 @@ import { FILE_GROUPS, type FileGroup } from '../catalog/file-group-names.ts';
 import {
   type FileContent,
   type FilePosition,
+  type FilesCount,
   type FilesRequest,
-  type FilesSums,
   groupFilter,
   type ListedFile,
 } from '../catalog/files.ts';
@@ -15,26 +15,31 @@ import {
   type Excerpt,
   type Excerpts,
   excerpts,
-  type Sought,
-  smallPage,
-  soughtWords,
+  firstExcerpt,
+  type SoughtPhrase,
+  soughtPhrases,
 } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import { hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { safeFileName } from '../mail/file-names.ts';
 import { openAttachments } from '../mail/reading.ts';
-import { MAX_PICTURE_BYTES, type PictureType, shownPicture } from '../mail/safe-page.ts';
+import { displayableImageType, type ImageType, MAX_IMAGE_BYTES } from '../mail/safe-page.ts';
 import { type ZippedFile, zipOfFiles } from '../transfer/export-target.ts';
 import { dayName } from './dashboard-data.ts';
 import { attachmentDownload, attachmentsName, type Download, piecesOf } from './downloads.ts';
-import { within } from './mail-list.ts';
+import { deadline } from './mail-list.ts';
 import type { Answered, MailPages } from './mail-pages.ts';
-import { contentText, type NoText, readContent, readWhole } from './message-view.ts';
-import { bytesOf, isTooMuch, MAX_FILES, type SavedFile } from './pages/message-props.ts';
+import { contentText, type NoTextReason, readContent, readWhole } from './message-view.ts';
+import {
+  exceedsDownloadLimit,
+  MAX_FILES,
+  type SavedFile,
+  totalBytes,
+} from './pages/message-props.ts';
 import type { Page } from './pages/page.ts';
-import { findTerm, withTerm } from './query-text.ts';
+import { addTerm, findTerm } from './query-text.ts';
 import type { ArchiveParts, Parameter } from './request-context.ts';
 import { type ReadingFor, type ServedReader, VersionCache } from './served-archive.ts';
 
@@ -45,13 +50,13 @@ const NOT_SAVED = 'not saved.txt';
 /**
  * Returns attachments as one zip, whose last file lists the unreadable ones; undefined if there are none, or too many.
  */
-export function attachmentsTogether(
+export function zipAttachments(
   reader: Pick<Reader, 'sources'>,
   files: readonly SavedFile[],
   called: string,
   how: ReadingFor,
 ): Download | undefined {
-  if (files.length === 0 || isTooMuch(files)) return undefined;
+  if (files.length === 0 || exceedsDownloadLimit(files)) return undefined;
   const bytes = zipOfFiles(zipped(reader, files, how));
   return {
     // A slash must not make a path.
@@ -76,7 +81,7 @@ async function* zipped(
       date: date === null ? null : Date.parse(date),
       bytes,
     });
-    if (bytesOf(own) > MAX_HELD) {
+    if (totalBytes(own) > MAX_HELD) {
       for (const file of own) {
         const download = await attachmentDownload(reader, id, file.number, how);
         if (download === undefined) missing.push(notSaved(file, NOT_THERE));
@@ -128,7 +133,7 @@ async function readTogether(reader: Pick<Reader, 'sources'>, id: MessageId, how:
       hasCode(error, 'bytes-purged') ||
       (error instanceof MailkeepError && error.family === 'damage');
     if (!isKnown) throw error;
-    return { pieces, problem: sentenceOf(error).message };
+    return { pieces, problem: describeError(error).message };
   }
 }
 
@@ -143,21 +148,21 @@ const MAX_SUMS = 200;
 type Sheet =
   | { readonly kind: 'picture' }
   | { readonly kind: 'text'; readonly excerpt: Excerpt }
-  | { readonly kind: 'none'; readonly why: NoText };
+  | { readonly kind: 'none'; readonly why: NoTextReason };
 
 function filesList(
   catalog: Reader['catalog'],
   request: FilesRequest,
   after: FilePosition | undefined,
-  { months, ...sums }: FilesSums,
+  { months, ...sums }: FilesCount,
 ) {
-  const words = soughtWords(request.node, ['any']);
+  const words = soughtPhrases(request.node, ['any']);
   const wanted = { ...request, limit: TILES, after };
-  const { files, next } = catalog.files.page(wanted, within(WALKING_MS));
-  const hasTime = within(TEXTS_MS);
+  const { files, next } = catalog.files.page(wanted, deadline(WALKING_MS));
+  const hasTime = deadline(TEXTS_MS);
   return {
     tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-    next: next === null ? null : nextPosition(catalog, next),
+    next: next === null ? null : encodePosition(catalog, next),
     sums,
     months: months.map(({ key, from, count }) => ({ key, after: positionText(from), count })),
   };
@@ -172,7 +177,7 @@ async function fileDetail(
   how: ReadingFor,
 ) {
   const { catalog } = reader;
-  const found = catalog.files.content(request, hash, MAX_HOLDERS, within(WALKING_MS));
+  const found = catalog.files.content(request, hash, MAX_HOLDERS, deadline(WALKING_MS));
   if (found === undefined) return null;
   const { message, number, isCutOff, first, newest, isFound } = found;
   const read = await readContent(reader, { ...found, message: message.id }, how);
@@ -193,7 +198,7 @@ async function fileDetail(
 
 export type FileDetail = NonNullable<Awaited<ReturnType<typeof fileDetail>>>;
 
-export function nextPosition(
+export function encodePosition(
   { positions }: Pick<Catalog, 'positions'>,
   { docid, number }: FilePosition,
 ): string {
@@ -205,7 +210,7 @@ function positionText({ docid, number }: FilePosition): string {
   return `${docid}-${number}`;
 }
 
-export function positionOf(
+export function decodePosition(
   { positions }: Pick<Catalog, 'positions'>,
   text: string,
 ): FilePosition | undefined {
@@ -236,7 +241,7 @@ const GENERIC_TYPE = /^(?:$|application\/|text\/plain$)/;
 const PICTURE_ENDING = /\.(?:png|jpe?g|gif|webp|bmp)$/i;
 
 function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boolean {
-  if (group !== 'pictures' || size > MAX_PICTURE_BYTES || size === 0 || isCutOff) return false;
+  if (group !== 'pictures' || size > MAX_IMAGE_BYTES || size === 0 || isCutOff) return false;
   return (
     PICTURE_TYPE.test(type) || (GENERIC_TYPE.test(type) && PICTURE_ENDING.test(filename ?? ''))
   );
@@ -245,7 +250,7 @@ function isPicture({ group, type, filename, size, isCutOff }: ListedFile): boole
 function sheetOf(
   catalog: Reader['catalog'],
   file: ListedFile,
-  words: readonly Sought[],
+  words: readonly SoughtPhrase[],
   hasTime: () => boolean,
 ): Sheet {
   if (isPicture(file)) return { kind: 'picture' };
@@ -253,17 +258,17 @@ function sheetOf(
   const known = contentText(catalog, file);
   return 'why' in known
     ? { kind: 'none', why: known.why }
-    : { kind: 'text', excerpt: smallPage(known.text, words) };
+    : { kind: 'text', excerpt: firstExcerpt(known.text, words) };
 }
 
 function textOf(
   catalog: Reader['catalog'],
   file: FileContent,
   node: SearchNode,
-): (Excerpts & { readonly truncated: boolean }) | { readonly why: NoText } {
+): (Excerpts & { readonly truncated: boolean }) | { readonly why: NoTextReason } {
   const known = contentText(catalog, file);
   if ('why' in known) return known;
-  return { ...excerpts(known.text, soughtWords(node, ['any'])), truncated: known.truncated };
+  return { ...excerpts(known.text, soughtPhrases(node, ['any'])), truncated: known.truncated };
 }
 
 const MAX_COUNTS = 64;
@@ -292,7 +297,7 @@ export class FilesMessagesCounts {
     const name = JSON.stringify([request.node, request.asOf]);
     let found = this.#counts.find(catalog.version(), name);
     if (found === undefined) {
-      found = catalog.countHitsWhile(request, within(COUNTING_MS));
+      found = catalog.countHitsWhile(request, deadline(COUNTING_MS));
       if (found.complete) this.#counts.keep(name, found);
     }
     return { query: text, found, isOfGroup };
@@ -312,7 +317,7 @@ function queryFor(
   const isFiltered =
     findTerm(query, filter) !== undefined ||
     (ofGroup === null && findTerm(query, ATTACHED) !== undefined);
-  const text = isFiltered ? query : withTerm(query, filter);
+  const text = isFiltered ? query : addTerm(query, filter);
   // Some groups cannot be written in a query: then the messages have attachments of any type.
   return { text, isOfGroup: group === null || ofGroup !== null };
 }
@@ -326,12 +331,12 @@ function listedFiles(
   request: FilesRequest,
 ): SavedFile[] | undefined {
   const wanted = { ...request, limit: MAX_FILES + 1 };
-  const { files, next } = catalog.files.page(wanted, within(LISTING_MS));
+  const { files, next } = catalog.files.page(wanted, deadline(LISTING_MS));
   const listed = files.map(({ message: { id, date }, number, filename, size }) => ({
     ...{ id, number, filename, size },
     date: date === null ? null : new Date(date).toISOString(),
   }));
-  return next !== null || isTooMuch(listed) ? undefined : listed;
+  return next !== null || exceedsDownloadLimit(listed) ? undefined : listed;
 }
 
 /** Maximum attachments read at a time, each in its own thread. Messages that users open have their own limit. */
@@ -340,7 +345,7 @@ const readings = new Semaphore(READINGS);
 const FINDING_MS = 400;
 
 export class FilesPages {
-  readonly #sums = new VersionCache<string, FilesSums>(MAX_SUMS);
+  readonly #sums = new VersionCache<string, FilesCount>(MAX_SUMS);
   readonly #counts = new FilesMessagesCounts();
 
   constructor(
@@ -350,7 +355,7 @@ export class FilesPages {
 
   async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
     const { asked, request, group, inlinePictures } = this.#asked(reader, parameter);
-    const position = positionOf(reader.catalog, parameter('after') ?? '');
+    const position = decodePosition(reader.catalog, parameter('after') ?? '');
     const typed = parameter('a') ?? '';
     const chosen = /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
     const how = { spare: this.parts.archive.spare, signal };
@@ -382,7 +387,7 @@ export class FilesPages {
   together(reader: ServedReader, parameter: Parameter, how: ReadingFor): Download | undefined {
     const { asked, request } = this.#asked(reader, parameter);
     const files = request === null ? [] : (listedFiles(reader, request) ?? []);
-    return attachmentsTogether(reader, files, attachmentsName(asked.query, this.parts.now()), how);
+    return zipAttachments(reader, files, attachmentsName(asked.query, this.parts.now()), how);
   }
 
   /** Reads a picture and checks its hash. Returns undefined if no page shows it. */
@@ -391,19 +396,19 @@ export class FilesPages {
     hash: string,
     parameter: Parameter,
     signal: AbortSignal,
-  ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
+  ): Promise<{ readonly type: ImageType; readonly bytes: Buffer } | undefined> {
     const { request } = this.pages.asked(reader, parameter);
     const found =
       request === null
         ? undefined
-        : reader.catalog.files.content(request, hash, 1, within(FINDING_MS));
-    if (found === undefined || found.group !== 'pictures' || found.size > MAX_PICTURE_BYTES)
+        : reader.catalog.files.content(request, hash, 1, deadline(FINDING_MS));
+    if (found === undefined || found.group !== 'pictures' || found.size > MAX_IMAGE_BYTES)
       return undefined;
     const wanted = { ...found, message: found.message.id };
     const how = { spare: this.parts.archive.spare, signal };
     const read = await readings.run(() => readContent(reader, wanted, how), signal);
     if (read.state !== 'whole') return undefined;
-    const type = shownPicture(read.bytes);
+    const type = displayableImageType(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };
   }
 
@@ -426,7 +431,7 @@ export class FilesPages {
       const name = JSON.stringify([group, inlinePictures, asOf, node]);
       let sums = this.#sums.find(catalog.version(), name);
       if (sums === undefined) {
-        sums = catalog.files.sums(request, within(COUNTING_MS));
+        sums = catalog.files.sums(request, deadline(COUNTING_MS));
         if (sums.complete) this.#sums.keep(name, sums);
       }
       return filesList(catalog, request, after, sums);

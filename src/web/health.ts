@@ -1,8 +1,8 @@
 import type { ListedPlace } from '../catalog/list.ts';
 import { catalogLag, type Reader } from '../catalog/open-reader.ts';
-import { MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, MailkeepError } from '../core/errors.ts';
 import { readState, type StateFile } from '../core/state.ts';
-import type { KeptRun } from '../core/state-runs.ts';
+import type { StoredRun } from '../core/state-runs.ts';
 import { isImported } from '../mail/identity.ts';
 import {
   type ArchivePolicy,
@@ -14,12 +14,12 @@ import {
 } from '../verify/archive-status.ts';
 import { copyStatuses } from '../verify/copy-facts.ts';
 import { type Issue, listIssues } from '../verify/issues.ts';
-import { archiveStateOf, type ShownIssue, showIssue, sideTagsOf, statusFor } from './issues.ts';
-import { within } from './mail-list.ts';
+import { folderTags, type ShownIssue, showIssue, statusFor, summariseState } from './issues.ts';
+import { deadline } from './mail-list.ts';
 import { filterText } from './query-text.ts';
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
 import type { ServedReader } from './served-archive.ts';
-import { understandQuery } from './understood-query.ts';
+import { parseQueryText } from './understood-query.ts';
 
 const MAX_MAILBOXES = 200;
 
@@ -146,7 +146,7 @@ function previewOf(
     plan = policy.plan(reader, state);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    const { message, hint } = sentenceOf(error);
+    const { message, hint } = describeError(error);
     return { kind: 'refused', problem: message, hint } as const;
   }
   const { prune, byReason, kept } = plan;
@@ -218,12 +218,12 @@ function runPages(
 
 export type RunPages = ReturnType<typeof runPages>;
 
-export function isFailed({ outcome, failures }: Pick<KeptRun, 'outcome' | 'failures'>): boolean {
+export function isFailed({ outcome, failures }: Pick<StoredRun, 'outcome' | 'failures'>): boolean {
   return outcome === 'failed' || failures > 0;
 }
 
 /** Returns one mark per column for the runs that started in it, in milliseconds since the start of the 24 hours. */
-function marksOf(runs: readonly KeptRun[], since: number) {
+function marksOf(runs: readonly StoredRun[], since: number) {
   const columns = Map.groupBy(runs, ({ startedAt }) =>
     Math.max(0, Math.floor((startedAt - since) / COLUMN_MS)),
   );
@@ -301,7 +301,7 @@ const PASSES = ['sync', 'hand', 'sweep', 'hint', 'backlog'];
 interface Known {
   readonly state: StateFile | undefined;
   readonly status: ArchiveStatus;
-  readonly lastRuns: readonly KeptRun[];
+  readonly lastRuns: readonly StoredRun[];
   readonly issues: readonly Issue[];
 }
 
@@ -316,9 +316,9 @@ function frameStateOf(
 ) {
   const known = { hasState: state !== undefined, status, runs: lastRuns, issues };
   return {
-    state: archiveStateOf({ ...known, whole: reader.mailboxes === null, now }),
+    state: summariseState({ ...known, whole: reader.mailboxes === null, now }),
     issues: issues.length,
-    tags: sideTagsOf(status),
+    tags: folderTags(status),
   };
 }
 
@@ -400,21 +400,21 @@ function withKnown<T>(reader: ServedReader, now: number, act: (known: Known) => 
 
 /** Times are milliseconds since the epoch. A limited view shows nothing about the whole archive. */
 export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
-  readonly look: Look | null;
+  readonly look: ServiceCheck | null;
   /** Whether a daemon runs for the archive; null in a limited view. */
   readonly hasDaemon: boolean | null;
 };
 
-export interface Look {
+export interface ServiceCheck {
   readonly token: string;
-  readonly said: LookAnswer | null;
+  readonly said: ServiceCheckResult | null;
 }
 
 const LOOK_ANSWERS = ['asked', 'nobody', 'version'] as const;
 /** `nobody`: no daemon answers. `version`: the daemon has another version of the program. */
-export type LookAnswer = (typeof LOOK_ANSWERS)[number];
+export type ServiceCheckResult = (typeof LOOK_ANSWERS)[number];
 
-export function lookAnswer(typed: string | undefined): LookAnswer | null {
+export function parseServiceCheckResult(typed: string | undefined): ServiceCheckResult | null {
   return LOOK_ANSWERS.find((known) => known === typed) ?? null;
 }
 
@@ -442,10 +442,10 @@ function linkedNumbers(
   now: number,
   accounts: ArchiveParts['accounts'],
 ) {
-  const hasTime = within(COUNTING_MS);
+  const hasTime = deadline(COUNTING_MS);
   /** `linked` is null for an invalid query, or without time to count. */
   const linked = (query: string): { linked: Linked | null; problem: string | null } => {
-    const { request, problem } = understandQuery(query, reader, now, accounts);
+    const { request, problem } = parseQueryText(query, reader, now, accounts);
     if (request === null) return { linked: null, problem: problem.message };
     const { count, complete } = reader.catalog.countHitsWhile(request, hasTime);
     return { linked: complete ? { count, query } : null, problem: null };

@@ -2,20 +2,20 @@ import type { Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import { localMoment, wallTime } from '../catalog/query-dates.ts';
 import { folderKey, mailboxKey, type StateFile } from '../core/state.ts';
-import type { KeptRun } from '../core/state-runs.ts';
+import type { StoredRun } from '../core/state-runs.ts';
 import { shellWord } from '../core/terminal-safe.ts';
-import { closingEquation, counted as countedNoun, type Equation, span } from '../core/text.ts';
+import { consistencyEquation, counted as countedNoun, type Equation, span } from '../core/text.ts';
 import type { MailboxKey } from '../core/types.ts';
 import { isImported } from '../mail/identity.ts';
 import { type ArchiveStatus, archiveStatus, type MailboxStatus } from '../verify/archive-status.ts';
 import type { CopyStatus } from '../verify/copy-facts.ts';
 import { type Issue, LATE_HOURS } from '../verify/issues.ts';
 import type { VerificationStatus } from '../verify/verification.ts';
-import { isOfCatalog } from '../verify/verify.ts';
+import { concernsCatalogOnly } from '../verify/verify.ts';
 import { dayText, observedTerm } from './dashboard-data.ts';
-import { storedAfterText, within } from './mail-list.ts';
+import { deadline, storedAfterText } from './mail-list.ts';
 import type { ServedReader } from './served-archive.ts';
-import type { SideTag } from './side-tree.ts';
+import type { FolderTag } from './side-tree.ts';
 
 /** An issue as shown on a page. */
 export interface ShownIssue extends Pick<Issue, 'level'> {
@@ -28,7 +28,7 @@ export interface ShownIssue extends Pick<Issue, 'level'> {
 
 /** Returns an issue with its text, in which paths are relative to the archive's directory. */
 export function showIssue(issue: Issue, dataDir: string, now: number): ShownIssue {
-  const [title, text, command = null, link] = textOf(issue, now);
+  const [title, text, command = null, link] = issueText(issue, now);
   return {
     ...{ level: issue.level, title, text: text.replaceAll(`${dataDir}/`, ''), command },
     link: link === undefined ? null : { href: `/health/${link[0]}`, text: link[1] },
@@ -45,7 +45,7 @@ type IssueText = readonly [
 const RUNS_LINK = ['runs', 'See the runs'] as const;
 const FOLDERS_LINK = ['folders?sort=age', 'See folders by age'] as const;
 
-function textOf(issue: Issue, now: number): IssueText {
+function issueText(issue: Issue, now: number): IssueText {
   switch (issue.kind) {
     case 'archive-damaged':
       return damageText(issue.verification);
@@ -62,7 +62,9 @@ function textOf(issue: Issue, now: number): IssueText {
       const { to, failure } = issue.copy;
       return [
         `The copy at ${to} ${issue.kind === 'copy-stale' ? 'is old' : 'fails'}`,
-        [ageText(issue.copy, now), failure?.message].filter((part) => part !== undefined).join(' '),
+        [copyAgeText(issue.copy, now), failure?.message]
+          .filter((part) => part !== undefined)
+          .join(' '),
         `copy --to ${shellWord(to)}`,
         ['runs?lane=chores', 'See the runs'],
       ];
@@ -109,7 +111,7 @@ function textOf(issue: Issue, now: number): IssueText {
 }
 
 function damageText({ found, findings }: VerificationStatus): IssueText {
-  const isOnlyIndex = found === findings.length && findings.every(isOfCatalog);
+  const isOnlyIndex = found === findings.length && findings.every(concernsCatalogOnly);
   // Findings of one kind have the same text without names.
   const texts = [...new Set(findings.map(({ text }) => text))].slice(0, 3).join('; ');
   const rest = isOnlyIndex ? ' No mail is lost: a rebuild makes a new index from the log.' : '';
@@ -121,7 +123,7 @@ function damageText({ found, findings }: VerificationStatus): IssueText {
   ];
 }
 
-function ageText({ copiedAt, behind }: CopyStatus, now: number): string {
+function copyAgeText({ copiedAt, behind }: CopyStatus, now: number): string {
   if (copiedAt === null) return 'It was never made.';
   const age = span(Math.max(0, now - Date.parse(copiedAt)));
   return `It was last made ${age} ago, and lacks ${countedNoun(behind ?? 0, 'commit')}.`;
@@ -199,14 +201,14 @@ interface Known {
   readonly status: ArchiveStatus;
   readonly issues: readonly Issue[];
   /** Latest sync runs, newest first. */
-  readonly runs: readonly KeptRun[];
+  readonly runs: readonly StoredRun[];
   /** False if the status covers only some mailboxes. */
   readonly whole: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-export function archiveStateOf(known: Known): ArchiveState {
+export function summariseState(known: Known): ArchiveState {
   const { status, issues, whole, now } = known;
   const watched = status.mailboxes.filter((mailbox) => !isImported(mailbox) && !mailbox.unwatched);
   const proofs = watched.map(({ provenAt }) => (provenAt === null ? null : Date.parse(provenAt)));
@@ -241,8 +243,10 @@ function firstSyncOf({ hasState, runs, whole, status }: Known, watched: readonly
 export type FirstSync = NonNullable<ReturnType<typeof firstSyncOf>>;
 
 /** Returns the tags of folders and mailboxes, by `folderKey` and `mailboxKey`. */
-export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map<string, SideTag> {
-  const tags = new Map<string, SideTag>();
+export function folderTags({
+  mailboxes,
+}: Pick<ArchiveStatus, 'mailboxes'>): Map<string, FolderTag> {
+  const tags = new Map<string, FolderTag>();
   for (const mailbox of mailboxes) {
     if (isImported(mailbox)) continue;
     const key = { host: mailbox.host, mailbox: mailbox.resourceId };
@@ -260,9 +264,9 @@ export function sideTagsOf({ mailboxes }: Pick<ArchiveStatus, 'mailboxes'>): Map
 }
 
 /** Sums of the folders at any commit. */
-export type FolderSums = ReturnType<typeof closingOf>;
+export type FolderSums = ReturnType<typeof sumAtService>;
 
-export interface ClosingSum extends Readonly<FolderSums> {
+export interface ServiceSum extends Readonly<FolderSums> {
   readonly commit: number;
   /** When that commit was written, in milliseconds since the epoch; null before the first. */
   readonly writtenAt: number | null;
@@ -276,7 +280,7 @@ const PAST_MS = 200;
  * Sums the messages known to be at the service, counted once per folder: the summary of a sync over all folders. `open`
  * is the sum of stored, assumed and held messages.
  */
-export function closingOf(
+export function sumAtService(
   { folders }: Pick<Reader['catalog'], 'folders'>,
   counts: (folder: MailboxKey) => boolean,
 ) {
@@ -310,19 +314,19 @@ export function closingOf(
 }
 
 /** Caches sums until the next commit. */
-export class ClosingSums {
-  #known: { readonly version: number; readonly sum: ClosingSum } | undefined;
+export class ServiceSums {
+  #known: { readonly version: number; readonly sum: ServiceSum } | undefined;
   #past: { readonly version: number; readonly sum: PastSum } | undefined;
 
-  of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
+  of({ catalog }: Pick<Reader, 'catalog'>): ServiceSum {
     const version = catalog.version();
     if (this.#known?.version === version) return this.#known.sum;
-    const sums = closingOf(catalog, () => true);
+    const sums = sumAtService(catalog, () => true);
     const sum = {
       commit: catalog.reached().number,
       writtenAt: catalog.changes.span()?.last ?? null,
       ...sums,
-      equation: closingEquation(sums),
+      equation: consistencyEquation(sums),
     };
     this.#known = { version, sum };
     return sum;
@@ -335,13 +339,13 @@ export class ClosingSums {
     if (known?.version === version && known.sum.asOf === asOf) return known.sum;
     const count = (query: string): number | null => {
       const request = { node: parseQuery(query, { now }).node, asOf };
-      const found = catalog.countHitsWhile(request, within(PAST_MS));
+      const found = catalog.countHitsWhile(request, deadline(PAST_MS));
       return found.complete ? found.count : null;
     };
     const sum = {
       ...{ asOf, messages: count('*'), ended: count('is:deleted') },
       later: counted(catalog, storedAfterText(asOf), now),
-      day: dayOf(catalog, asOf, now),
+      day: countDay(catalog, asOf, now),
     };
     const { messages, ended, later, day } = sum;
     if (messages !== null && ended !== null && later !== null && day !== null)
@@ -356,11 +360,11 @@ export interface PastSum {
   readonly messages: number | null;
   readonly ended: number | null;
   readonly later: ReturnType<typeof counted>;
-  readonly day: ReturnType<typeof dayOf>;
+  readonly day: ReturnType<typeof countDay>;
 }
 
 /** Counts the messages stored and deleted on the day of a moment, in this machine's zone. */
-function dayOf(catalog: Reader['catalog'], asOf: number, now: number) {
+function countDay(catalog: Reader['catalog'], asOf: number, now: number) {
   const { year, month, day } = wallTime(asOf);
   const period = {
     from: localMoment({ year, month, day }),
@@ -375,7 +379,7 @@ function dayOf(catalog: Reader['catalog'], asOf: number, now: number) {
 /** Counts as of today, regardless of the moment shown. */
 function counted(catalog: Reader['catalog'], query: string, now: number) {
   const { node } = parseQuery(query, { now });
-  const { count, complete } = catalog.countHitsWhile({ node }, within(PAST_MS));
+  const { count, complete } = catalog.countHitsWhile({ node }, deadline(PAST_MS));
   return complete ? { count, query } : null;
 }
 

@@ -1,7 +1,7 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
-import type { Afterwards, Spine, SpineBar } from '../catalog/timeline.ts';
+import type { LaterChange, Timeline, TimelineBar } from '../catalog/timeline.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { namedMessage } from './message-view.ts';
 
@@ -59,7 +59,7 @@ const LISTING_MS = 500;
 
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-export interface NothingFound {
+export interface NoResults {
   readonly notes: readonly string[];
   readonly without: OtherQuery | null;
   /** A prefix such as `invoice*` for `invoices`, and the query with it. */
@@ -74,7 +74,7 @@ export interface OtherQuery {
 
 export interface ListHit extends SearchHit {
   readonly conversation?: number;
-  readonly since?: Afterwards;
+  readonly since?: LaterChange;
 }
 
 export interface MailList {
@@ -87,7 +87,7 @@ export interface MailList {
   readonly next: string | null;
   /** `after=` value of the previous page: empty for the first page. Null if this is the first. */
   readonly before?: string | null;
-  readonly nothing?: NothingFound | undefined;
+  readonly nothing?: NoResults | undefined;
 }
 
 export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
@@ -103,7 +103,7 @@ export function mailList(
     const isAll = place === undefined && rows.next === null;
     const all = isAll
       ? { count: rows.hits.length, complete: true }
-      : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+      : reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
     const [first] = rows.hits;
     const start =
       first === undefined ? endOf(place, sort) : reader.catalog.messages.docidOf(first.line.id);
@@ -122,7 +122,7 @@ function pageBefore(
 ): string | null {
   let rows = 0;
   const part = { ...request, sort: other(sort), after: docid };
-  for (const found of reader.catalog.foundDocids(part, within(COUNTING_MS))) {
+  for (const found of reader.catalog.foundDocids(part, deadline(COUNTING_MS))) {
     rows += 1;
     if (rows > ROWS) return positionOf(reader, found, sort);
   }
@@ -141,7 +141,7 @@ export function mailRows(
   const direction = isBefore ? other(sort) : sort;
   const { hits: found, stoppedAt } = catalog.search({
     ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
-    mayContinue: within(LISTING_MS),
+    mayContinue: deadline(LISTING_MS),
   });
   const hits = described(catalog, found.slice(0, limit), request);
   if (isBefore) hits.reverse();
@@ -186,7 +186,7 @@ function startOf(place: ListPlace | undefined, sort: ListSort): number | undefin
   return sort === 'newest' ? place.docid + 1 : place.docid - 1;
 }
 
-export function positionIn(
+export function countPosition(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
   sort: ListSort,
@@ -195,14 +195,14 @@ export function positionIn(
   return catalog.snapshot(() => ({
     before: catalog.countHitsWhile(
       { ...request, sort: other(sort), after: docid },
-      within(COUNTING_MS),
+      deadline(COUNTING_MS),
     ),
-    all: catalog.countHitsWhile(request, within(COUNTING_MS)),
+    all: catalog.countHitsWhile(request, deadline(COUNTING_MS)),
   }));
 }
 
-export function countsOf(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
-  const all = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+export function countRows(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
+  const all = reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
   return { all, ended: endedOf(reader, request) };
 }
 
@@ -210,12 +210,12 @@ function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): M
   const { node } = request;
   const gone = catalog.countHitsWhile(
     { ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } },
-    within(COUNTING_MS),
+    deadline(COUNTING_MS),
   );
   return gone.complete ? gone.count : null;
 }
 
-export function within(ms: number): () => boolean {
+export function deadline(ms: number): () => boolean {
   const end = performance.now() + ms;
   return () => performance.now() < end;
 }
@@ -235,19 +235,19 @@ export function storedAfterText(moment: number): string {
 }
 
 /** A bar of the list's timeline. In the past, it may have only messages that arrived since. */
-export interface ListBar extends SpineBar {
+export interface ListBar extends TimelineBar {
   readonly later?: number;
 }
 
-export type ListSpine = Omit<Spine, 'bars'> & { readonly bars: readonly ListBar[] };
+export type ListTimeline = Omit<Timeline, 'bars'> & { readonly bars: readonly ListBar[] };
 
 /** Counts results by time; as of a moment, also today's results that were received since. */
-export function listSpine(
+export function listTimeline(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
   timeZone: string | undefined,
   mayContinue: () => boolean,
-): ListSpine {
+): ListTimeline {
   const { asOf, node, ...rest } = request;
   if (asOf === undefined) return catalog.spine({ ...request, timeZone }, mayContinue);
   return catalog.snapshot(() => {
@@ -263,7 +263,7 @@ export function listSpine(
   });
 }
 
-function joined(then: readonly SpineBar[], later: readonly SpineBar[]): ListBar[] {
+function joined(then: readonly TimelineBar[], later: readonly TimelineBar[]): ListBar[] {
   const bars = new Map<string, ListBar>(then.map((bar) => [bar.key, bar]));
   for (const { messages, ...bar } of later) {
     const known = bars.get(bar.key) ?? { ...bar, messages: 0, ended: 0 };

@@ -1,37 +1,43 @@
 import type { Reader } from '../catalog/open-reader.ts';
 import { unknownText } from '../catalog/resolve-query.ts';
 import type { CountRequest, HitCount, SearchHit } from '../catalog/search.ts';
-import { type Snippet, type Sought, snippet, soughtWords } from '../catalog/snippets.ts';
+import { type Snippet, type SoughtPhrase, snippet, soughtPhrases } from '../catalog/snippets.ts';
 import { Semaphore } from '../core/concurrency.ts';
-import { capital, hasCode } from '../core/errors.ts';
+import { capitalise, hasCode } from '../core/errors.ts';
 import type { MessageId } from '../core/types.ts';
 import { readFramedPage } from '../mail/reading.ts';
 import { dayName } from './dashboard-data.ts';
 import { downloadFormat, exportOffer } from './exporting.ts';
-import { type FrameState, frameState, type HealthTab, healthTab, lookAnswer } from './health.ts';
-import { ClosingSums, type PastSum } from './issues.ts';
 import {
-  countsOf,
+  type FrameState,
+  frameState,
+  type HealthTab,
+  healthTab,
+  parseServiceCheckResult,
+} from './health.ts';
+import { type PastSum, ServiceSums } from './issues.ts';
+import {
+  countPosition,
+  countRows,
+  deadline,
   type ListPlace,
   type ListSort,
   listPlace,
   type MailCounts,
   mailList,
   mailRows,
-  type NothingFound,
+  type NoResults,
   type OtherQuery,
-  positionIn,
-  within,
 } from './mail-list.ts';
 import {
-  conversationOf,
   findInSource,
-  hopsOf,
   intactText,
+  matchRanges,
   namedMessage,
-  type ReadBack,
-  rangesIn,
-  readBack,
+  readConversation,
+  readHops,
+  readVerified,
+  type VerifiedRead,
 } from './message-view.ts';
 import {
   type Conversation,
@@ -42,7 +48,7 @@ import {
   type Near,
   type NoMessage,
   type OpenMessage,
-  ownHit,
+  openedHit,
   type SourceText,
   VIEWS,
   type View,
@@ -51,18 +57,18 @@ import {
 } from './pages/message-props.ts';
 import type { Frame, Page } from './pages/page.ts';
 import {
-  asOf,
-  asOfWord,
+  asOfTermText,
   filterText,
+  removeTerm,
+  replaceTerm,
   type Term,
   termsOf,
-  withOther,
-  withoutTerm,
+  withAsOf,
 } from './query-text.ts';
 import { type ArchiveParts, type Parameter, wholeNumber } from './request-context.ts';
-import { inTurns, type ReadingFor, type ServedReader } from './served-archive.ts';
-import { SideTrees } from './side-tree.ts';
-import { plainRequest, textPieces, type Understood, understandQuery } from './understood-query.ts';
+import { type ReadingFor, type ServedReader, yieldBetween } from './served-archive.ts';
+import { FolderTrees } from './side-tree.ts';
+import { type ParsedQuery, parseQueryText, plainRequest, textPieces } from './understood-query.ts';
 
 /** Maximum attachments of a message whose texts are searched; each may have 256 Ki characters. */
 const MAX_TEXTS = 16;
@@ -76,7 +82,7 @@ function attachmentNotes(
   docid: number,
   request: CountRequest | null,
 ) {
-  const words = request === null ? [] : soughtWords(request.node, ['any']);
+  const words = request === null ? [] : soughtPhrases(request.node, ['any']);
   let texts = 0;
   const hitIn = (textId: number | null): Snippet | null => {
     if (words.length === 0 || textId === null || texts >= MAX_TEXTS) return null;
@@ -86,7 +92,7 @@ function attachmentNotes(
   };
   return catalog.snapshot(() =>
     catalog.files
-      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid, within(COUNTING_MS))
+      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid, deadline(COUNTING_MS))
       .map(({ number, hash, messages, textId }) => ({
         number,
         hash,
@@ -127,8 +133,8 @@ function nearTo(
     const parsed = plainRequest(query, now);
     if (parsed === null) return [];
     const request = { node: parsed.node, asOf: moment ?? undefined };
-    const found = reader.catalog.countHitsWhile(request, within(NEAR_COUNTING_MS));
-    return [{ label, query: asOf(query, moment), found }];
+    const found = reader.catalog.countHitsWhile(request, deadline(NEAR_COUNTING_MS));
+    return [{ label, query: withAsOf(query, moment), found }];
   });
 }
 
@@ -149,16 +155,16 @@ type Attempt = (query: string) => HitCount | null;
 function nothingFound(
   { catalog }: Pick<Reader, 'catalog'>,
   query: string,
-  understand: (query: string) => Understood,
-): NothingFound {
+  understand: (query: string) => ParsedQuery,
+): NoResults {
   const { request } = understand(query);
   const unknown =
     request === null ? [] : catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
-  const notes = unknown.map((name) => `${capital(unknownText(name, name.found))}.`);
+  const notes = unknown.map((name) => `${capitalise(unknownText(name, name.found))}.`);
   const { terms, isEither } = termsOf(query);
   if (isEither) return { notes, without: null, beginning: null };
   const left = terms.filter(({ operator }) => operator !== 'asof').slice(0, MAX_TERMS);
-  const mayContinue = within(TRYING_MS);
+  const mayContinue = deadline(TRYING_MS);
   const attempt: Attempt = (other) => {
     const asked = mayContinue() ? understand(other).request : null;
     return asked === null ? null : catalog.countHitsWhile(asked, mayContinue);
@@ -173,7 +179,7 @@ function nothingFound(
 function oneLess(query: string, terms: readonly Term[], attempt: Attempt): OtherQuery | null {
   let best: OtherQuery | null = null;
   for (const term of terms) {
-    const shorter = withoutTerm(query, term);
+    const shorter = removeTerm(query, term);
     const found = attempt(shorter);
     if (found === null || found.count === 0) continue;
     const isCloser =
@@ -189,7 +195,7 @@ function otherEnding(query: string, terms: readonly Term[], attempt: Attempt): O
     for (const term of terms) {
       const beginning = beginningOf(term, cut);
       if (beginning === null) continue;
-      const other = withOther(query, term, beginning);
+      const other = replaceTerm(query, term, beginning);
       const found = attempt(other);
       if (found !== null && found.count > 0) return { term: beginning, query: other, found };
     }
@@ -230,7 +236,7 @@ async function sourceWindow(
     length: bytes.length,
     size,
     text,
-    find: found === null ? null : { ...found, text: find, matches: rangesIn(text, find) },
+    find: found === null ? null : { ...found, text: find, matches: matchRanges(text, find) },
     // The same letters as in `text`, unless the source has half a character there.
     current: at === null ? null : bytes.subarray(0, at - start).toString('utf8').length,
   };
@@ -244,7 +250,7 @@ async function stretch(
 ): Promise<{ readonly bytes: Buffer; readonly size: number }> {
   const pieces: Buffer[] = [];
   let at = 0;
-  for await (const piece of inTurns(reader.sources().streamMessage(id), signal)) {
+  for await (const piece of yieldBetween(reader.sources().streamMessage(id), signal)) {
     const start = Math.max(0, from - at);
     const end = from + WINDOW_BYTES - at;
     if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));
@@ -257,15 +263,15 @@ const READINGS = 4;
 const readings = new Semaphore(READINGS);
 const AWAY = '/away?to=';
 /** Reads messages for a page, each to its last byte so that its hash is checked. */
-export class Opening {
-  readonly #sought: readonly Sought[];
+export class MessageReading {
+  readonly #sought: readonly SoughtPhrase[];
 
   constructor(
     private readonly reader: ServedReader,
     private readonly how: ReadingFor,
     private readonly request: CountRequest | null,
   ) {
-    this.#sought = request === null ? [] : soughtWords(request.node);
+    this.#sought = request === null ? [] : soughtPhrases(request.node);
   }
 
   /** The query, if it has words. Other terms, such as a folder, would unfold a whole conversation. */
@@ -298,10 +304,10 @@ export class Opening {
   async #read(
     id: MessageId,
     countsRemote: boolean,
-  ): Promise<ReadBack & { readonly open: OpenMessage }> {
+  ): Promise<VerifiedRead & { readonly open: OpenMessage }> {
     const { reader } = this;
     const how = { ...this.how, countsRemote };
-    const read = await readings.run(() => readBack(reader, id, how), how.signal);
+    const read = await readings.run(() => readVerified(reader, id, how), how.signal);
     const docid = reader.catalog.messages.docidOf(id);
     const open = {
       id,
@@ -319,7 +325,7 @@ export class Opening {
   async #content(
     id: MessageId,
     view: Exclude<View, 'thread'>,
-    { reading, damage }: ReadBack,
+    { reading, damage }: VerifiedRead,
     asOf: number | null,
     parameter: Parameter,
   ): Promise<ViewContent> {
@@ -329,7 +335,7 @@ export class Opening {
         return { view, lines: reader.catalog.history(id), asOf };
       case 'headers': {
         const fields = reading?.headers ?? [];
-        return { view, fields, hops: hopsOf(fields) };
+        return { view, fields, hops: readHops(fields) };
       }
       case 'source': {
         const from = wholeNumber(parameter('from')) ?? 0;
@@ -350,7 +356,7 @@ export class Opening {
 }
 
 /** Facts of a message whose hash is correct. `onlyHtml`: the text comes from the HTML. */
-function factsOf(reading: NonNullable<ReadBack['reading']>) {
+function factsOf(reading: NonNullable<VerifiedRead['reading']>) {
   const { from, to, cc, bcc, reason, encrypted, truncated, attachments, html, hasPlain } = reading;
   const hasHtml = html !== null;
   const onlyHtml = hasHtml && !hasPlain;
@@ -380,8 +386,8 @@ export interface Answered {
 }
 
 export class MailPages {
-  readonly #trees = new SideTrees();
-  readonly #sums = new ClosingSums();
+  readonly #trees = new FolderTrees();
+  readonly #sums = new ServiceSums();
   #known: { readonly version: number; readonly of: FrameState } | undefined;
 
   constructor(
@@ -423,14 +429,14 @@ export class MailPages {
     const { request } = this.asked(reader, parameter);
     const sort = sortOf(parameter);
     const place = listPlace(reader, (name) => (name === 'at' ? parameter(name) : undefined), sort);
-    return request && place ? positionIn(reader, request, sort, place) : null;
+    return request && place ? countPosition(reader, request, sort, place) : null;
   }
 
   counts(reader: ServedReader, parameter: Parameter): MailCounts | null {
     const { query, request } = this.asked(reader, parameter);
     if (request === null) return null;
     return reader.catalog.snapshot(() => {
-      const counts = countsOf(reader, request);
+      const counts = countRows(reader, request);
       const isNothing = counts.all?.count === 0 && counts.all.complete;
       return isNothing ? { ...counts, nothing: this.#nothing(reader, query) } : counts;
     });
@@ -470,7 +476,7 @@ export class MailPages {
     const frame = this.frame(reader, { query: '', asOf: null, problem: null }, known);
     // If a daemon cannot be known, as in a fleet, the page neither mentions it nor offers to look.
     const mayLook = content.whole && hasDaemon !== null;
-    const look = mayLook ? { token, said: lookAnswer(parameter('look')) } : null;
+    const look = mayLook ? { token, said: parseServiceCheckResult(parameter('look')) } : null;
     return { page: { kind: 'health', frame, look, hasDaemon, ...content }, status: 200 };
   }
 
@@ -521,8 +527,8 @@ export class MailPages {
     if (named.kind !== 'one') return named;
     const { id } = named;
     const { now, archive } = this.parts;
-    const opening = new Opening(reader, { spare: archive.spare, signal }, request);
-    const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MAX_OF_THREAD);
+    const opening = new MessageReading(reader, { spare: archive.spare, signal }, request);
+    const conversation = readConversation(reader, id, asOf, now(), opening.asked, MAX_OF_THREAD);
     if (conversation === null) return { kind: 'not-then' };
     return {
       kind: 'message',
@@ -537,12 +543,12 @@ export class MailPages {
       },
       conversation,
       ...(await opening.message(id, conversation, asOf, parameter)),
-      near: page === 'message' ? nearTo(reader, ownHit(conversation), asOf, now()) : [],
+      near: page === 'message' ? nearTo(reader, openedHit(conversation), asOf, now()) : [],
       dataDir: reader.dataDir,
     };
   }
 
-  #nothing(reader: ServedReader, query: string): NothingFound {
+  #nothing(reader: ServedReader, query: string): NoResults {
     return nothingFound(reader, query, (text) => this.#understand(reader, text));
   }
 
@@ -551,8 +557,8 @@ export class MailPages {
     return { query, ...this.#understand(reader, query) };
   }
 
-  #understand(reader: ServedReader, query: string): Understood {
-    return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
+  #understand(reader: ServedReader, query: string): ParsedQuery {
+    return parseQueryText(query, reader, this.parts.now(), this.parts.accounts);
   }
 
   /** Caches the state for every page: it takes several queries per folder. */
@@ -569,7 +575,7 @@ export class MailPages {
 
 /** Returns the moment of a query as it was typed, or in query syntax if it comes from a saved search. */
 function asOfTextIn(query: string, moment: number): string {
-  return asOfWord(query) || asOf('', moment);
+  return asOfTermText(query) || withAsOf('', moment);
 }
 
 const STATUS = { none: 404, 'not-then': 404, several: 200, purged: 410 } as const;

@@ -1,10 +1,10 @@
 import type { MessageId } from '../core/types.ts';
 import { dashboardPage } from './dashboard.ts';
 import { attachmentDownload, type Download, sourceDownload } from './downloads.ts';
-import { attachmentsTogether, FilesPages } from './files.ts';
+import { FilesPages, zipAttachments } from './files.ts';
 import { HEALTH_TABS } from './health.ts';
 import { type Answered, framedOrNull, type MailPages } from './mail-pages.ts';
-import { conversationOf, namedMessage } from './message-view.ts';
+import { namedMessage, readConversation } from './message-view.ts';
 import { attachedFiles, MAX_OF_THREAD } from './pages/message-props.ts';
 import { ArchiveDocument } from './pages/plain-pages.tsx';
 import {
@@ -12,11 +12,11 @@ import {
   type Asked,
   answered,
   byLimit,
-  inTurn,
   type Parameter,
   page,
   type RequestContext,
   seeOther,
+  takeTurn,
   type WebApp,
 } from './request-context.ts';
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
@@ -93,7 +93,7 @@ export function mailRoutes(
     }),
   );
   app.get('/m/:id/source', (context) =>
-    inTurn(context, () =>
+    takeTurn(context, () =>
       sendDownload(context, parts, (reader) => {
         const id = idIn(context, reader);
         return id === null ? undefined : sourceDownload(reader, id);
@@ -101,7 +101,7 @@ export function mailRoutes(
     ),
   );
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) =>
-    inTurn(context, (signal) =>
+    takeTurn(context, (signal) =>
       sendDownload(context, parts, (reader) => {
         const id = idIn(context, reader);
         const number = Number(context.req.param('number'));
@@ -116,7 +116,7 @@ export function mailRoutes(
     find: (reader: ServedReader, how: ReadingFor) => Download | undefined,
     missing?: string,
   ) =>
-    inTurn(context, (signal) => {
+    takeTurn(context, (signal) => {
       // Not earlier, since a request that is aborted while it waits never gets here.
       const leave = enter();
       if (leave === null) return context.text(BUSY, 503);
@@ -128,10 +128,10 @@ export function mailRoutes(
       const id = idIn(context, reader);
       if (id === null) return undefined;
       const { asOf } = pages(reader).asked(reader, (name) => context.req.query(name));
-      const found = conversationOf(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
+      const found = readConversation(reader, id, asOf, parts.now(), null, MAX_OF_THREAD);
       if (found === null) return undefined;
       const subject = found.all[0]?.line.subject ?? '';
-      return attachmentsTogether(reader, attachedFiles(found.all), subject, how);
+      return zipAttachments(reader, attachedFiles(found.all), subject, how);
     }),
   );
   app.get('/files/all.zip', (context) =>

@@ -7,13 +7,13 @@ import type { CountRequest, SearchHit } from '../catalog/search.ts';
 import type { StateFile } from '../core/state.ts';
 import type { MessageReading } from '../mail/extraction.ts';
 import { isImported } from '../mail/identity.ts';
-import { nextPosition, positionOf } from './files.ts';
+import { decodePosition, encodePosition } from './files.ts';
 import { statusFor } from './issues.ts';
-import { listPlace, mailRows, within } from './mail-list.ts';
-import { contentText, conversationOf, namedMessage, readBack } from './message-view.ts';
+import { deadline, listPlace, mailRows } from './mail-list.ts';
+import { contentText, namedMessage, readConversation, readVerified } from './message-view.ts';
 import { filterText, termsOf } from './query-text.ts';
 import type { AccountsOf, ReadingFor, ServedReader } from './served-archive.ts';
-import { textPieces, understandQuery } from './understood-query.ts';
+import { parseQueryText, textPieces } from './understood-query.ts';
 
 /** Fenced text never contains these brackets: a sender's are escaped. */
 const OPEN = '⟦';
@@ -28,7 +28,7 @@ export class Fence {
   }
 
   around(text: string): string {
-    return `${OPEN}${this.#marker} ${harmless(text)} ${this.#marker}${CLOSE}`;
+    return `${OPEN}${this.#marker} ${makeHarmless(text)} ${this.#marker}${CLOSE}`;
   }
 
   notice(): string {
@@ -53,7 +53,7 @@ function visible(text: string): string {
 }
 
 /** Makes all characters visible, and breaks links and images. */
-export function harmless(text: string): string {
+export function makeHarmless(text: string): string {
   return (
     visible(text)
       .replace(/:\/\//g, '[:]//')
@@ -67,7 +67,7 @@ export function harmless(text: string): string {
   );
 }
 
-export interface Asking extends ReadingFor {
+export interface ToolContext extends ReadingFor {
   readonly reader: ServedReader;
   readonly fence: Fence;
   /** Milliseconds since the epoch. */
@@ -85,7 +85,7 @@ function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
   readonly output: O;
   readonly answer: (
     args: z.output<z.ZodObject<I>>,
-    asking: Asking,
+    asking: ToolContext,
   ) => z.input<z.ZodObject<O>> | Promise<z.input<z.ZodObject<O>>>;
 }) {
   const { answer, ...described } = definition;
@@ -93,7 +93,7 @@ function tool<I extends z.ZodRawShape, O extends z.ZodRawShape>(definition: {
   const output = z.object({ notice: z.string().describe(NOTICE), ...definition.output });
   return {
     ...{ ...described, input, output },
-    async run(args: unknown, asking: Asking): Promise<object> {
+    async run(args: unknown, asking: ToolContext): Promise<object> {
       const data = await answer(input.parse(args), asking);
       return output.parse({ notice: asking.fence.notice(), ...data });
     },
@@ -191,10 +191,10 @@ const EXCLUDED_USES: ReadonlySet<string | null> = new Set(['\\Junk', '\\Trash'])
 /** Excludes Junk and Trash, unless `everywhere` is set or the query names a folder. @throws ToolRefusal */
 function requestFor(
   query: string,
-  { reader, now, accounts }: Asking,
+  { reader, now, accounts }: ToolContext,
   { everywhere }: { everywhere: boolean },
 ): CountRequest {
-  const { request, problem } = understandQuery(query, reader, now, accounts);
+  const { request, problem } = parseQueryText(query, reader, now, accounts);
   if (request === null) {
     const { message, hint } = problem;
     throw new ToolRefusal(hint === null ? message : `${message} ${hint}`);
@@ -271,7 +271,7 @@ const aggregate = tool({
   answer({ query, by, limit, everywhere }, asking) {
     const { reader, fence } = asking;
     const request = requestFor(query, asking, { everywhere });
-    const found = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+    const found = reader.catalog.countHitsWhile(request, deadline(COUNTING_MS));
     if (!found.complete || found.count > MAX_COUNTED)
       throw new ToolRefusal(
         `The query finds more than ${MAX_COUNTED} messages, which are not counted one by one. Add a time, such as after:2026.`,
@@ -395,7 +395,7 @@ const search = tool({
       throw new ToolRefusal(`No list continues after ${after}.`);
     return reader.catalog.snapshot(() => {
       const { hits, next } = mailRows(reader, request, sort, place, limit);
-      const counted = reader.catalog.countHitsWhile(request, within(MESSAGE_COUNTING_MS));
+      const counted = reader.catalog.countHitsWhile(request, deadline(MESSAGE_COUNTING_MS));
       return {
         total: counted.count,
         total_is_complete: counted.complete,
@@ -403,7 +403,7 @@ const search = tool({
         next,
         facets: facets
           ? facetLines(
-              reader.catalog.stats.facets(request, MAX_VALUES, within(MESSAGE_COUNTING_MS)),
+              reader.catalog.stats.facets(request, MAX_VALUES, deadline(MESSAGE_COUNTING_MS)),
               fence,
             )
           : null,
@@ -450,10 +450,10 @@ export const getMessage = tool({
   async answer({ id: typed, offset, length, quoted }, asking) {
     const { reader, fence, now, spare, signal } = asking;
     const id = idOf(typed, asking);
-    const conversation = conversationOf(reader, id, null, now, null, MAX_OF_THREAD);
+    const conversation = readConversation(reader, id, null, now, null, MAX_OF_THREAD);
     const hit = conversation?.all[conversation.at];
-    if (hit === undefined) throw notThere(typed);
-    const { reading } = await readBack(reader, id, { spare, signal, countsRemote: false });
+    if (hit === undefined) throw notFoundRefusal(typed);
+    const { reading } = await readVerified(reader, id, { spare, signal, countsRemote: false });
     const whole = reading === null ? '' : shownText(reading, quoted);
     const window = windowOf(whole, offset, length);
     const people = (list: MessageReading['to']) => (list === '' ? [] : [fence.around(cut(list))]);
@@ -491,8 +491,8 @@ const getThread = tool({
   answer({ id: typed }, asking) {
     const { reader, fence, now } = asking;
     const id = idOf(typed, asking);
-    const conversation = conversationOf(reader, id, null, now, null, MAX_OF_THREAD);
-    if (conversation === null) throw notThere(typed);
+    const conversation = readConversation(reader, id, null, now, null, MAX_OF_THREAD);
+    if (conversation === null) throw notFoundRefusal(typed);
     return {
       messages: conversation.all.map((hit) => lineOf(hit, fence)),
       complete: conversation.all.length < MAX_OF_THREAD,
@@ -501,20 +501,20 @@ const getThread = tool({
 });
 
 /** @throws ToolRefusal if the id or its prefix matches no message, or several */
-function idOf(typed: string, { reader }: Asking): string {
+function idOf(typed: string, { reader }: ToolContext): string {
   const named = namedMessage(reader, typed);
   if (named.kind === 'one') return named.id;
   if (named.kind === 'several')
     throw new ToolRefusal(`Several messages have an id that begins with ${typed}.`);
-  throw notThere(typed);
+  throw notFoundRefusal(typed);
 }
 
 /** Gives the same sentence for a message that never existed, was removed, or is outside the reader's mailboxes. */
-export function notThere(typed: string): ToolRefusal {
+export function notFoundRefusal(typed: string): ToolRefusal {
   return new ToolRefusal(`The archive has no message ${typed}.`);
 }
 
-function sentOf(reading: MessageReading | null, { fence }: Asking): string | null {
+function sentOf(reading: MessageReading | null, { fence }: ToolContext): string | null {
   const sent = reading?.headers.find(({ name }) => name.toLowerCase() === 'date')?.value;
   return sent === undefined ? null : fence.around(cut(sent));
 }
@@ -576,12 +576,12 @@ const listAttachments = tool({
   answer({ query, limit, after, everywhere }, asking) {
     const { reader, fence } = asking;
     const request = requestFor(query, asking, { everywhere });
-    const place = after === undefined ? undefined : positionOf(reader.catalog, after);
+    const place = after === undefined ? undefined : decodePosition(reader.catalog, after);
     if (after !== undefined && place === undefined)
       throw new ToolRefusal(`No list continues after ${after}.`);
     const { files, next } = reader.catalog.files.page(
       { ...request, limit, after: place },
-      within(WALKING_MS),
+      deadline(WALKING_MS),
     );
     return {
       attachments: files.map(({ message, number, filename, type, size, hash }) => ({
@@ -592,7 +592,7 @@ const listAttachments = tool({
         bytes: size,
         sha256: hash,
       })),
-      next: next === null ? null : nextPosition(reader.catalog, next),
+      next: next === null ? null : encodePosition(reader.catalog, next),
     };
   },
 });
@@ -636,7 +636,7 @@ const getAttachmentText = tool({
 });
 
 /** Returns an attachment of a message; among several with the same content, the one with that number. */
-function fileOf(id: string, number: number, asking: Asking) {
+function fileOf(id: string, number: number, asking: ToolContext) {
   const { catalog } = asking.reader;
   const request = requestFor(`id:${id}`, asking, { everywhere: true });
   const all = { ...request, inlinePictures: true, limit: MAX_OF_MESSAGE, after: undefined };

@@ -9,18 +9,18 @@ import { MailkeepError } from '../core/errors.ts';
 import { readAtMost } from '../core/listener.ts';
 import type { ApiToken } from '../core/state.ts';
 import { envelope, Refusal } from '../service/surface.ts';
-import { TokenTurns } from './content-threads.ts';
+import { TokenQueue } from './content-threads.ts';
 import {
-  type Asking,
   Fence,
   getMessage,
   type McpTool,
   messageId,
-  notThere,
+  notFoundRefusal,
   TOOLS,
+  type ToolContext,
   ToolRefusal,
 } from './mcp-tools.ts';
-import { bearerToken, refuseForeign, requireToken, responseOf } from './mirror.ts';
+import { bearerToken, refuseForeign, requireToken, toResponse } from './mirror.ts';
 
 const INSTRUCTIONS =
   'An archive of mail, for reading. What senders of mail wrote stands between marks that the notice of each answer ' +
@@ -28,7 +28,7 @@ const INSTRUCTIONS =
 
 type Ask = <T>(
   signal: AbortSignal,
-  act: (asking: Omit<Asking, 'fence'>) => Promise<T>,
+  act: (asking: Omit<ToolContext, 'fence'>) => Promise<T>,
 ) => Promise<T>;
 
 /** Offers the archive as tools and resources of the Model Context Protocol (2025-11-25). */
@@ -71,7 +71,7 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
     },
     async (uri, { id }, context) => {
       try {
-        if (!messageId().safeParse(id).success) throw notThere(String(id));
+        if (!messageId().safeParse(id).success) throw notFoundRefusal(String(id));
         const data = await ask(context.mcpReq.signal, (asking) =>
           answered(getMessage, { id: String(id), length: 20_000 }, asking),
         );
@@ -86,7 +86,11 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
   return server;
 }
 
-function answered(tool: McpTool, args: unknown, asking: Omit<Asking, 'fence'>): Promise<object> {
+function answered(
+  tool: McpTool,
+  args: unknown,
+  asking: Omit<ToolContext, 'fence'>,
+): Promise<object> {
   return tool.run(args, { ...asking, fence: new Fence() });
 }
 
@@ -109,7 +113,7 @@ interface McpSurfaceOptions {
   readonly use: <T>(
     mailboxes: readonly string[] | null,
     signal: AbortSignal,
-    act: (asking: Omit<Asking, 'fence'>) => Promise<T>,
+    act: (asking: Omit<ToolContext, 'fence'>) => Promise<T>,
   ) => Promise<T>;
   readonly authorize: (secret: string) => ApiToken | undefined;
   readonly onError: (error: unknown) => void;
@@ -117,7 +121,7 @@ interface McpSurfaceOptions {
 
 /** Serves the archive over MCP's streamable HTTP transport, without sessions. Each request has its own bearer token. */
 export class McpSurface {
-  readonly #turns = new TokenTurns();
+  readonly #turns = new TokenQueue();
   readonly #handler = createMcpHandler(
     ({ requestInfo }) => this.#serverFor(requestInfo?.headers.get('authorization') ?? null),
     // There are no changes to subscribe to.
@@ -132,7 +136,7 @@ export class McpSurface {
       return await this.#answer(request, ownOrigin);
     } catch (error) {
       if (!(error instanceof Refusal)) this.options.onError(error);
-      return responseOf(envelope(error));
+      return toResponse(envelope(error));
     }
   }
 

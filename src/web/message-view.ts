@@ -2,19 +2,19 @@ import { createHash } from 'node:crypto';
 import type { KnownText } from '../catalog/attachment-texts.ts';
 import type { FileGroup } from '../catalog/file-group-names.ts';
 import type { FileContent, ListedFile } from '../catalog/files.ts';
-import { purgedMessage, type Reader } from '../catalog/open-reader.ts';
+import { findPurgedMessage, type Reader } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
 import type { CountRequest, SearchHit } from '../catalog/search.ts';
 import type { Range } from '../catalog/snippets.ts';
-import { hasCode, MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, hasCode, MailkeepError } from '../core/errors.ts';
 import type { BlobHash, MessageId } from '../core/types.ts';
 import type { MessageReading } from '../mail/extraction.ts';
 import { parseHeaderDate } from '../mail/header-date.ts';
 import { readMessage } from '../mail/reading.ts';
 import { attachmentDownload, piecesOf } from './downloads.ts';
 import type { Conversation } from './pages/message-props.ts';
-import { inTurns, type ReadingFor } from './served-archive.ts';
+import { type ReadingFor, yieldBetween } from './served-archive.ts';
 
 export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
   const none = { kind: 'none' } as const;
@@ -22,7 +22,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
   const found = reader.catalog.messages.byPrefix(typed);
   if (found.match === 'unique') return { kind: 'one', id: found.id } as const;
   if (found.match === 'ambiguous') return { kind: 'several', ids: found.candidates } as const;
-  const purged = purgedMessage(reader, typed);
+  const purged = findPurgedMessage(reader, typed);
   return purged === undefined ? none : ({ kind: 'purged', ...purged } as const);
 }
 
@@ -32,7 +32,7 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string) {
  * @param asOf milliseconds since the epoch; null for now
  * @param asked the request of the query box; null if it has no words to search mail for
  */
-export function conversationOf(
+export function readConversation(
   { catalog }: Pick<Reader, 'catalog'>,
   id: MessageId,
   asOf: number | null,
@@ -86,7 +86,7 @@ function singleMessage(
 }
 
 /** A message that was read in full and matches its hash, or the reason why it does not match. */
-export type ReadBack =
+export type VerifiedRead =
   | { readonly reading: MessageReading; readonly damage: null }
   | {
       readonly reading: null;
@@ -111,21 +111,21 @@ export async function readWhole<T>(
     isWhole = true;
   }
   const result = await read(tracked());
-  if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), signal));
+  if (!isWhole) for await (const _ of yieldBetween(sources.streamMessage(id), signal));
   return result;
 }
 
-export async function readBack(
+export async function readVerified(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   how: ReadingFor & { readonly countsRemote: boolean },
-): Promise<ReadBack> {
+): Promise<VerifiedRead> {
   try {
     const read = (source: AsyncIterable<Buffer>) => readMessage(source, how);
     return { reading: await readWhole(reader, id, how.signal, read), damage: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-    return { reading: null, damage: sentenceOf(error) };
+    return { reading: null, damage: describeError(error) };
   }
 }
 
@@ -137,7 +137,7 @@ const DATE_CHARS = 200;
 const NAME_CHARS = 200;
 
 /** Returns the servers that a message passed through, first hop first: each adds its line above the others. */
-export function hopsOf(fields: readonly { readonly name: string; readonly value: string }[]) {
+export function readHops(fields: readonly { readonly name: string; readonly value: string }[]) {
   const lines = fields.filter(({ name }) => name.toLowerCase() === 'received').slice(0, MAX_HOPS);
   let before: number | null = null;
   return lines.toReversed().map(({ value }) => {
@@ -150,7 +150,7 @@ export function hopsOf(fields: readonly { readonly name: string; readonly value:
 }
 
 /** A server, according to its own Received line. All of it may be forged. */
-export type Hop = ReturnType<typeof hopsOf>[number];
+export type Hop = ReturnType<typeof readHops>[number];
 
 const CLAUSES = ['from', 'by', 'with'] as const;
 type Clause = (typeof CLAUSES)[number];
@@ -260,7 +260,7 @@ export async function readContent(
     if (hasCode(error, 'mail-unreadable')) return { state: 'unreadable' };
     if (hasCode(error, 'bytes-purged')) return { state: 'purged' };
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-    return { state: 'damaged', ...sentenceOf(error) };
+    return { state: 'damaged', ...describeError(error) };
   }
 }
 
@@ -276,7 +276,7 @@ function storedBytes(sources: ReturnType<Reader['sources']>, hash: BlobHash): Bu
 const FAILURES = ['encrypted', 'malformed', 'too-large', 'unsupported', 'damaged'] as const;
 
 /** Why no text is shown: `picture` and `archive` follow from the kind, the others from reading the content. */
-export type NoText =
+export type NoTextReason =
   | 'picture'
   | 'archive'
   | 'other'
@@ -290,7 +290,7 @@ export type NoText =
 export function contentText(
   catalog: Reader['catalog'],
   { textId, group }: Pick<ListedFile, 'textId' | 'group'>,
-): Pick<KnownText, 'text' | 'truncated'> | { readonly why: NoText } {
+): Pick<KnownText, 'text' | 'truncated'> | { readonly why: NoTextReason } {
   const known = textId === null ? undefined : intactText(catalog, textId);
   if (known === 'damaged') return { why: 'damaged' };
   if (known === undefined) return { why: byGroup(group) };
@@ -312,12 +312,12 @@ export function intactText(
   }
 }
 
-function byGroup(group: FileGroup): NoText {
+function byGroup(group: FileGroup): NoTextReason {
   if (group === 'pictures') return 'picture';
   return group === 'archives' ? 'archive' : 'other';
 }
 
-function byFailure(reason: string | null): NoText {
+function byFailure(reason: string | null): NoTextReason {
   if (reason === 'bomb') return 'too-large';
   return FAILURES.find((known) => known === reason) ?? 'unreadable';
 }
@@ -337,7 +337,8 @@ export async function findInSource(
   signal: AbortSignal,
 ): Promise<FoundInSource> {
   const finder = new SourceFinder(text, from);
-  for await (const piece of inTurns(reader.sources().streamMessage(id), signal)) finder.push(piece);
+  for await (const piece of yieldBetween(reader.sources().streamMessage(id), signal))
+    finder.push(piece);
   return finder.found();
 }
 
@@ -429,7 +430,7 @@ function lower(bytes: Buffer): Buffer {
 
 const MAX_MARKED = 2_000;
 
-export function rangesIn(shown: string, text: string): readonly Range[] {
+export function matchRanges(shown: string, text: string): readonly Range[] {
   const plain = (some: string): string => some.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   const sought = plain(Buffer.from(text).subarray(0, MAX_SEARCHED_BYTES).toString('utf8'));
   if (sought === '') return [];

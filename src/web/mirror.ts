@@ -10,11 +10,11 @@ import type {
   OriginPlace,
   OriginUids,
 } from '../catalog/origin-places.ts';
-import { MailkeepError, rethrown } from '../core/errors.ts';
+import { deserializeError, MailkeepError } from '../core/errors.ts';
 import { isForeign, readAtMost } from '../core/listener.ts';
 import { type ApiToken, mailboxKey, type ScopeValue, type StateFile } from '../core/state.ts';
 import type { Listing, MessageId } from '../core/types.ts';
-import { isDated, receivedAt } from '../mail/docid.ts';
+import { hasDate, receivedAt } from '../mail/docid.ts';
 import {
   type FolderRecord,
   MAILBOX_OPERATIONS,
@@ -27,6 +27,7 @@ import {
   bodyTooLarge,
   byFolderPath,
   type Criteria,
+  canonicalPath,
   dataReply,
   envelope,
   type FoundPage,
@@ -45,13 +46,12 @@ import {
   sortOf,
   sourceTest,
   spansOfCriteria,
-  spelledPath,
   type UidOrder,
   uidFrom,
   unauthorized,
 } from '../service/surface.ts';
 import type { Operation } from '../service/wire.ts';
-import { ContentThreads, TokenTurns } from './content-threads.ts';
+import { ContentThreads, TokenQueue } from './content-threads.ts';
 import { type ServedArchive, VersionCache } from './served-archive.ts';
 
 interface MirrorEntry {
@@ -147,7 +147,7 @@ function fromCatalog(place: OriginPlace): Unchanging {
 
 /** Imported mail may have no date, although a service always shows one. */
 function isoAt({ docid }: OriginPlace): string | null {
-  return isDated(docid) ? new Date(receivedAt(docid)).toISOString() : null;
+  return hasDate(docid) ? new Date(receivedAt(docid)).toISOString() : null;
 }
 
 /** Messages whose uids and sort fields are cached: 36 bytes each. */
@@ -342,7 +342,7 @@ function mailboxOf(call: MirrorCall): MirroredMailbox {
 function folderOf(call: MirrorCall) {
   const mailbox = mailboxOf(call);
   const { folder: path = '' } = call.params;
-  const folder = call.view.folder(mailbox, spelledPath(path), call.moment);
+  const folder = call.view.folder(mailbox, canonicalPath(path), call.moment);
   if (folder === undefined)
     throw missing(call, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
   return { mailbox, folder, uids: call.view.uids(folder, call.moment) };
@@ -463,7 +463,7 @@ async function withMatchingSources(
       'Messages that the search has to read are damaged. A set of uids without these can be searched',
       { folder: folder.path, damaged: uids.length, uids: uids.slice(0, MAX_NAMED) },
       {},
-      { cause: rethrown(why) },
+      { cause: deserializeError(why) },
     );
   }
   return positions.flatMap((at) => stored[at] ?? []);
@@ -574,13 +574,13 @@ function sending(reply: MirrorReply, check: () => void, done: () => void): Respo
   const ready = reply.kind === 'stream' ? reply : inPieces(reply);
   if (ready.kind !== 'stream') {
     done();
-    return responseOf(ready);
+    return toResponse(ready);
   }
   const headers = { 'content-type': ready.type, 'content-length': String(ready.length) };
   return new Response(streamOf(ready.pieces, check, done), { headers });
 }
 
-export function responseOf(reply: ReadyReply): Response {
+export function toResponse(reply: ReadyReply): Response {
   switch (reply.kind) {
     case 'empty':
       return new Response(null, { status: reply.status });
@@ -691,7 +691,7 @@ export class MirrorSurface {
   readonly #views = new WeakMap<Catalog, MirrorView>();
   readonly #searching: ContentThreads;
   readonly #rendering: ContentThreads;
-  readonly #turns = new TokenTurns();
+  readonly #turns = new TokenQueue();
 
   constructor(private readonly options: MirrorOptions) {
     const { archive } = options;
@@ -709,7 +709,7 @@ export class MirrorSurface {
       // Reported like an unreachable upstream.
       const isDamage = error instanceof MailkeepError && error.family === 'damage';
       const damaged = 'This part of the archive is damaged';
-      return responseOf(envelope(isDamage ? new Refusal(502, 'ERR_DAMAGED', damaged) : error));
+      return toResponse(envelope(isDamage ? new Refusal(502, 'ERR_DAMAGED', damaged) : error));
     }
   }
 

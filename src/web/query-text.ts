@@ -149,7 +149,7 @@ export function findTerm(query: string, text: string): Term | undefined {
   return terms.find((term) => isSame(term, wanted));
 }
 
-export function withTerm(query: string, text: string): string {
+export function addTerm(query: string, text: string): string {
   if (query.trim() === '') return text;
   const { isEither, isComplete } = termsOf(query);
   // After an open bracket, it would be inside the brackets.
@@ -158,7 +158,7 @@ export function withTerm(query: string, text: string): string {
   return `${query}${/\s$/.test(query) ? '' : ' '}${text}`;
 }
 
-export function withoutTerm(query: string, { start, end }: Span): string {
+export function removeTerm(query: string, { start, end }: Span): string {
   const { tokens } = tokenize(query);
   const before = tokens.findLast((token) => token.end <= start);
   const behind = tokens.find((token) => token.start >= end);
@@ -172,7 +172,7 @@ export function withoutTerm(query: string, { start, end }: Span): string {
   return left + (/\s$/.test(left) ? '' : ' ') + right;
 }
 
-export function withOther(query: string, { start, end }: Span, text: string): string {
+export function replaceTerm(query: string, { start, end }: Span, text: string): string {
   const right = query.slice(end);
   return query.slice(0, start) + text + (/^[^\s)}]/.test(right) ? ' ' : '') + right;
 }
@@ -200,28 +200,28 @@ export function mailboxText(
 }
 
 /** Adds a term, or removes it if it is there; the rest stays as typed. */
-export function toggled(query: string, text: string): string {
+export function toggleTerm(query: string, text: string): string {
   const term = findTerm(query, text);
-  return term === undefined ? withTerm(query, text) : withoutTerm(query, term);
+  return term === undefined ? addTerm(query, text) : removeTerm(query, term);
 }
 
 /** Returns the `asof:…` term of a query as typed, or an empty text. */
-export function asOfWord(query: string): string {
+export function asOfTermText(query: string): string {
   return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
 }
 
 /** Changes the moment of a query; the rest stays as typed. @param moment milliseconds since the epoch; null for now */
-export function asOf(query: string, moment: number | null): string {
-  const old = asOfWord(query);
-  const without = old === '' ? query : toggled(query, old);
+export function withAsOf(query: string, moment: number | null): string {
+  const old = asOfTermText(query);
+  const without = old === '' ? query : toggleTerm(query, old);
   if (moment === null) return without;
   // Whole seconds in UTC: queries have no finer moments, and their zone may not be the reader's.
   const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
-  return withTerm(without, word);
+  return addTerm(without, word);
 }
 
 /** Returns the moment that a query means for a time: the end of its second. */
-export function namedMoment(time: number): number {
+export function wholeSecond(time: number): number {
   return Math.floor(time / 1000) * 1000 + 999;
 }
 

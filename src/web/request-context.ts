@@ -2,7 +2,7 @@ import type { Context, Hono } from 'hono';
 import { h, type VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import { Semaphore } from '../core/concurrency.ts';
-import { type Reached, readAtMost } from '../core/listener.ts';
+import { type RequestOrigin, readAtMost } from '../core/listener.ts';
 import type { ArchivePolicy } from '../verify/archive-status.ts';
 import { type CookieNames, cookieValue, type FormTokens } from './access.ts';
 import type { Assets } from './assets.ts';
@@ -30,7 +30,7 @@ export interface ArchiveParts {
   readonly onError: (error: unknown) => void;
 }
 
-export interface Behind {
+export interface SignedInPart {
   readonly routes: (app: WebApp) => void;
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
   readonly mcp: Pick<McpSurface, 'fetch'>;
@@ -40,22 +40,22 @@ export interface Behind {
   ) => ReadonlyMap<string, string> | Promise<ReadonlyMap<string, string>>;
 }
 
-export interface DoorParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now' | 'onError'> {
+export interface SignInParts extends Pick<ArchiveParts, 'assets' | 'forms' | 'now' | 'onError'> {
   readonly codes: SignInCodes;
   readonly sessions: Sessions;
-  readonly behind: Behind;
+  readonly behind: SignedInPart;
   readonly port: number;
 }
 
 export interface RequestFacts {
   Bindings: {
-    reached: Reached;
+    reached: RequestOrigin;
     /** Breaks the connection, for a response that fails after its start was sent. */
     breakOff: () => void;
     session?: Session;
   };
   Variables: {
-    reached: Reached;
+    reached: RequestOrigin;
     cookies: CookieNames;
     session: Session;
   };
@@ -108,7 +108,7 @@ const searches = new Semaphore(1);
  *
  * @param make gets a signal that aborts when the connection closes
  */
-export async function inTurn(
+export async function takeTurn(
   context: RequestContext,
   make: (signal: AbortSignal) => Response | Promise<Response>,
 ): Promise<Response> {
@@ -137,7 +137,7 @@ export function answered(
   make: (asked: Asked) => Response | Promise<Response>,
 ): Promise<Response> {
   const parameter: Parameter = (name) => context.req.query(name);
-  return inTurn(context, (signal) =>
+  return takeTurn(context, (signal) =>
     withReader(parts, context, (reader) => make({ reader, parameter, context, signal })),
   );
 }

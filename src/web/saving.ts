@@ -2,18 +2,18 @@ import { accessSync, constants } from 'node:fs';
 import { archiveError } from '../archive/errors.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import {
+  expandSaved,
+  listSavedSearches,
+  readSavedSearches,
   type SavedSearch,
-  savedIn,
-  savedSearches,
-  saveIn,
-  withSaved,
+  saveSearchIn,
 } from '../catalog/saved-searches.ts';
 import { catalogError, usageError } from '../core/error-tables.ts';
-import { errnoName, MailkeepError, sentenceOf } from '../core/errors.ts';
+import { describeError, errnoName, MailkeepError } from '../core/errors.ts';
 import { type StateFile, stateFile } from '../core/state.ts';
 import { writableState } from './sessions.ts';
 
-export interface Saving {
+export interface SaveResult {
   readonly saved: readonly SavedSearch[];
   readonly problem: {
     readonly message: string;
@@ -29,45 +29,49 @@ interface ToSave {
 }
 
 /** Saves a query under a name, like `search --save`: saved searches in it are expanded. */
-export function saveFor(dataDir: string, { name, query, replace }: ToSave, now: number): Saving {
+export function saveSearchFor(
+  dataDir: string,
+  { name, query, replace }: ToSave,
+  now: number,
+): SaveResult {
   const plain = name.replace(/^@/, '');
   return changed(dataDir, (state) => {
-    const known = savedIn(state);
-    const text = withSaved(query, () => known);
+    const known = listSavedSearches(state);
+    const text = expandSaved(query, () => known);
     parseQuery(text, { now });
     const before = known.find((search) => search.name === plain);
     if (before !== undefined && before.query !== text && !replace)
       throw usageError('usage-search-exists', { ...before });
-    saveIn(state, 'Name', plain, text);
+    saveSearchIn(state, 'Name', plain, text);
   });
 }
 
-export function forgetFor(dataDir: string, name: string): Saving {
+export function forgetSearchFor(dataDir: string, name: string): SaveResult {
   return changed(dataDir, (state) => {
     // Throws an error that suggests a similar name.
-    withSaved(`@${name.replace(/^@/, '')}`, () => savedIn(state));
-    saveIn(state, 'Name', name.replace(/^@/, ''), undefined);
+    expandSaved(`@${name.replace(/^@/, '')}`, () => listSavedSearches(state));
+    saveSearchIn(state, 'Name', name.replace(/^@/, ''), undefined);
   });
 }
 
-function changed(dataDir: string, change: (state: StateFile) => void): Saving {
+function changed(dataDir: string, change: (state: StateFile) => void): SaveResult {
   try {
     const state = writableState(dataDir);
     if (state === undefined) throw unwritable(dataDir);
     try {
       state.together(() => change(state));
-      return { saved: savedIn(state), problem: null };
+      return { saved: listSavedSearches(state), problem: null };
     } finally {
       state.close();
     }
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    const { message, hint } = sentenceOf(error);
+    const { message, hint } = describeError(error);
     const { name, query } = error.facts;
     const isTaken = error.code === 'usage-search-exists';
     const taken = isTaken ? { name: String(name), query: String(query) } : null;
     return {
-      saved: savedSearches(dataDir),
+      saved: readSavedSearches(dataDir),
       problem: { message, hint: isTaken ? null : hint, taken },
     };
   }

@@ -1,5 +1,5 @@
 import { Completion } from './completion.ts';
-import { listSpine, within } from './mail-list.ts';
+import { deadline, listTimeline } from './mail-list.ts';
 import type { MailPages } from './mail-pages.ts';
 import {
   type ArchiveParts,
@@ -9,7 +9,7 @@ import {
   type WebApp,
   wholeNumber,
 } from './request-context.ts';
-import { knownZone, type ServedReader } from './served-archive.ts';
+import { canonicalZone, type ServedReader } from './served-archive.ts';
 
 const MAX_COLUMNS = 1_000;
 const COLUMNS = 600;
@@ -54,8 +54,8 @@ export function searchRoutes(
   data('/api/spine', (reader, parameter) => {
     const { request, problem } = pages(reader).asked(reader, parameter);
     if (request === null) return { problem };
-    const timeZone = knownZone(parameter('tz'));
-    return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
+    const timeZone = canonicalZone(parameter('tz'));
+    return { ...listTimeline(reader, request, timeZone, deadline(SPINE_MS)), problem };
   });
   data('/api/changes', ({ catalog }, parameter) => {
     const span = catalog.changes.span();
@@ -64,7 +64,7 @@ export function searchRoutes(
     const to = Math.max(from, momentOf(parameter('to')) ?? Math.max(now(), span.last));
     const wanted = wholeNumber(parameter('columns')) ?? COLUMNS;
     const columns = Math.min(MAX_COLUMNS, Math.max(1, wanted));
-    const found = catalog.changes.columns({ from, to, columns }, within(CHANGES_MS));
+    const found = catalog.changes.columns({ from, to, columns }, deadline(CHANGES_MS));
     return { ...span, from, to, ...found };
   });
   data('/api/changes/next', ({ catalog }, parameter) => {

@@ -41,7 +41,7 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
 };
 
-export function secured(response: Response): Response {
+export function withSecurityHeaders(response: Response): Response {
   for (const [name, value] of Object.entries(EVERYWHERE))
     if (!response.headers.has(name)) response.headers.set(name, value);
   // An older header than frame-ancestors, which allows our own frames.

@@ -41,7 +41,7 @@ export async function sendDownload(
     };
     const found = await find(held.reader);
     if (found !== undefined) {
-      const answer = savedAnswer(context, parts, await withFirstBytes(found), release);
+      const answer = downloadResponse(context, parts, await withFirstBytes(found), release);
       if (context.req.method !== 'HEAD') return answer;
       await answer.body?.cancel();
       return new Response(null, { headers: answer.headers });
@@ -73,7 +73,7 @@ async function withFirstBytes(download: Download): Promise<Download> {
 /**
  * Returns a response that a browser can only save. It breaks off when the session ends, or the bytes cannot be read.
  */
-export function savedAnswer(
+export function downloadResponse(
   context: RequestContext,
   { sessions, now, onError }: SendingParts,
   { name, fallback, size, bytes, stop }: Download,

@@ -2,11 +2,16 @@ import { statSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { realFiles } from '../archive/file-system.ts';
 import { logFolder } from '../archive/format.ts';
-import { fetchAll, fetching, listSegments, type SegmentStore } from '../archive/segment-files.ts';
+import {
+  fetchAll,
+  listSegments,
+  type SegmentStore,
+  withFetching,
+} from '../archive/segment-files.ts';
 import { catalogFile } from '../catalog/database.ts';
-import { openReaderOf, type Reader } from '../catalog/open-reader.ts';
+import { openReaderAt, type Reader } from '../catalog/open-reader.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import { type SavedSearch, savedSearches } from '../catalog/saved-searches.ts';
+import { readSavedSearches, type SavedSearch } from '../catalog/saved-searches.ts';
 import { mailboxKey } from '../core/state.ts';
 import { SpareReader } from '../mail/mime-threads.ts';
 
@@ -44,7 +49,7 @@ export class ServedArchive {
    * Runs `act`, again from the start if a segment has to be fetched first.
    *
    * @param mailboxes keys of the mailboxes that may be read; null for all
-   * @throws what `openReaderOf` throws, and what `act` throws
+   * @throws what `openReaderAt` throws, and what `act` throws
    */
   async use<T>(
     mailboxes: readonly string[] | null,
@@ -55,7 +60,7 @@ export class ServedArchive {
     try {
       return segments === undefined
         ? await act(reader)
-        : await fetching(segments, () => act(reader));
+        : await withFetching(segments, () => act(reader));
     } finally {
       release();
     }
@@ -73,7 +78,7 @@ export class ServedArchive {
     opened.users += 1;
     let held = true;
     return {
-      reader: readerWithin(opened.reader, mailboxes),
+      reader: limitReader(opened.reader, mailboxes),
       release: () => {
         if (!held) return;
         held = false;
@@ -99,7 +104,7 @@ export class ServedArchive {
     const file = identityOf(catalogFile(this.dataDir));
     if (this.#current?.file === file) return this.#current;
     this.#retire();
-    const reader = openReaderOf(this.dataDir, OPEN, this.segments);
+    const reader = openReaderAt(this.dataDir, OPEN, this.segments);
     const opened = { reader, file, logChangedAt: 0n, users: 0, retired: false };
     this.#current = opened;
     return opened;
@@ -115,7 +120,7 @@ export class ServedArchive {
 }
 
 /** The catalog answers as if the archive had only these mailboxes; null sets no limit. */
-export function readerWithin(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
+export function limitReader(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
   if (mailboxes === null) return { ...reader, mailboxes };
   const known = reader.catalog.folders.mailboxes();
   const ours = known.filter((mailbox) => mailboxes.includes(mailboxKey(mailbox)));
@@ -187,14 +192,14 @@ export function searchesFor({
   dataDir,
   mailboxes,
 }: Pick<ServedReader, 'dataDir' | 'mailboxes'>): SavedSearch[] {
-  return mailboxes === null ? savedSearches(dataDir) : [];
+  return mailboxes === null ? readSavedSearches(dataDir) : [];
 }
 
 /** Bytes of a source to read before other requests run: reading, inflating and hashing are synchronous. */
 const TURN_BYTES = 1024 * 1024;
 
 /** Lets other requests run between the pieces of a source. @throws the signal's reason once it is aborted */
-export async function* inTurns(
+export async function* yieldBetween(
   pieces: AsyncIterable<Buffer>,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
@@ -215,7 +220,7 @@ const MAX_ZONE = 64;
  * Returns the canonical name, since formats are cached by name; undefined, which means this machine's zone, for an
  * unknown one.
  */
-export function knownZone(typed: string | undefined): string | undefined {
+export function canonicalZone(typed: string | undefined): string | undefined {
   if (typed === undefined || typed.length > MAX_ZONE) return undefined;
   try {
     return new Intl.DateTimeFormat('en', { timeZone: typed }).resolvedOptions().timeZone;

@@ -3,8 +3,8 @@ import type { Reader } from '../catalog/open-reader.ts';
 import type { CountRequest } from '../catalog/search.ts';
 import { folderKey, mailboxKey } from '../core/state.ts';
 import { isImported } from '../mail/identity.ts';
-import { within } from './mail-list.ts';
-import { filterText, withTerm } from './query-text.ts';
+import { deadline } from './mail-list.ts';
+import { addTerm, filterText } from './query-text.ts';
 import { type ServedReader, searchesFor, VersionCache } from './served-archive.ts';
 import { plainRequest } from './understood-query.ts';
 
@@ -36,7 +36,7 @@ function labelOf({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): s
   return (parts[0]?.toUpperCase() === 'INBOX' ? parts.slice(1) : parts).join(' / ');
 }
 
-export interface SideEntry {
+export interface FolderTreeEntry {
   readonly name: string;
   readonly path: string | null;
   /** Null for a folder whose path is too long for a query; the entry is then not a link. */
@@ -46,30 +46,30 @@ export interface SideEntry {
   readonly specialUse: string | null;
   /** Null if there are none, or they were not counted. */
   readonly unread: { readonly count: number; readonly query: string } | null;
-  readonly tag: SideTag | null;
+  readonly tag: FolderTag | null;
 }
 
-type OfEntry = Pick<SideEntry, 'path' | 'specialUse' | 'tag'>;
+type OfEntry = Pick<FolderTreeEntry, 'path' | 'specialUse' | 'tag'>;
 
-export type SideTag = 'imported' | 'unwatched' | 'incomplete';
+export type FolderTag = 'imported' | 'unwatched' | 'incomplete';
 
-export interface SideMailbox extends SideEntry {
+export interface MailboxTree extends FolderTreeEntry {
   readonly imported: boolean;
-  readonly folders: readonly SideEntry[];
+  readonly folders: readonly FolderTreeEntry[];
   readonly earlier: readonly EarlierFolder[];
 }
 
-export interface EarlierFolder extends SideEntry {
+export interface EarlierFolder extends FolderTreeEntry {
   /** When the folder was first and last known to exist, in milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
 }
 
-export interface SideTree {
-  readonly all: SideEntry;
-  readonly ended: SideEntry;
+export interface FolderTree {
+  readonly all: FolderTreeEntry;
+  readonly ended: FolderTreeEntry;
   readonly saved: readonly { readonly name: string; readonly query: string }[];
-  readonly mailboxes: readonly SideMailbox[];
+  readonly mailboxes: readonly MailboxTree[];
 }
 
 /** Time limit for all counts of a tree, in milliseconds. The rest is left out, and counted for the next page. */
@@ -84,7 +84,7 @@ interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
   readonly to: number;
 }
 
-export class SideTrees {
+export class FolderTrees {
   readonly #counts = new VersionCache<string, number>(MAX_COUNTS);
 
   /** @param asOfText `asof:…` or empty @param tags current tags, by `folderKey` and `mailboxKey` */
@@ -92,17 +92,17 @@ export class SideTrees {
     reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
     asOfText: string,
     now: number,
-    tags: ReadonlyMap<string, SideTag>,
-  ): SideTree {
+    tags: ReadonlyMap<string, FolderTag>,
+  ): FolderTree {
     const { catalog } = reader;
-    const mayContinue = within(COUNTING_MS);
+    const mayContinue = deadline(COUNTING_MS);
     const counting = { catalog, version: catalog.version(), mayContinue };
     const asOf = asOfText === '' ? null : (plainRequest(asOfText, now)?.asOf ?? null);
     const entry = (
       name: string,
       filter: string,
       { path = null, specialUse = null, tag = null }: Partial<OfEntry> = {},
-    ): SideEntry => {
+    ): FolderTreeEntry => {
       const query = `${filter} ${asOfText}`.trim();
       const request = plainRequest(query, now);
       const count = request && this.#count(counting, query, request);
@@ -120,7 +120,7 @@ export class SideTrees {
           name,
           query: `@${name} ${asOfText}`.trim(),
         })),
-        mailboxes: mailboxes.flatMap((mailbox): SideMailbox[] => {
+        mailboxes: mailboxes.flatMap((mailbox): MailboxTree[] => {
           const inBox = filterText('mailbox', mailbox.address);
           // Two hosts may have mailboxes with the same address; the count must match what the link finds.
           const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
@@ -132,7 +132,7 @@ export class SideTrees {
           if (asOf !== null && folders.length === 0) return [];
           const imported = isImported(mailbox);
           const labels = folderLabels(folders);
-          const listed = ({ path, specialUse }: FolderThen): SideEntry => {
+          const listed = ({ path, specialUse }: FolderThen): FolderTreeEntry => {
             const tag = tagOf(folderKey({ ...mailbox, folder: path }));
             const filter = `${prefix}${filterText('in', path)}`;
             return entry(labels.get(path) ?? path, filter, { path, specialUse, tag });
@@ -161,9 +161,9 @@ export class SideTrees {
       // Unread counts come last, as they matter least. There are no sums for single mailboxes or for the past.
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
-      const withUnread = <T extends SideEntry>(one: T): T => {
+      const withUnread = <T extends FolderTreeEntry>(one: T): T => {
         if (one.count === 0 || one.query === null) return one;
-        const query = withTerm(one.query, 'is:unread');
+        const query = addTerm(one.query, 'is:unread');
         const request = plainRequest(query, now);
         const count = request && this.#count(counting, query, request);
         return count === null || count === 0 ? one : { ...one, unread: { count, query } };

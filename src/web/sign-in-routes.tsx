@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { cookieText, cookieValue, requestSource } from './access.ts';
 import {
-  AwayPage,
-  EnterPage,
-  type EnterProblem,
   FailurePage,
-  YouPage,
+  LeavePage,
+  SettingsPage,
+  SignInPage,
+  type SignInProblem,
 } from './pages/plain-pages.tsx';
 import {
-  type DoorParts,
   formBody,
   ownForm,
   page,
   type RequestContext,
+  type SignInParts,
   seeOther,
   type WebApp,
 } from './request-context.ts';
@@ -23,19 +23,19 @@ const ID_LENGTH = 24;
 const FOR_EVER = 'public, max-age=31536000, immutable';
 
 /** Adds routes that need no sign-in and show nothing of the archive: assets, sign-in, and links out of messages. */
-export function publicRoutes(app: WebApp, parts: DoorParts): void {
+export function publicRoutes(app: WebApp, parts: SignInParts): void {
   const { assets, codes, sessions, forms, now } = parts;
   assetRoute(app, assets, (context) => sessionIn(context, parts) !== undefined);
   app.get('/away', (context) => {
     const to = linkTarget(context.req.query('to') ?? '');
-    return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
+    return page(context, <LeavePage assets={assets} to={to} />, to === null ? 400 : 200);
   });
-  const enterPage = (context: RequestContext, problem: EnterProblem): Response => {
+  const enterPage = (context: RequestContext, problem: SignInProblem): Response => {
     const { form, secure } = context.get('cookies');
     const known = cookieValue(context.req.header('cookie') ?? null, form);
     const value = known ?? randomBytes(32).toString('base64url');
     if (known === undefined) context.header('set-cookie', cookieText(form, value, secure));
-    const content = <EnterPage assets={assets} token={forms.of(value)} problem={problem} />;
+    const content = <SignInPage assets={assets} token={forms.of(value)} problem={problem} />;
     return page(context, content, problem === null ? 200 : 403);
   };
   app.get('/enter', (context) => enterPage(context, null));
@@ -64,7 +64,7 @@ export function publicRoutes(app: WebApp, parts: DoorParts): void {
 /** Ignores the session if a link on another site caused the request. */
 export function sessionIn(
   context: RequestContext,
-  { sessions, now }: Pick<DoorParts, 'sessions' | 'now'>,
+  { sessions, now }: Pick<SignInParts, 'sessions' | 'now'>,
 ): Session | undefined {
   const { session: name } = context.get('cookies');
   const cookie = cookieValue(context.req.header('cookie') ?? null, name);
@@ -75,7 +75,7 @@ export function sessionIn(
 
 export function assetRoute(
   app: WebApp,
-  assets: DoorParts['assets'],
+  assets: SignInParts['assets'],
   mayAskOthers: (context: RequestContext) => boolean,
 ): void {
   app.get('/assets/:name', async (context, next) => {
@@ -88,7 +88,7 @@ export function assetRoute(
   });
 }
 
-export function signedInRoutes(app: WebApp, parts: DoorParts): void {
+export function signedInRoutes(app: WebApp, parts: SignInParts): void {
   const { assets, behind, sessions, forms, now } = parts;
   app.get('/api/session', (context) => {
     const { createdAt, usedAt, mailboxes } = context.get('session');
@@ -115,7 +115,7 @@ export function signedInRoutes(app: WebApp, parts: DoorParts): void {
         mailboxes?.map((mailbox) => names.get(mailbox) ?? 'a mailbox that is gone') ?? null,
     }));
     const token = forms.of(session.key);
-    return page(context, <YouPage assets={assets} token={token} browsers={browsers} />);
+    return page(context, <SettingsPage assets={assets} token={token} browsers={browsers} />);
   });
   app.post('/sign-out', async (context) => {
     if ((await ownForm(parts, context)) === null)

@@ -1,5 +1,5 @@
 import type { LogReader } from '../archive/log-reader.ts';
-import { hasCode, type Thrown, thrownBy } from '../core/errors.ts';
+import { hasCode, serializeError, type TransferredError } from '../core/errors.ts';
 import type { ListedAttachment, MessageId } from '../core/types.ts';
 import {
   decodedBody,
@@ -26,7 +26,7 @@ export const SOURCE_JOBS = {
     const test = sourceTest(criteria) ?? (() => true);
     const deadline = performance.now() + withinMs;
     const damaged: number[] = [];
-    let why: Thrown | null = null;
+    let why: TransferredError | null = null;
     const read = (position: number): Buffer | null => {
       const id = ids[position] ?? '';
       try {
@@ -37,7 +37,7 @@ export const SOURCE_JOBS = {
         if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
         // The client gets all damaged messages, so that it can leave them out: they may match.
         damaged.push(position);
-        why ??= thrownBy(error);
+        why ??= serializeError(error);
         return null;
       }
     };

@@ -31,7 +31,7 @@ export interface CompletionRequest {
   readonly knownCount: (query: string) => number | null;
 }
 
-export type OfferedRow = Omit<CompletionRow, 'from' | 'to'>;
+export type SuggestedRow = Omit<CompletionRow, 'from' | 'to'>;
 
 const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
   from: 'sender',
@@ -70,7 +70,7 @@ const OPERATOR_DETAILS: Readonly<Record<string, string>> = {
 
 const OPERATOR_LETTERS = 2;
 
-export function operatorRows(typed: string): OfferedRow[] {
+export function operatorRows(typed: string): SuggestedRow[] {
   if (typed.length < OPERATOR_LETTERS) return [];
   const wanted = typed.toLowerCase();
   return Object.entries(OPERATOR_DETAILS)

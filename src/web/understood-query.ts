@@ -1,10 +1,10 @@
-import { refuseNeverNamed } from '../catalog/open-reader.ts';
+import { refuseUnknownNames } from '../catalog/open-reader.ts';
 import { parseQuery } from '../catalog/parse-query.ts';
 import type { SearchNode } from '../catalog/query-ast.ts';
-import { withSaved } from '../catalog/saved-searches.ts';
+import { expandSaved } from '../catalog/saved-searches.ts';
 import type { CountRequest } from '../catalog/search.ts';
-import { matchesBetween, type Sought } from '../catalog/snippets.ts';
-import { MailkeepError, sentenceOf } from '../core/errors.ts';
+import { matchesBetween, type SoughtPhrase } from '../catalog/snippets.ts';
+import { describeError, MailkeepError } from '../core/errors.ts';
 import type { TextPiece } from './pages/message-props.ts';
 import { type AccountsOf, accountsFor, type ServedReader, searchesFor } from './served-archive.ts';
 
@@ -17,26 +17,26 @@ export interface QueryProblem {
   readonly suggestion: { readonly text: string; readonly query: string } | null;
 }
 
-export type Understood =
+export type ParsedQuery =
   | { readonly request: CountRequest; readonly asOf: number | null; readonly problem: null }
   | { readonly request: null; readonly asOf: null; readonly problem: QueryProblem };
 
 const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
 
-export function understandQuery(
+export function parseQueryText(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
   now: number,
   accounts: AccountsOf,
-): Understood {
+): ParsedQuery {
   try {
-    const whole = withSaved(text, () => searchesFor(reader));
+    const whole = expandSaved(text, () => searchesFor(reader));
     const query =
       whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
     const asOf = query.asOf ?? undefined;
     const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
     const plan = { ...request, limit: 1, sort: 'newest' as const };
-    refuseNeverNamed(reader.catalog.explainSearch(plan).unknown);
+    refuseUnknownNames(reader.catalog.explainSearch(plan).unknown);
     return { request, asOf: query.asOf, problem: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
@@ -56,7 +56,7 @@ export function plainRequest(query: string, now: number): CountRequest | null {
 }
 
 function problemOf(text: string, error: MailkeepError): QueryProblem {
-  const { message, hint: said } = sentenceOf(error);
+  const { message, hint: said } = describeError(error);
   const { found, position, suggestion, instead, operator, kind } = error.facts;
   // The CLI's hint refers to a command; a page shows the folders next to the query.
   const isListed = error.code === 'usage-unknown-name' && kind === 'folder' && suggestion === null;
@@ -93,7 +93,7 @@ const MAX_MATCHES = 1_000;
 /** Characters of a message to search for matches: folding every word takes time. */
 const MATCHED_CHARS = 200_000;
 
-export function textPieces(text: string, sought: readonly Sought[] = []): TextPiece[] {
+export function textPieces(text: string, sought: readonly SoughtPhrase[] = []): TextPiece[] {
   const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
   let signature = false;
   for (const line of text.replace(/\r\n?/g, '\n').split('\n')) {

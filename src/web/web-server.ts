@@ -9,11 +9,11 @@ import { webError } from './errors.ts';
 import { EventStreams } from './event-streams.ts';
 import { McpSurface } from './mcp.ts';
 import { MirrorSurface } from './mirror.ts';
-import type { ArchiveParts, Behind } from './request-context.ts';
+import type { ArchiveParts, SignedInPart } from './request-context.ts';
 import { ServedArchive } from './served-archive.ts';
 import { type SessionStore, Sessions, SignInCodes } from './sessions.ts';
 
-export interface DoorOptions {
+export interface ListenOptions {
   readonly listen: ListenAddress;
   /** The https address at a reverse proxy; null if browsers connect directly. */
   readonly publicUrl: string | null;
@@ -27,7 +27,7 @@ export interface DoorOptions {
 }
 
 export interface WebServerOptions
-  extends DoorOptions,
+  extends ListenOptions,
     Pick<ArchiveParts, 'accounts' | 'look' | 'hasDaemon'>,
     Partial<Pick<ArchiveParts, 'policy'>> {
   readonly dataDir: string;
@@ -55,7 +55,7 @@ const IDLE_CONNECTIONS = 200;
 
 /** Opens the archive read-only. @throws web-not-loopback, cannot-listen, and what opening the archive throws */
 export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
-  refuseOpenAddress(options);
+  requireLoopback(options);
   const archive = new ServedArchive(options.dataDir);
   // Fails now if the archive cannot be read, rather than at the first request.
   archive.hold(null).release();
@@ -66,7 +66,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   const authorize = tokensOf(options);
   const mirror = mirrorOf(archive, authorize, options);
   const mcp = mcpOf(archive, authorize, options);
-  return openDoor(options, sessions, (forms) => ({
+  return openSignedInServer(options, sessions, (forms) => ({
     routes: (app) => archiveRoutes(app, { ...parts, forms, look, hasDaemon, now, onError }),
     ...{ mirror, mcp },
     names: (mailboxes) =>
@@ -87,18 +87,18 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
 export function tokensOf({
   state,
   now,
-}: Pick<DoorOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
+}: Pick<ListenOptions, 'state' | 'now'>): (secret: string) => ApiToken | undefined {
   const tokens = state === null ? null : new ApiTokens(state);
   return (secret) => tokens?.find(secret, now());
 }
 
 /** @throws web-not-loopback */
-export function refuseOpenAddress({ listen, publicUrl }: DoorOptions): void {
+export function requireLoopback({ listen, publicUrl }: ListenOptions): void {
   if (publicUrl === null && !isLoopback(listen.host))
     throw webError('web-not-loopback', { host: listen.host });
 }
 
-export interface Opened extends Behind {
+export interface OpenedArchive extends SignedInPart {
   /** Ends streams that would keep connections open. */
   beforeClosing(): void;
   /** Also called if the server cannot listen. */
@@ -106,10 +106,10 @@ export interface Opened extends Behind {
 }
 
 /** @throws cannot-listen */
-export async function openDoor(
-  options: DoorOptions,
+export async function openSignedInServer(
+  options: ListenOptions,
   sessions: Sessions,
-  open: (forms: FormTokens) => Opened,
+  open: (forms: FormTokens) => OpenedArchive,
 ): Promise<WebServer> {
   const { listen, publicUrl, now, onError, limits = {} } = options;
   const codes = new SignInCodes();
@@ -152,7 +152,7 @@ export async function openDoor(
 export function mirrorOf(
   archive: ServedArchive,
   authorize: (secret: string) => ApiToken | undefined,
-  { state, onError }: Pick<DoorOptions, 'state' | 'onError'>,
+  { state, onError }: Pick<ListenOptions, 'state' | 'onError'>,
 ): MirrorSurface {
   return new MirrorSurface({ archive, authorize, state, onError });
 }

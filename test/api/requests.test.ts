@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { eachPage } from '../../src/service/client.ts';
 import { MAILBOX_OPERATIONS } from '../../src/service/mailbox-wire.ts';
-import { readBaseUrl, retryAfterOf } from '../../src/service/requests.ts';
+import { parseBaseUrl, retryAfterOf } from '../../src/service/requests.ts';
 import { type Answer, json, QUOTA, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
 
@@ -18,7 +18,7 @@ describe('a base address', () => {
     ['http://localhost', 'http://localhost', 'localhost', ''],
     ['http://[::1]:1', 'http://[::1]:1', '[::1]:1', ''],
   ])('%s', (text, origin, host, prefix) => {
-    expect(readBaseUrl(text)).toEqual({ origin, host, prefix });
+    expect(parseBaseUrl(text)).toEqual({ origin, host, prefix });
   });
 
   test.each([
@@ -37,7 +37,7 @@ describe('a base address', () => {
   });
 
   test('of plain http beyond this machine is accepted only when configured', () => {
-    expect(readBaseUrl('http://mail.example.org', true).host).toBe('mail.example.org');
+    expect(parseBaseUrl('http://mail.example.org', true).host).toBe('mail.example.org');
   });
 
   test('may have a path of its own', async () => {

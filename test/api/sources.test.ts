@@ -8,7 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { SpoolTaker } from '../../src/service/requests.ts';
+import { BodyCollector } from '../../src/service/requests.ts';
 import { type Answer, envelope, json, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient } from './test-clients.ts';
 
@@ -350,7 +350,7 @@ describe('a large source', () => {
     const fail = (error: Error) => {
       throw error;
     };
-    const taker = new SpoolTaker({ dir, inMemoryLimit: 100_000, resume: () => resumed(), fail });
+    const taker = new BodyCollector({ dir, inMemoryLimit: 100_000, resume: () => resumed(), fail });
     const chunk = Buffer.alloc(65_536, 'y');
     for (let round = 1; round <= 3; round += 1) {
       // Nothing is written meanwhile: writing begins when this function waits.

@@ -1,6 +1,6 @@
 import type {
   AppendedCommit,
-  AppendPlace,
+  AppendPosition,
   Durability,
   NextSegment,
 } from '../../src/archive/durability.ts';
@@ -11,7 +11,7 @@ import type { LogEnd, MissingBytes } from '../../src/archive/recovery.ts';
 interface Accepted {
   readonly bytes: Buffer;
   readonly commit: AppendedCommit;
-  readonly place: AppendPlace;
+  readonly place: AppendPosition;
 }
 
 /** What happens to the next act: nothing odd, nothing at all, or an answer that is lost on its way. */
@@ -120,7 +120,7 @@ export class AcknowledgingLog {
     if (trouble === 'answer-lost') throw new Error('no answer');
   }
 
-  #append(bytes: Buffer, commit: AppendedCommit, place: AppendPlace): boolean {
+  #append(bytes: Buffer, commit: AppendedCommit, place: AppendPosition): boolean {
     const { commit: last, hot } = this.end;
     const follows =
       commit.number === last.number + 1 &&

@@ -2,7 +2,11 @@ import { expect, test } from 'vitest';
 import { SEGMENT_HEADER_BYTES } from '../../src/archive/format.ts';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
-import { type AtEndOptions, openLogAtEnd, supplyBytes } from '../../src/archive/log-writer.ts';
+import {
+  openReplicaLog,
+  type ReplicaLogOptions,
+  writeMissingBytes,
+} from '../../src/archive/log-writer.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 import { AcknowledgingLog, type Trouble } from './acknowledging.ts';
@@ -15,8 +19,8 @@ const ID = Buffer.from('0123456789abcdef', 'hex');
 function atEnd(
   disk: SimulatedDisk,
   log: AcknowledgingLog,
-  more: Partial<AtEndOptions> = {},
-): AtEndOptions {
+  more: Partial<ReplicaLogOptions> = {},
+): ReplicaLogOptions {
   return {
     ...{ dir: DIR, files: disk.files, now: () => 1_770_000_000_000 },
     ...{ end: log.end, durability: log.begin(), ...more },
@@ -24,11 +28,12 @@ function atEnd(
 }
 
 /** Opens a copy and supplies what it lacks; returns the writer and how often it lacked something. */
-async function opened(options: AtEndOptions, log: AcknowledgingLog) {
+async function opened(options: ReplicaLogOptions, log: AcknowledgingLog) {
   for (let supplies = 0; supplies < 3; supplies += 1) {
-    const found = await openLogAtEnd(options);
+    const found = await openReplicaLog(options);
     if (found.is === 'open') return { writer: found.log, supplies };
-    for (const missing of found.missing) await supplyBytes(options, missing, log.supply(missing));
+    for (const missing of found.missing)
+      await writeMissingBytes(options, missing, log.supply(missing));
   }
   throw new Error('the copy lacks something for ever');
 }
@@ -175,8 +180,8 @@ test('a catalog of another log, or of a later one, changes nothing', async () =>
   const [first, , third] = known.batches;
   log.loseCommits(1);
   const before = disk.read(hotPath());
-  const expecting = (expected: AtEndOptions['expected']) =>
-    openLogAtEnd(atEnd(disk, log, { expected }));
+  const expecting = (expected: ReplicaLogOptions['expected']) =>
+    openReplicaLog(atEnd(disk, log, { expected }));
   await expect(expecting(third?.commit)).rejects.toMatchObject({ code: 'log-ends-early' });
   for (const number of [1, 2]) {
     await expect(expecting({ number, hash: '00'.repeat(32) })).rejects.toMatchObject({
@@ -184,7 +189,7 @@ test('a catalog of another log, or of a later one, changes nothing', async () =>
     });
   }
   const stranger = new AcknowledgingLog(Buffer.alloc(8, 7));
-  await expect(openLogAtEnd(atEnd(disk, stranger))).rejects.toMatchObject({
+  await expect(openReplicaLog(atEnd(disk, stranger))).rejects.toMatchObject({
     code: 'log-damaged',
     facts: { reason: 'diverged' },
   });
@@ -206,7 +211,7 @@ test('what the copy has beyond the end is put aside, and nothing else is', async
 
   log.loseCommits(2);
   const tails: { segment: number; file: string }[] = [];
-  const again = await openLogAtEnd(atEnd(disk, log, { onTail: (tail) => tails.push(tail) }));
+  const again = await openReplicaLog(atEnd(disk, log, { onTail: (tail) => tails.push(tail) }));
   expect(again.is).toBe('open');
   expect(tails).toMatchObject([
     { segment: 2, offset: 0, bytes: second.length },
@@ -231,8 +236,8 @@ test('a closed segment has to be complete, plain or sealed, unless it is sealed 
   await writer.rollIfLarger(1);
   await writeBatches(writer, new Positions(), 1, 40);
   await writer.close();
-  const lacking = async (more: Partial<AtEndOptions> = {}) => {
-    const found = await openLogAtEnd(atEnd(disk, log, more));
+  const lacking = async (more: Partial<ReplicaLogOptions> = {}) => {
+    const found = await openReplicaLog(atEnd(disk, log, more));
     if (found.is === 'missing') return found.missing;
     await found.log.close();
     return [];
@@ -276,7 +281,7 @@ test('damage in the copy is asked for from where it begins', async () => {
   await writer.close();
   const [first, second] = log.accepted;
   disk.rot(hotPath(), (second?.place.offset ?? 0) + 100);
-  expect(await openLogAtEnd(atEnd(disk, log))).toMatchObject({
+  expect(await openReplicaLog(atEnd(disk, log))).toMatchObject({
     is: 'missing',
     missing: [
       {
@@ -286,7 +291,7 @@ test('damage in the copy is asked for from where it begins', async () => {
     ],
   });
   disk.rot(hotPath(), 20);
-  expect(await openLogAtEnd(atEnd(disk, log))).toMatchObject({
+  expect(await openReplicaLog(atEnd(disk, log))).toMatchObject({
     is: 'missing',
     missing: [{ what: 'segment', segment: 1, from: SEGMENT_HEADER_BYTES, after: { number: 0 } }],
   });

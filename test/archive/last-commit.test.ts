@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { FileLayer } from '../../src/archive/file-system.ts';
 import { realFiles } from '../../src/archive/file-system.ts';
-import { lastCommitNumber, logHead } from '../../src/archive/log-reader.ts';
+import { lastCommitNumber, readLogHead } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
 import { GrownArchive, START } from '../verify/grown-archive.ts';
@@ -68,7 +68,7 @@ test('the last commit of an unsealed segment costs a few kilobytes, however long
   const large = [1, 2, 3, 4].map((n) => mailWithAttachment(noise(400_000, n)));
   await archive.grow([...large, ...samples(1, 2, 3, 4)], false);
   const { files, read } = counting();
-  expect(lastCommitNumber(archive.dir, files)).toBe(logHead(archive.dir).number);
+  expect(lastCommitNumber(archive.dir, files)).toBe(readLogHead(archive.dir).number);
   expect(statSync(lastSegment(archive.dir)).size).toBeGreaterThan(1_000_000);
   expect(read()).toBeLessThan(20_000);
 });
@@ -76,7 +76,7 @@ test('the last commit of an unsealed segment costs a few kilobytes, however long
 test('a segment without a commit gives the number of the one before', async () => {
   const archive = newArchive();
   await archive.grow(samples(1, 2, 3, 4), true);
-  expect(logHead(archive.dir).number).toBe(2);
+  expect(readLogHead(archive.dir).number).toBe(2);
   expect(lastCommitNumber(archive.dir, realFiles)).toBe(2);
 });
 

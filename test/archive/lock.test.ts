@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { acquireLock, holderPath, nameProcess, tryLock } from '../../src/archive/lock.ts';
+import { acquireLock, holderPath, setProcessName, tryLock } from '../../src/archive/lock.ts';
 import { MailkeepError } from '../../src/core/errors.ts';
 
 const folders: string[] = [];
@@ -64,9 +64,9 @@ test('a killed process leaves no lock behind', async () => {
 
 test('the holder is named with its command, and its note goes with the lock', () => {
   const dir = folder();
-  nameProcess('daemon');
+  setProcessName('daemon');
   const lock = acquireLock(dir);
-  nameProcess('');
+  setProcessName('');
   expect(statSync(holderPath(dir)).mode & 0o777).toBe(0o600);
   const { pid } = process;
   const since = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);

@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import type { scanLog } from '../../src/archive/log-reader.ts';
 import type { openLogWriter } from '../../src/archive/log-writer.ts';
-import type { SealingOutcome } from '../../src/archive/seal.ts';
+import type { SealResult } from '../../src/archive/seal.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -20,7 +20,7 @@ export interface PreviousProgram {
   readonly sealClosedSegments: (options: {
     readonly dir: string;
     readonly before: number;
-  }) => Promise<SealingOutcome>;
+  }) => Promise<SealResult>;
 }
 
 /** Whether the history of the project holds that program: a shallow clone, or a package without history, does not. */

@@ -7,7 +7,7 @@ import {
   sealerInProcess,
   sealSegment,
 } from '../../src/archive/seal.ts';
-import { fetching, localSegments } from '../../src/archive/segment-files.ts';
+import { localSegments, withFetching } from '../../src/archive/segment-files.ts';
 import { isTemporaryDiskError } from '../../src/daemon/accounts.ts';
 import { concernsOnly, endsOnlyTheAccount } from '../../src/sync/ports.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
@@ -73,7 +73,7 @@ describe('a reader of segments that are elsewhere', () => {
     for (const [index, ask] of asked.entries()) {
       evictSealed();
       const reader = reading();
-      expect(await fetching(store, () => ask(reader))).toEqual(wanted[index]);
+      expect(await withFetching(store, () => ask(reader))).toEqual(wanted[index]);
       reader.close();
     }
     evictSealed();
@@ -132,7 +132,7 @@ describe('a reader of segments that are elsewhere', () => {
         store.fetched.length = 0;
         const there = [segment, segment + 1].every((one) => store.present(one));
         const reader = reading();
-        const found = await fetching(store, () => reader.factsOf(batch.commit.number));
+        const found = await withFetching(store, () => reader.factsOf(batch.commit.number));
         expect(found).toEqual(facts[index]);
         expect(store.fetched.length).toBeLessThanOrEqual(there ? 0 : 4);
         reader.close();
@@ -145,7 +145,7 @@ describe('a reader of segments that are elsewhere', () => {
     const reader = reading();
     const useless = { ...localSegments, present: () => false };
     const [id = ''] = known.messages.keys();
-    await expect(fetching(useless, () => reader.readMessage(id))).rejects.toMatchObject({
+    await expect(withFetching(useless, () => reader.readMessage(id))).rejects.toMatchObject({
       code: 'segment-elsewhere',
     });
     reader.close();

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readMessagePayload, rebuild, rebuildPieces } from '../../src/archive/payload.ts';
+import { readMessagePayload, rebuildPieces, rebuildSource } from '../../src/archive/payload.ts';
 import { splitSource, splitSourceFile, type WindowSize } from '../../src/archive/split-source.ts';
 import { anyMail, base64Lines, mailWithAttachment, noise } from './generated-mail.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
@@ -20,7 +20,7 @@ function roundTrip(raw: Buffer) {
   };
   expect(message.recipe.sha256).toBe(id);
   expect(message.recipe.size).toBe(raw.length);
-  expect(rebuild(message, blob).equals(raw)).toBe(true);
+  expect(rebuildSource(message, blob).equals(raw)).toBe(true);
   expect(Buffer.concat([...rebuildPieces(message, blob)]).equals(raw)).toBe(true);
   return { parts: message.recipe.parts, blobs: [...blobs.values()], payload };
 }

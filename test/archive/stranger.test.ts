@@ -9,7 +9,7 @@ import { constants, deflateSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson, readRecordHeader, writeRecordHeader } from '../../src/archive/format.ts';
 import { sealSegment } from '../../src/archive/seal.ts';
-import { mendLog } from '../../src/verify/repair-archive.ts';
+import { repairLog } from '../../src/verify/repair-archive.ts';
 import { absent } from '../peers/programs.ts';
 import { type PythonWithZstd, pythonsWithZstd, pythonWithoutZstd } from '../peers/python-zstd.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
@@ -130,7 +130,7 @@ describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $
     const bytes = disk.read(sealed);
     bytes[200] = (bytes[200] ?? 0) ^ 2;
     disk.put(sealed, bytes);
-    const [mended] = await mendLog({
+    const [mended] = await repairLog({
       dir: DIR,
       files: disk.files,
       copies: [],

@@ -1,5 +1,5 @@
 import type { FileLayer } from '../../src/archive/file-system.ts';
-import { LogThread, logServer } from '../../src/archive/log-thread.ts';
+import { LogThread, serveLogThread } from '../../src/archive/log-thread.ts';
 
 /**
  * A log thread whose work is done on this thread, on any files. Messages travel as between threads: copied, later, and in
@@ -8,7 +8,7 @@ import { LogThread, logServer } from '../../src/archive/log-thread.ts';
 export function threadOn(files: FileLayer): LogThread {
   return new LogThread(({ message: answer }) => {
     const later = (deliver: () => void): void => void Promise.resolve().then(deliver);
-    const receive = logServer(files, (message) => {
+    const receive = serveLogThread(files, (message) => {
       const copy = structuredClone(message);
       later(() => answer(copy));
     });

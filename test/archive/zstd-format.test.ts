@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { replaceFile } from '../../src/archive/file-system.ts';
 import { mendSegment } from '../../src/archive/mend-segment.ts';
 import {
-  compactableSegments,
   compactSegment,
+  listCompactable,
   sealerInProcess,
   sealSegment,
 } from '../../src/archive/seal.ts';
@@ -34,7 +34,7 @@ const seal = (disk: SimulatedDisk, segment: number, codec: 'zlib' | 'zstd') =>
 
 async function compactAll(disk: SimulatedDisk, codec: 'zlib' | 'zstd'): Promise<number[]> {
   const { files } = disk;
-  const found = [...compactableSegments(files, DIR, codec)].map(({ segment }) => segment);
+  const found = [...listCompactable(files, DIR, codec)].map(({ segment }) => segment);
   for (const segment of found) {
     await compactSegment(files, sealerInProcess(files), { dir: DIR, segment, codec });
   }
@@ -196,13 +196,13 @@ describe('compaction', () => {
     await seal(disk, 1, 'zlib');
     disk.delete(hotPath(1));
     disk.rot(`${DIR}/log/0000000001.2.seg`, 70);
-    expect([...compactableSegments(disk.files, DIR, 'zstd')]).toMatchObject([{ segment: 1 }]);
+    expect([...listCompactable(disk.files, DIR, 'zstd')]).toMatchObject([{ segment: 1 }]);
     const before = disk.read(`${DIR}/log/0000000001.2.seg`);
     await expect(compactAll(disk, 'zstd')).rejects.toMatchObject({ code: 'log-damaged' });
     expect(disk.read(`${DIR}/log/0000000001.2.seg`)).toEqual(before);
     expect(Object.fromEntries(listSegments(disk.files, DIR))).toEqual({ 1: [2], 2: [1], 3: [1] });
     disk.rot(`${DIR}/log/0000000001.2.seg`, 10);
-    expect([...compactableSegments(disk.files, DIR, 'zstd')]).toMatchObject([
+    expect([...listCompactable(disk.files, DIR, 'zstd')]).toMatchObject([
       { segment: 1, damage: { code: 'log-damaged' } },
     ]);
   });

@@ -2,9 +2,9 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { strayErrors } from '../../src/core/in-thread.ts';
+import { catchStrayErrors } from '../../src/core/in-thread.ts';
 
-const withStrayErrors = strayErrors();
+const withStrayErrors = catchStrayErrors();
 let release = (): void => {};
 const released = new Promise<void>((resolve) => {
   release = resolve;

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { ALLOCATION } from '../../src/cli/commands/service.ts';
+import { MALLOC_SETTINGS } from '../../src/cli/commands/service.ts';
 import type { Invocation, ProcessCost } from './process-cost.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Workplace } from './workplace.ts';
@@ -115,7 +115,7 @@ export function prepareMailkeep(
     };
   };
   const plain = invoke('sync', '--config', config, '--json');
-  const asUnit = { ...plain, env: ALLOCATION };
+  const asUnit = { ...plain, env: MALLOC_SETTINGS };
   return {
     program,
     data,

@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { FILE_GROUPS, type FileGroup } from '../../src/catalog/file-group-names.ts';
-import type { FilePosition, FilesRequest, FilesSums, ListedFile } from '../../src/catalog/files.ts';
+import type {
+  FilePosition,
+  FilesCount,
+  FilesRequest,
+  ListedFile,
+} from '../../src/catalog/files.ts';
 import { fileGroup } from '../../src/catalog/files.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { HashedAttachment } from '../../src/mail/extraction.ts';
@@ -195,7 +200,7 @@ describe('attachments of what a query finds', () => {
   });
 
   const expectToAddUp = (
-    sums: FilesSums,
+    sums: FilesCount,
     files: readonly { readonly group: FileGroup }[],
   ): void => {
     expect(sums.complete).toBe(true);

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { contradictions } from '../../src/catalog/comparison.ts';
+import { findContradictions } from '../../src/catalog/comparison.ts';
 import { Connection, catalogFile } from '../../src/catalog/database.ts';
 import { LIST_ROWS } from '../../src/catalog/list.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
@@ -116,7 +116,7 @@ describe('query plans', () => {
 
   test('checking the index for contradictions searches for words once, not for each message', () => {
     const values = vi.spyOn(Connection.prototype, 'values');
-    const found = [...contradictions(new Connection(db, catalogFile(room.dir)))];
+    const found = [...findContradictions(new Connection(db, catalogFile(room.dir)))];
     const asked = values.mock.calls.map(([sql]) => sql).filter((sql) => sql.includes('MATCH'));
     values.mockRestore();
     expect(found).toEqual([]);

@@ -4,13 +4,13 @@ import type { Fact } from '../../src/archive/format.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { Connection } from '../../src/catalog/database.ts';
 import { catalogFile, openForReading } from '../../src/catalog/database.ts';
-import { archiveNames, everNamed } from '../../src/catalog/folders.ts';
+import { allNames, archiveNames } from '../../src/catalog/folders.ts';
 import { messageQueries } from '../../src/catalog/messages.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { alternatives, ObservedCommits, resolve } from '../../src/catalog/resolve-query.ts';
 import { SetSearch } from '../../src/catalog/search-sets.ts';
 import { commitAt } from '../../src/catalog/sql.ts';
-import { threadNaming, threadOf } from '../../src/catalog/threads.ts';
+import { threadByMessageId, threadOf } from '../../src/catalog/threads.ts';
 import type { FolderKey, Place } from '../../src/core/types.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import {
@@ -189,9 +189,9 @@ describe('sets against walks', () => {
     const names = {
       ...archiveNames(connection, commit),
       byIdPrefix: messageQueries(connection).docidsByPrefix,
-      ever: () => everNamed(connection),
+      ever: () => allNames(connection),
       threadOf: (docid: number) => inThread(threadOf(connection, docid)),
-      threadNaming: (messageId: string) => inThread(threadNaming(connection, messageId)),
+      threadNaming: (messageId: string) => inThread(threadByMessageId(connection, messageId)),
       observed: new ObservedCommits(connection, { asOf: commit, scope: null }),
       accounts: new Map<string, string>(),
     };

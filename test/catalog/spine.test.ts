@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { CountRequest } from '../../src/catalog/search.ts';
-import { periodOf, unitFor } from '../../src/catalog/timeline.ts';
+import { enclosingPeriod, timelineUnit } from '../../src/catalog/timeline.ts';
 import { docidAt } from '../../src/mail/docid.ts';
 import { withHistory } from './dated-history.ts';
 import { HOST, START } from './history.ts';
@@ -100,11 +100,11 @@ describe('periods', () => {
         fc.constantFrom('month' as const, 'week' as const, 'day' as const),
         (time, zone, unit) => {
           const docid = docidAt(time);
-          const period = periodOf(unit, docid, zone);
+          const period = enclosingPeriod(unit, docid, zone);
           expect(period.low).toBeLessThanOrEqual(docid);
           expect(period.high).toBeGreaterThan(docid);
-          expect(periodOf(unit, period.high, zone).low).toBe(period.high);
-          expect(periodOf(unit, period.high - 1, zone)).toEqual(period);
+          expect(enclosingPeriod(unit, period.high, zone).low).toBe(period.high);
+          expect(enclosingPeriod(unit, period.high - 1, zone)).toEqual(period);
         },
       ),
       { numRuns: 2_000 },
@@ -113,7 +113,7 @@ describe('periods', () => {
 
   test('are days below two months, weeks below two years, and months', () => {
     const unit = (...to: [number, number, number]) =>
-      unitFor(docidAt(Date.UTC(2024, 0, 1)), docidAt(Date.UTC(...to)));
+      timelineUnit(docidAt(Date.UTC(2024, 0, 1)), docidAt(Date.UTC(...to)));
     expect(unit(2024, 1, 20)).toBe('day');
     expect(unit(2024, 4, 1)).toBe('week');
     expect(unit(2025, 11, 1)).toBe('week');

@@ -3,7 +3,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { openState, readState } from '../../src/core/state.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { archiveFacts } from '../../src/verify/archive-status.ts';
-import { rememberVerification } from '../../src/verify/verification.ts';
+import { recordVerification } from '../../src/verify/verification.ts';
 import { mailkeep, workplace } from './child.ts';
 
 let sandbox: Sandbox;
@@ -17,7 +17,7 @@ test('monitoring sees what a sync left: mailboxes, sizes, certificates, the last
   const { config, data } = workplace(sandbox);
   expect((await mailkeep(['sync', '--config', config])).code).toBe(0);
   const writable = openState(data);
-  rememberVerification(writable, {
+  recordVerification(writable, {
     ...{ at: before, endedAt: before, mode: 'quick', checked: 0, of: 30, found: 2, findings: [] },
     covers: () => false,
   });

@@ -142,7 +142,7 @@ function openTestWriter() {
   return openWriter(
     {
       globals: { config: undefined, data: undefined },
-      surroundings: { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } },
+      environment: { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } },
       report: () => {},
       signal: new AbortController().signal,
       now: Date.now,

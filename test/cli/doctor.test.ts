@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { fileSystemIn } from '../../src/archive/file-system.ts';
+import { findFileSystem } from '../../src/archive/file-system.ts';
 import { acquireLock } from '../../src/archive/lock.ts';
-import { skewOf } from '../../src/cli/commands/doctor.ts';
+import { clockSkew } from '../../src/cli/commands/doctor.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';
@@ -152,10 +152,10 @@ test('a clock that is off is a warning', async () => {
 });
 
 test('the way of the answer, and the half second the header lacks, are no skew', () => {
-  expect(skewOf({ theirs: 10_000, before: 10_900, after: 12_000 })).toBe(0);
-  expect(skewOf({ theirs: 10_000, before: 9_000, after: 10_500 })).toBe(0);
-  expect(skewOf({ theirs: 10_000, before: 80_000, after: 81_000 })).toBe(69_000);
-  expect(skewOf({ theirs: 90_000, before: 10_000, after: 20_000 })).toBe(-70_000);
+  expect(clockSkew({ theirs: 10_000, before: 10_900, after: 12_000 })).toBe(0);
+  expect(clockSkew({ theirs: 10_000, before: 9_000, after: 10_500 })).toBe(0);
+  expect(clockSkew({ theirs: 10_000, before: 80_000, after: 81_000 })).toBe(69_000);
+  expect(clockSkew({ theirs: 90_000, before: 10_000, after: 20_000 })).toBe(-70_000);
 });
 
 describe('the file system of a folder', () => {
@@ -176,10 +176,10 @@ describe('the file system of a folder', () => {
     ['/media/with blank/mail', 'fuse.sshfs', true],
     ['/over/mail', 'btrfs', false],
   ])('%s is on %s', (folder, type, network) => {
-    expect(fileSystemIn(table, folder)).toMatchObject({ type, network });
+    expect(findFileSystem(table, folder)).toMatchObject({ type, network });
   });
 });
 
 test('an unreadable table says nothing', () => {
-  expect(fileSystemIn('', mkdtempSync(path.join(tmpdir(), 'mailkeep-fs-')))).toBeNull();
+  expect(findFileSystem('', mkdtempSync(path.join(tmpdir(), 'mailkeep-fs-')))).toBeNull();
 });

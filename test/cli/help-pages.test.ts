@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { exitCodesOf } from '../../src/cli/help-text.ts';
+import { commandExitCodes } from '../../src/cli/help-text.ts';
 import { parseCommandLine } from '../../src/cli/program.ts';
 import { EXIT } from '../../src/core/errors.ts';
 import { allCommands } from '../surface/command-walk.ts';
@@ -63,7 +63,7 @@ describe('exit codes', () => {
       const listed = section(text, 'EXIT STATUS').flatMap(
         (line) => /^ {2}(\d+) /.exec(line)?.[1] ?? [],
       );
-      const own = Object.values(EXIT).filter((code) => exitCodesOf(name)[code] !== undefined);
+      const own = Object.values(EXIT).filter((code) => commandExitCodes(name)[code] !== undefined);
       expect([words, listed]).toEqual([words, own.map(String)]);
     }
   });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { oneMessage } from '../../src/cli/archive.ts';
-import { sentenceOf } from '../../src/core/errors.ts';
+import { findMessage } from '../../src/cli/archive.ts';
+import { describeError } from '../../src/core/errors.ts';
 import {
   appeared,
   folder,
@@ -44,11 +44,11 @@ test('a beginning that many ids share says how many are not listed', () => {
   expect(more).toBeGreaterThan(1);
   let thrown: unknown;
   try {
-    oneMessage(reader(), '6');
+    findMessage(reader(), '6');
   } catch (error) {
     thrown = error;
   }
-  expect(sentenceOf(thrown).message).toMatch(new RegExp(`\\n  and ${more} more$`));
+  expect(describeError(thrown).message).toMatch(new RegExp(`\\n  and ${more} more$`));
 });
 
 test('a beginning that several ids share lists them, with what people know them by', () => {
@@ -58,15 +58,15 @@ test('a beginning that several ids share lists them, with what people know them 
   const shared = ids.filter((id) => id.startsWith(digit ?? '?'));
   let thrown: unknown;
   try {
-    oneMessage(reader(), digit ?? '');
+    findMessage(reader(), digit ?? '');
   } catch (error) {
     thrown = error;
   }
-  const { code, message } = sentenceOf(thrown);
+  const { code, message } = describeError(thrown);
   expect(code).toBe('usage-ambiguous-id');
   for (const id of shared) {
     expect(message).toContain(`\n  ${id.slice(0, 8)}  2`);
     expect(message).toContain(`Subject ${ids.indexOf(id) + 1}`);
   }
-  for (const id of shared) expect(oneMessage(reader(), id.slice(0, 10).toUpperCase())).toBe(id);
+  for (const id of shared) expect(findMessage(reader(), id.slice(0, 10).toUpperCase())).toBe(id);
 });

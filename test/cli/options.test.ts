@@ -5,8 +5,8 @@ import { Writable } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { exitCodesOf } from '../../src/cli/help-text.ts';
-import { wantsColour } from '../../src/cli/output.ts';
+import { commandExitCodes } from '../../src/cli/help-text.ts';
+import { usesColour } from '../../src/cli/output.ts';
 import { EXIT } from '../../src/core/errors.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { mailkeep } from './child.ts';
@@ -151,10 +151,10 @@ describe('colours', () => {
   });
 
   test('standard error follows the same rule', () => {
-    expect(wantsColour(true, { env: {} })).toBe(true);
-    expect(wantsColour(true, { env: {}, noColour: true })).toBe(false);
-    expect(wantsColour(false, { env: { FORCE_COLOR: 'true' } })).toBe(true);
-    expect(wantsColour(true, { env: { FORCE_COLOR: 'false' } })).toBe(false);
+    expect(usesColour(true, { env: {} })).toBe(true);
+    expect(usesColour(true, { env: {}, noColour: true })).toBe(false);
+    expect(usesColour(false, { env: { FORCE_COLOR: 'true' } })).toBe(true);
+    expect(usesColour(true, { env: { FORCE_COLOR: 'false' } })).toBe(false);
   });
 });
 
@@ -173,9 +173,9 @@ describe('help', () => {
   });
 
   test.each(COMMANDS.map(({ name }) => name))('of %s has its own exit codes', async (name) => {
-    const codes = exitCodesOf(name);
+    const codes = commandExitCodes(name);
     // Not the table for commands that are not listed.
-    expect(exitCodesOf('nosuch')).not.toBe(codes);
+    expect(commandExitCodes('nosuch')).not.toBe(codes);
     const { stdout } = await ran([name, '--help']);
     const [, section = ''] = /\nEXIT STATUS\n((?: .*(?:\n|$))+)/.exec(stdout) ?? [];
     for (const code of Object.values(EXIT)) {
@@ -185,7 +185,7 @@ describe('help', () => {
   });
 
   test('only a sync, what checks for one, and what removes messages may be held', () => {
-    const held = COMMANDS.filter(({ name }) => exitCodesOf(name)[EXIT.held] !== undefined);
+    const held = COMMANDS.filter(({ name }) => commandExitCodes(name)[EXIT.held] !== undefined);
     expect(held.map(({ name }) => name)).toEqual(['sync', 'import', 'prune', 'forget', 'doctor']);
   });
 });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { describe, expect, test } from 'vitest';
-import { messageText, printPaged, wantedPager } from '../../src/cli/commands/show.ts';
+import { choosePager, messageText, printPaged } from '../../src/cli/commands/show.ts';
 import { type Output, streamOutput, wrapLine } from '../../src/cli/output.ts';
 import type { MessageReading } from '../../src/mail/extraction.ts';
 
@@ -27,10 +27,10 @@ const inFolder = () => mkdtempSync(path.join(tmpdir(), 'mailkeep-pager-'));
 
 describe('the pager', () => {
   test('is what people say, or less', () => {
-    expect(wantedPager({})).toBe('less -FRX');
-    expect(wantedPager({ PAGER: 'more' })).toBe('more');
-    expect(wantedPager({ PAGER: 'more', MAILKEEP_PAGER: 'most -w' })).toBe('most -w');
-    for (const none of ['', 'cat']) expect(wantedPager({ MAILKEEP_PAGER: none })).toBeUndefined();
+    expect(choosePager({})).toBe('less -FRX');
+    expect(choosePager({ PAGER: 'more' })).toBe('more');
+    expect(choosePager({ PAGER: 'more', MAILKEEP_PAGER: 'most -w' })).toBe('most -w');
+    for (const none of ['', 'cat']) expect(choosePager({ MAILKEEP_PAGER: none })).toBeUndefined();
   });
 
   test('gets the complete text, and less is configured to let colours through', async () => {
@@ -41,7 +41,7 @@ describe('the pager', () => {
       PATH: process.env.PATH,
       MAILKEEP_PAGER: `cat >'${file}'; echo "$LESS" >>'${file}'`,
     };
-    await printPaged({ output, surroundings: { env, cwd: '/' } }, text);
+    await printPaged({ output, environment: { env, cwd: '/' } }, text);
     expect(readFileSync(file, 'utf8')).toBe(`${text}\nFRX\n`);
     expect(printed()).toBe('');
   });
@@ -49,14 +49,14 @@ describe('the pager', () => {
   test('may be left early', async () => {
     const { output, printed } = terminal();
     const env = { PATH: process.env.PATH, PAGER: 'head -n 1 >/dev/null' };
-    await printPaged({ output, surroundings: { env, cwd: '/' } }, 'line\n'.repeat(200_000));
+    await printPaged({ output, environment: { env, cwd: '/' } }, 'line\n'.repeat(200_000));
     expect(printed()).toBe('');
   });
 
   test('that is not there is done without', async () => {
     const { output, printed } = terminal();
     const env = { PATH: '/nonexistent', PAGER: 'no-such-pager 2>/dev/null' };
-    await printPaged({ output, surroundings: { env, cwd: '/' } }, 'text');
+    await printPaged({ output, environment: { env, cwd: '/' } }, 'text');
     expect(printed()).toBe('text\n');
   });
 });

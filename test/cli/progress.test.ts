@@ -5,15 +5,15 @@ import { planText } from '../../src/cli/commands/sync.ts';
 import {
   emptyTally,
   liveProgress,
+  messagesPerSecond,
+  type ProgressTally,
   plainProgress,
-  speedOf,
   summaryLine,
   sumOf,
   sumTexts,
-  type Tally,
-  tallied,
   timeLeft,
   timeText,
+  updateTally,
 } from '../../src/cli/progress.ts';
 import { streamNotices } from '../../src/cli/warnings.ts';
 import type { SyncProgress } from '../../src/sync/result.ts';
@@ -45,14 +45,14 @@ test('what was reported adds up over mailboxes and accounts', () => {
   const tally = after(started);
   expect(sumOf(tally)).toEqual({ ahead: 200, messages: 50, bytes: 1_000_000, requests: 53 });
   // More arrived than the listing had promised: never more than all.
-  const more = tallied(tally, { event: 'stored', ...ana, messages: 230, bytes: 5 }, 1);
+  const more = updateTally(tally, { event: 'stored', ...ana, messages: 230, bytes: 5 }, 1);
   expect(sumOf(more)).toMatchObject({ ahead: 230, messages: 230 });
 });
 
 /** The tally after events that come at once, at 0, unless they say when. */
-function after(events: readonly (SyncProgress & { readonly at?: number })[]): Tally {
-  return events.reduce<Tally>(
-    (tally, { at = 0, ...event }) => tallied(tally, event, at),
+function after(events: readonly (SyncProgress & { readonly at?: number })[]): ProgressTally {
+  return events.reduce<ProgressTally>(
+    (tally, { at = 0, ...event }) => updateTally(tally, event, at),
     emptyTally(0),
   );
 }
@@ -70,7 +70,7 @@ test('no time is named before a speed was measured, however late the first messa
   expect(timeLeft(after(early), 4_000)).toBeNull();
   expect(summaryLine(after(early), 4_000)).not.toContain('left');
   const later = after([...early, stored(8_000, 161)]);
-  expect(speedOf(later, 8_000)).toBeCloseTo(160 / 6);
+  expect(messagesPerSecond(later, 8_000)).toBeCloseTo(160 / 6);
   expect(timeLeft(later, 8_000)).toBeCloseTo((639 / 160) * 6_000);
 });
 
@@ -79,7 +79,7 @@ test('the time left follows the last minute, and stretches while nothing comes',
   const slow = Array.from({ length: 90 }, (_, i) => stored(6_000 + i * 1_000, 501 + i));
   const now = 95_000;
   const tally = after([begun, paced(1_000_000), ...burst, ...slow]);
-  expect(speedOf(tally, now)).toBeCloseTo(1, 1);
+  expect(messagesPerSecond(tally, now)).toBeCloseTo(1, 1);
   expect(timeLeft(tally, now)).toBeCloseTo(210_000, -4);
   expect(timeLeft(tally, now + 30_000)).toBeGreaterThan(400_000);
   expect(timeLeft(tally, now + 300_000)).toBeNull();

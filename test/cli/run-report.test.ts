@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { observationsOf } from '../../src/daemon/notifier.ts';
+import { observationsFromRun } from '../../src/daemon/notifier.ts';
 import { syncRunReport } from '../../src/daemon/runs.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 
@@ -44,7 +44,7 @@ test('a pass that holds messages back is a failure of its mailbox, in a sentence
   ]);
   const report = syncRunReport(result, RUN);
   expect(report.counts).toEqual({ added: 4, ended: 2, bytes: 20, requests: 3 });
-  expect(observationsOf(report)).toEqual([
+  expect(observationsFromRun(report)).toEqual([
     {
       subject: { kind: 'mailbox', name: 'bea@example.org' },
       failure: { family: 'held', code: 'sync.held', message: expect.stringContaining('40') },
@@ -73,7 +73,7 @@ test('a mailbox that a refused token kept from being compared is not said to wor
     ],
     [refused],
   );
-  const names = observationsOf(syncRunReport(result, RUN)).map(({ subject, failure }) => [
+  const names = observationsFromRun(syncRunReport(result, RUN)).map(({ subject, failure }) => [
     subject.kind,
     subject.name,
     failure?.family ?? null,

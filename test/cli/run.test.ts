@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { OutputClosed, streamOutput } from '../../src/cli/output.ts';
-import { combinedExit, EXIT } from '../../src/core/errors.ts';
+import { combineExitCodes, EXIT } from '../../src/core/errors.ts';
 import { jsonLine } from '../../src/core/terminal-safe.ts';
 import { closedAfter, ran } from './surface.ts';
 
@@ -109,11 +109,11 @@ test('with --json, before or after, the error is one object on stderr', async ()
 });
 
 test('where several exit codes apply, 3 takes precedence over 6, 4 and 1', () => {
-  expect(combinedExit([])).toBe(0);
-  expect(combinedExit([1, 0])).toBe(1);
-  expect(combinedExit([1, 4])).toBe(4);
-  expect(combinedExit([4, 1, 6])).toBe(6);
-  expect(combinedExit([6, 3, 4, 1])).toBe(3);
+  expect(combineExitCodes([])).toBe(0);
+  expect(combineExitCodes([1, 0])).toBe(1);
+  expect(combineExitCodes([1, 4])).toBe(4);
+  expect(combineExitCodes([4, 1, 6])).toBe(6);
+  expect(combineExitCodes([6, 3, 4, 1])).toBe(3);
 });
 
 test('JSON carries no control character that a terminal obeys', () => {

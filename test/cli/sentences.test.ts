@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import '../../src/cli/all-errors.ts';
 import { configError } from '../../src/core/error-tables.ts';
-import { didYouMean, MailkeepError, sayFacts, sentenceOf } from '../../src/core/errors.ts';
+import { describeError, describeFacts, didYouMean, MailkeepError } from '../../src/core/errors.ts';
 import { root, sourceFiles } from '../architecture/source-tree.ts';
 
 const codes = sourceFiles(['src'])
@@ -15,7 +15,9 @@ const codes = sourceFiles(['src'])
 test('every code has one sentence, which the command line loads', () => {
   expect(codes.length).toBeGreaterThan(300);
   expect(codes.filter((code, i) => codes.indexOf(code) < i)).toEqual([]);
-  expect(codes.filter((code) => sayFacts(code, {}).hint?.includes('MAILKEEP_DEBUG'))).toEqual([]);
+  expect(codes.filter((code) => describeFacts(code, {}).hint?.includes('MAILKEEP_DEBUG'))).toEqual(
+    [],
+  );
 });
 
 test('every code that any file raises has a sentence', () => {
@@ -32,7 +34,7 @@ test('every code that any file raises has a sentence', () => {
 
 test('a sentence says what, where and what to do', () => {
   const error = configError('token-missing', { source: 'file', name: '/home/me/token' });
-  expect(sentenceOf(error)).toEqual({
+  expect(describeError(error)).toEqual({
     code: 'token-missing',
     message: 'There is no token: the token file /home/me/token does not exist.',
     hint: 'Put the token there, or name another source in the configuration.',
@@ -40,7 +42,7 @@ test('a sentence says what, where and what to do', () => {
 });
 
 test('what nobody foresaw is called a bug', () => {
-  expect(sentenceOf(new TypeError('x is undefined'))).toMatchObject({
+  expect(describeError(new TypeError('x is undefined'))).toMatchObject({
     code: 'bug',
     message: 'Unexpected error: TypeError: x is undefined',
     hint: expect.stringContaining('report it'),
@@ -49,26 +51,26 @@ test('what nobody foresaw is called a bug', () => {
 
 test('facts that came from elsewhere cannot steer a terminal', () => {
   const evil = '\u001b]0;owned\u0007\u001b[2J';
-  const { message } = sayFacts('config-not-found', { searched: [`/tmp/${evil}`] });
+  const { message } = describeFacts('config-not-found', { searched: [`/tmp/${evil}`] });
   expect(message).not.toContain('\u001b');
   const differs = { target: '/tmp', found: evil, wanted: 'eml' };
-  expect(sayFacts('export-format-differs', differs).hint).not.toContain('\u001b');
-  expect(sentenceOf(new Error(evil)).message).not.toContain('\u001b');
-  expect(sentenceOf(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
+  expect(describeFacts('export-format-differs', differs).hint).not.toContain('\u001b');
+  expect(describeError(new Error(evil)).message).not.toContain('\u001b');
+  expect(describeError(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
     '\u001b',
   );
   // The one letter that begins a sequence as well is not escaped by JSON.
-  expect(sayFacts('nobody-knows', { evil: '\u009b2J' }).message).not.toContain('\u009b');
+  expect(describeFacts('nobody-knows', { evil: '\u009b2J' }).message).not.toContain('\u009b');
 });
 
 test('facts of another version than ours are shown as they came, with the code', () => {
-  const { message, hint } = sayFacts('config-not-found', { paths: ['/tmp/\u001b[2J'] });
+  const { message, hint } = describeFacts('config-not-found', { paths: ['/tmp/\u001b[2J'] });
   expect(message).toMatch(/^config-not-found \{"paths":\["\/tmp\//);
   expect(message).not.toContain('\u001b');
   expect(hint).toContain('the same version on both');
   for (const code of codes)
     for (const facts of [{}, { searched: null, reason: 7, errno: true }])
-      expect([code, sayFacts(code, facts).message.length > 0]).toEqual([code, true]);
+      expect([code, describeFacts(code, facts).message.length > 0]).toEqual([code, true]);
 });
 
 test.each([
@@ -87,7 +89,7 @@ test.each([
     thrown = error;
   }
   expect(thrown).toBeInstanceOf(MailkeepError);
-  if (thrown instanceof MailkeepError) expect(sentenceOf(thrown).hint).toBe(hint);
+  if (thrown instanceof MailkeepError) expect(describeError(thrown).hint).toBe(hint);
 });
 
 test('a name that was probably meant is cut where it is long', () => {

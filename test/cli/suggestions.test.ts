@@ -3,7 +3,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { sentenceOf } from '../../src/core/errors.ts';
+import { describeError } from '../../src/core/errors.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
@@ -22,7 +22,7 @@ function hintOf(query: string): string | null {
   try {
     parseQuery(query, { now: 0 });
   } catch (error) {
-    return sentenceOf(error).hint;
+    return describeError(error).hint;
   }
   return expect.fail(`${query} is a query`);
 }

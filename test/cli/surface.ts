@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { run, type Surface } from '../../src/cli/run.ts';
+import { type ProcessStreams, run } from '../../src/cli/run.ts';
 import { collecting } from './child.ts';
 import { expectDeclared } from './declared-exit.ts';
 
@@ -11,7 +11,10 @@ export interface Ran {
 }
 
 /** Runs a command line in this process, with streams that remember. */
-export async function ran(args: readonly string[], given: Partial<Surface> = {}): Promise<Ran> {
+export async function ran(
+  args: readonly string[],
+  given: Partial<ProcessStreams> = {},
+): Promise<Ran> {
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   const code = await run(args, COMMANDS, {

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openState } from '../../src/core/state.ts';
-import { keepDeliveries } from '../../src/daemon/delivery-watch.ts';
+import { storeDeliveries } from '../../src/daemon/delivery-watch.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { jsonLines, mailkeep, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';
@@ -33,7 +33,7 @@ describe.each([
     const file = path.join(at.data, 'state.sqlite');
     const state = openState(at.data);
     const entry = { at: Date.now(), mailbox: ADA, url: 'http://127.0.0.1:9/', success: true };
-    keepDeliveries(state, 'main', [{ ...entry, attempts: 1, mostAttempts: 6, durationMs: 1 }]);
+    storeDeliveries(state, 'main', [{ ...entry, attempts: 1, mostAttempts: 6, durationMs: 1 }]);
     state.close();
     const before = await webhooks('list');
     expect([before.code, before.stderr]).toEqual([0, '']);

@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openState } from '../../src/core/state.ts';
 import type { OwnWebhook } from '../../src/daemon/delivery-watch.ts';
-import { keepDeliveries, watchDeliveries } from '../../src/daemon/delivery-watch.ts';
+import { storeDeliveries, watchDeliveries } from '../../src/daemon/delivery-watch.ts';
 import { PlatformClient } from '../../src/service/client.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
@@ -254,13 +254,13 @@ describe('what the daemon knows of deliveries', () => {
     const state = openState(at.data);
     const entry = { mailbox: ADA, url: 'http://127.0.0.1:9/', success: false, durationMs: 1 };
     const tried = { ...entry, attempts: 6, mostAttempts: 6 };
-    keepDeliveries(state, 'main', [{ ...tried, at: Date.now() - 25 * HOUR }]);
+    storeDeliveries(state, 'main', [{ ...tried, at: Date.now() - 25 * HOUR }]);
     const states = async () =>
       jsonLines((await commands(at).webhooks('list', '--json')).stdout)
         .map((line) => shown.parse(line))
         .map((hook) => [hook.id, hook.delivery?.state]);
     expect(await states()).toEqual([[id, 'well']]);
-    keepDeliveries(state, 'main', [{ ...tried, at: Date.now() - HOUR }]);
+    storeDeliveries(state, 'main', [{ ...tried, at: Date.now() - HOUR }]);
     expect(await states()).toEqual([[id, 'failing']]);
     state.close();
   });

@@ -9,7 +9,7 @@ import {
   readRegistryAddress,
 } from '../../src/core/config.ts';
 import { shownFields } from '../../src/core/config-shown.ts';
-import { hasCode, sentenceOf } from '../../src/core/errors.ts';
+import { describeError, hasCode } from '../../src/core/errors.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-config-'));
 const LEAST = {
@@ -176,7 +176,7 @@ test('an address that is not where the configuration says is reported with the p
     try {
       return (await readRegistryAddress(load({ ...LEAST, registry }).fleet, env)).reveal();
     } catch (error) {
-      return sentenceOf(error).message;
+      return describeError(error).message;
     }
   };
   expect(await reading({ env: 'REGISTRY' }, { REGISTRY: ' postgresql://db/x\n' })).toBe(

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { locateCodec, locateConfig, locateDataDir } from '../../src/core/config-locate.ts';
 
-function surroundings() {
+function environment() {
   const root = mkdtempSync(path.join(tmpdir(), 'mailkeep-locate-'));
   const cwd = path.join(root, 'cwd');
   const xdg = path.join(root, 'xdg');
@@ -19,7 +19,7 @@ function config(file: string, dataDir?: string): string {
 }
 
 test('the order is: option, variable, working folder, user folder', () => {
-  const { cwd, xdg, env, root } = surroundings();
+  const { cwd, xdg, env, root } = environment();
   const user = config(path.join(xdg, 'mailkeep', 'config.json'));
   expect(locateConfig(undefined, { cwd, env })).toBe(user);
   const here = config(path.join(cwd, 'config.json'));
@@ -32,7 +32,7 @@ test('the order is: option, variable, working folder, user folder', () => {
 });
 
 test('a named file that is not there is an error, even where others would serve', () => {
-  const { cwd, env } = surroundings();
+  const { cwd, env } = environment();
   config(path.join(cwd, 'config.json'));
   expect(() => locateConfig('nowhere.json', { cwd, env })).toThrow(
     expect.objectContaining({
@@ -43,7 +43,7 @@ test('a named file that is not there is an error, even where others would serve'
 });
 
 test('reading needs no config: the option, the dataDir of a config, or ./data', () => {
-  const { cwd, env } = surroundings();
+  const { cwd, env } = environment();
   const none = { data: undefined, config: undefined };
   expect(locateDataDir(none, { cwd, env })).toBe(path.join(cwd, 'data'));
   config(path.join(cwd, 'config.json'), '../elsewhere');
@@ -61,7 +61,7 @@ test('reading needs no config: the option, the dataDir of a config, or ./data', 
 });
 
 test('a codec comes from a named file, or from a found one that belongs to the archive', () => {
-  const { cwd, env, root } = surroundings();
+  const { cwd, env, root } = environment();
   const none = { data: undefined, config: undefined };
   expect(locateCodec(none, { cwd, env })).toBeUndefined();
   const file = path.join(cwd, 'config.json');
@@ -88,14 +88,14 @@ test.each([
   ['another meaning of archive', '{"dataDir": "theirs", "archive": {"codec": 9}}'],
   ['a list', '[]'],
 ])("--data ignores another program's config.json that nobody named: %s", (_, content) => {
-  const { cwd, env } = surroundings();
+  const { cwd, env } = environment();
   const file = path.join(cwd, 'config.json');
   writeFileSync(file, content);
   expect(locateCodec({ data: 'mine', config: undefined }, { cwd, env })).toBeUndefined();
 });
 
 test('a config file that cannot be read is an error where it is named, or where no --data is', () => {
-  const { cwd, env } = surroundings();
+  const { cwd, env } = environment();
   const file = path.join(cwd, 'config.json');
   writeFileSync(file, '// not JSON');
   for (const options of [

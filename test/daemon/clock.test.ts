@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { diskFull, logSyncFailed } from '../../src/archive/errors.ts';
-import { exitOfSync } from '../../src/cli/warnings.ts';
+import { syncExitCode } from '../../src/cli/warnings.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
-import type { DaemonEvent, PassRequest, WatchedMailbox } from '../../src/daemon/ports.ts';
-import { mergeResults, type PassRunner } from '../../src/daemon/runs.ts';
+import type { DaemonEvent, SyncRequest, WatchedMailbox } from '../../src/daemon/ports.ts';
+import { mergeResults, type SyncRunner } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { syncError } from '../../src/sync/errors.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';
@@ -18,7 +18,7 @@ function failed(code: string, family: 'auth' | 'origin'): SyncResult {
 }
 
 /** Stands for archive and service; passes over mailboxes that are `slow` end only when they are interrupted. */
-class Runner implements PassRunner {
+class Runner implements SyncRunner {
   readonly passes: string[] = [];
   readonly slow = new Set<string>();
   readonly present = new Set<number>();
@@ -33,7 +33,7 @@ class Runner implements PassRunner {
     this.#names = names;
   }
 
-  survey(account: string): ReturnType<PassRunner['survey']> {
+  survey(account: string): ReturnType<SyncRunner['survey']> {
     this.surveys += 1;
     if (this.broken.survey !== undefined) return Promise.reject(this.broken.survey);
     const mailboxes = this.#names.map(
@@ -46,7 +46,7 @@ class Runner implements PassRunner {
     );
   }
 
-  pass({ mailbox, aim, signal }: PassRequest): Promise<SyncResult> {
+  pass({ mailbox, aim, signal }: SyncRequest): Promise<SyncResult> {
     this.passes.push(`${mailbox.resourceId}${aim.full ? ' full' : ''}`);
     if (!this.slow.has(mailbox.resourceId)) {
       return this.broken.pass === undefined
@@ -241,7 +241,7 @@ it('names a full disk in every run that waits, and makes the sweep once there is
   await time.pass(1000);
   const result = await handed.done;
   expect(result.failures).toMatchObject([{ code: 'disk-full', facts: { file: 'log' } }]);
-  expect(exitOfSync(result)).toBe(1);
+  expect(syncExitCode(result)).toBe(1);
   runner.slow.delete('b');
   await time.pass(64 * MINUTE);
   expect(runsOf(events, 'sweep')).toMatchObject([{ failures: [{ code: 'disk-full' }] }]);

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { askStatus, askSync } from '../../src/daemon/control.ts';
-import { findControlSocket, prepareControlPlace } from '../../src/daemon/control-path.ts';
+import { findControlSocket, prepareControlSocket } from '../../src/daemon/control-path.ts';
 
 const VERSION = '9.9.9';
 const MESSAGE = {
@@ -61,7 +61,7 @@ describe('the control socket of an archive', () => {
     () => {
       const deep = path.join(data, 'x'.repeat(100));
       mkdirSync(deep);
-      expect(() => prepareControlPlace(deep, { XDG_RUNTIME_DIR: '/proc' })).toThrow(
+      expect(() => prepareControlSocket(deep, { XDG_RUNTIME_DIR: '/proc' })).toThrow(
         expect.objectContaining({
           code: 'daemon-socket-folder',
           facts: { folder: '/proc/mailkeep' },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { lineForPeople } from '../../src/daemon/daemon-log.ts';
+import { prettyLine } from '../../src/daemon/daemon-log.ts';
 import { Dispatcher } from '../../src/daemon/dispatcher.ts';
-import { type DaemonEvent, LOOK, type PassRequest } from '../../src/daemon/ports.ts';
+import { type DaemonEvent, QUICK_SYNC, type SyncRequest } from '../../src/daemon/ports.ts';
 import { Run } from '../../src/daemon/runs.ts';
 import { emptyResult, type SyncResult } from '../../src/sync/result.ts';
 import { FakeTime } from './fake-time.ts';
@@ -11,19 +11,19 @@ const mailbox = { account: 'main', host: 'h', resourceId: 'AC1', address: 'ada@e
 test('on a terminal, a run is one line without zeros', () => {
   const quiet = { run: 3, kind: 'sync', account: 'main', mailboxes: 2, added: 0, failures: 0 };
   const line = { level: 'info', time: '2026-11-28T10:00:00Z', ...quiet, msg: 'run finished' };
-  expect(lineForPeople(line)).toBe('run finished: run 3, kind sync, account main, mailboxes 2');
-  expect(lineForPeople({ ...line, added: 12, account: null })).toBe(
+  expect(prettyLine(line)).toBe('run finished: run 3, kind sync, account main, mailboxes 2');
+  expect(prettyLine({ ...line, added: 12, account: null })).toBe(
     'run finished: run 3, kind sync, mailboxes 2, added 12',
   );
-  expect(lineForPeople({ msg: 'ready, and waiting', pid: 12 })).toBe('ready, and waiting');
-  expect(lineForPeople({ msg: 'bug', at: ['one', 'two'], ok: false })).toBe(
+  expect(prettyLine({ msg: 'ready, and waiting', pid: 12 })).toBe('ready, and waiting');
+  expect(prettyLine({ msg: 'bug', at: ['one', 'two'], ok: false })).toBe(
     'bug: at ["one","two"], ok false',
   );
 });
 
 test('what a service sends cannot control the terminal', () => {
   const hostile = 'a\u001b]0;title\u0007\u001b[2J\r\nready\u202e\u009b1A@example.org';
-  const line = lineForPeople({ msg: 'failed', address: hostile, nested: { text: hostile } });
+  const line = prettyLine({ msg: 'failed', address: hostile, nested: { text: hostile } });
   expect(line).toMatch(/^failed: address /);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
   expect(line).not.toMatch(/[\0-\x1f\x7f-\x9f\u202a-\u202e]/);
@@ -32,7 +32,7 @@ test('what a service sends cannot control the terminal', () => {
 test('a long pass reports every half minute what it has stored, and a short one nothing', async () => {
   const clock = new FakeTime();
   const events: DaemonEvent[] = [];
-  let request: PassRequest | undefined;
+  let request: SyncRequest | undefined;
   let end: (result: SyncResult) => void = () => {};
   const dispatcher = new Dispatcher({
     clock,
@@ -61,7 +61,7 @@ test('a long pass reports every half minute what it has stored, and a short one 
   const stored = (messages: number): void =>
     request?.progress({ event: 'stored', ...at, messages, bytes: messages * 100 });
   const info = { id: 1, kind: 'sync', account: 'main', startedAt: clock.now() } as const;
-  dispatcher.add(mailbox, 'sync', LOOK, new Run(info, clock.now));
+  dispatcher.add(mailbox, 'sync', QUICK_SYNC, new Run(info, clock.now));
   dispatcher.weigh();
   await clock.pass(0);
   request?.progress({ event: 'mailbox-started', ...at, messages: 900 });
@@ -75,7 +75,7 @@ test('a long pass reports every half minute what it has stored, and a short one 
   ]);
   end(emptyResult(0));
   await clock.pass(0);
-  dispatcher.add(mailbox, 'sync', LOOK, new Run({ ...info, id: 2 }, clock.now));
+  dispatcher.add(mailbox, 'sync', QUICK_SYNC, new Run({ ...info, id: 2 }, clock.now));
   dispatcher.weigh();
   await clock.pass(0);
   stored(5);

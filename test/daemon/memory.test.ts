@@ -8,7 +8,7 @@ import { systemClock } from '../../src/core/concurrency.ts';
 import { loadConfig } from '../../src/core/config.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEvent } from '../../src/daemon/ports.ts';
-import { Passes } from '../../src/daemon/runs.ts';
+import { SyncRuns } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { deliver } from '../../src/sandbox/faults.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -33,7 +33,7 @@ it('days of passes leave nothing behind', async () => {
   const writer = await openWriter(
     {
       globals: { config: undefined, data: undefined },
-      surroundings: { cwd: place.folder, env: {} },
+      environment: { cwd: place.folder, env: {} },
       report: () => {},
       signal: abort.signal,
       now: time.now,
@@ -43,7 +43,7 @@ it('days of passes leave nothing behind', async () => {
   // The service answers in real time, and the committer waits in it.
   const clock = { now: time.now, monotonic: time.monotonic, after: systemClock.after };
   const { settings } = loadConfig(place.config);
-  const passes = new Passes({
+  const passes = new SyncRuns({
     writer,
     env: {},
     settings,

@@ -6,9 +6,9 @@ import { openState, type StateFile } from '../../src/core/state.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { readReported } from '../../src/daemon/notifier.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import { copyStatuses, rememberCopied, rememberPlans } from '../../src/verify/copy-facts.ts';
+import { copyStatuses, recordCopyMade, recordPlans } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
-import { rememberVerification } from '../../src/verify/verification.ts';
+import { recordVerification } from '../../src/verify/verification.ts';
 
 let folder: string;
 let state: StateFile;
@@ -34,7 +34,7 @@ const VERIFIED: RunReport = {
 
 function verification(at: number, found: number, covers: boolean): void {
   const findings = [{ what: 'checkpoint', id: null, text: 'the log ends early' }].slice(0, found);
-  rememberVerification(state, {
+  recordVerification(state, {
     ...{ at, endedAt: at, mode: 'full', checked: 1, of: 1, found, findings },
     covers: () => covers,
   });
@@ -140,8 +140,8 @@ test('a copy is reported when it has become old, and when it fails; one that is 
     Object.entries(readReported(state.get('notify', 'command')).troubles)
       .filter(([, { wellSince }]) => wellSince === null)
       .map(([key, { failure }]) => [key, failure.code]);
-  rememberPlans(state, new Map([[to, 1_000]]), now);
-  rememberCopied(state, to, { at: now, commit: 8, encrypted: true });
+  recordPlans(state, new Map([[to, 1_000]]), now);
+  recordCopyMade(state, to, { at: now, commit: 8, encrypted: true });
   const notifying = open();
   now += 3_000;
   const report = { ...VERIFIED, kind: 'copy', copy: to };
@@ -162,7 +162,7 @@ test('a copy is reported when it has become old, and when it fails; one that is 
   // Another copy that is well says nothing of this one.
   notifying.onRun({ ...report, copy: '/media/disk' });
   expect(troubles()).toHaveLength(2);
-  rememberCopied(state, to, { at: now, commit: 9, encrypted: true });
+  recordCopyMade(state, to, { at: now, commit: 9, encrypted: true });
   notifying.onRun(report);
   expect(troubles()).toEqual([]);
   await notifying.close();

@@ -3,12 +3,12 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openState, readState, type StateFile } from '../../src/core/state.ts';
-import type { KeptRun } from '../../src/core/state-runs.ts';
+import type { StoredRun } from '../../src/core/state-runs.ts';
 import { daemonLog } from '../../src/daemon/daemon-log.ts';
-import { RunNotes } from '../../src/daemon/daemon-process.ts';
-import { choreReport } from '../../src/daemon/runs.ts';
+import { RunRecorder } from '../../src/daemon/daemon-process.ts';
+import { taskReport } from '../../src/daemon/runs.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { emptyResult, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
+import { emptyResult, NO_WORK, type SyncResult } from '../../src/sync/result.ts';
 import { verifyError } from '../../src/verify/errors.ts';
 import { temporaryDir } from '../catalog/history.ts';
 import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
@@ -20,7 +20,7 @@ const RUN = { id: 7, kind: 'sync', account: 'main', startedAt: T0 } as const;
 let room: ReturnType<typeof temporaryDir>;
 let state: StateFile;
 let lines: string[];
-let notes: RunNotes;
+let notes: RunRecorder;
 beforeEach(() => {
   room = temporaryDir();
   state = openState(room.dir);
@@ -31,7 +31,7 @@ beforeEach(() => {
       done();
     },
   });
-  notes = new RunNotes(state, () => T0 + 700, daemonLog(pino(stream)));
+  notes = new RunRecorder(state, () => T0 + 700, daemonLog(pino(stream)));
 });
 afterEach(() => {
   state.close();
@@ -48,10 +48,10 @@ function finished(more: Partial<SyncResult>): void {
   notes.onEvent({ event: 'run-finished', run: RUN, result: { ...emptyResult(700), ...more } });
 }
 
-const newest = (): KeptRun | undefined => state.runs.list({ limit: 1 })[0];
+const newest = (): StoredRun | undefined => state.runs.list({ limit: 1 })[0];
 
 test('a run that changed something is kept with the sums of its folders', () => {
-  const mailbox = { ...NOTHING_DONE, address: 'ada@example.org', added: 1, quarantined: 2 };
+  const mailbox = { ...NO_WORK, address: 'ada@example.org', added: 1, quarantined: 2 };
   finished({
     mailboxes: [mailbox],
     requests: 3,
@@ -66,7 +66,7 @@ test('a run that changed something is kept with the sums of its folders', () => 
 });
 
 test('a run that changed nothing is kept with its sum and the folders that do not add up', () => {
-  const mailbox = { ...NOTHING_DONE, address: 'ada@example.org' };
+  const mailbox = { ...NO_WORK, address: 'ada@example.org' };
   const certificates = [certificate('INBOX', 12), certificate('Late', 4, 5)];
   finished({ mailboxes: [mailbox], certificates });
   expect(newest()).toMatchObject({
@@ -79,7 +79,7 @@ test('a failure of one message is counted, and nothing of the message is kept', 
   const facts = { subject: 'very private', seconds: 9 };
   const failure = { account: 'main', family: 'origin', code: 'api.gone', facts } as const;
   finished({
-    mailboxes: [{ ...NOTHING_DONE, address: 'ada@example.org' }],
+    mailboxes: [{ ...NO_WORK, address: 'ada@example.org' }],
     failures: [{ ...failure, mailbox: 'ada@example.org', folder: 'INBOX', uid: 4711 }],
   });
   expect(newest()).toMatchObject({
@@ -92,7 +92,7 @@ test('a failure of one message is counted, and nothing of the message is kept', 
 
 test('verifications are kept with what they read, and what they found', () => {
   const damage = verifyError('archive-damaged', { found: 1, findings: ['segment 1 is damaged'] });
-  notes.onRun(choreReport('verify', T0, T0 + 98_000, damage, 92_530));
+  notes.onRun(taskReport('verify', T0, T0 + 98_000, damage, 92_530));
   expect(newest()).toMatchObject({
     ...{ kind: 'verify', outcome: 'failed', messages: 92_530, failures: 1 },
     troubles: [{ code: 'archive-damaged', text: expect.stringContaining('damage') }],
@@ -123,7 +123,7 @@ test('the daemon and sync keep their runs in the archive', async () => {
     expect(await daemon.end()).toBe(0);
     const { code } = await mailkeep(['sync', '--config', byHand.config, '--quiet']);
     expect(code).toBe(0);
-    const runsOf = ({ data }: Workplace): KeptRun[] => {
+    const runsOf = ({ data }: Workplace): StoredRun[] => {
       const read = readState(data);
       const runs = read?.runs.list({ limit: 20 }) ?? [];
       read?.close();

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { Mailbox } from '../../src/sandbox/store.ts';
 import type { Memory } from '../../src/sync/ports.ts';
-import type { LastCompared } from '../../src/sync/sync-memory.ts';
+import type { LastComparison } from '../../src/sync/sync-memory.ts';
 import { isQuotaDue, rememberUsages, suspendedSince } from '../../src/sync/usage.ts';
 import { memoryOf } from '../sync/harness.ts';
 import { mail } from '../sync/model-origin.ts';
@@ -14,7 +14,7 @@ const LISTING = 'platform.listMailboxes';
 let time: number;
 let sandbox: Sandbox;
 let watched: WatchedAccount;
-let compared: Map<string, LastCompared>;
+let compared: Map<string, LastComparison>;
 
 const now = (): number => time;
 
@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 function open(kept: Memory): WatchedAccount {
-  const lastCompared = (id: string): LastCompared => compared.get(id) ?? { at: 0, messages: 0 };
+  const lastCompared = (id: string): LastComparison => compared.get(id) ?? { at: 0, messages: 0 };
   return watchedAccount({ sandbox, platform: true, memory: kept, now, lastCompared });
 }
 

@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 import { pino } from 'pino';
 import { systemClock } from '../../src/core/concurrency.ts';
-import { configSchema, settle } from '../../src/core/config-schema.ts';
+import { configSchema, toSettings } from '../../src/core/config-schema.ts';
 import type { StoredWebhook } from '../../src/core/secrets.ts';
 import type { StateFile } from '../../src/core/state.ts';
 import { type DaemonLog, daemonLog } from '../../src/daemon/daemon-log.ts';
@@ -9,7 +9,7 @@ import { UsageWatch, WebhookWatch } from '../../src/daemon/integrations.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { type AccountOrigin, AccountOrigins } from '../../src/sync/account-origins.ts';
 import type { Origin, OriginMailbox } from '../../src/sync/ports.ts';
-import type { LastCompared } from '../../src/sync/sync-memory.ts';
+import type { LastComparison } from '../../src/sync/sync-memory.ts';
 
 /** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
 export interface WatchedAccount {
@@ -33,7 +33,7 @@ export function watchedAccount(options: {
   readonly memory: Pick<StateFile, 'get' | 'set'>;
   readonly now: () => number;
   readonly stored?: () => readonly StoredWebhook[];
-  readonly lastCompared?: (resourceId: string) => LastCompared;
+  readonly lastCompared?: (resourceId: string) => LastComparison;
   readonly settings?: object;
 }): WatchedAccount {
   const { sandbox, memory, now } = options;
@@ -51,7 +51,7 @@ export function watchedAccount(options: {
     ],
     rateLimit: { requestsPerMinute: 10_000_000, concurrency: 8 },
   });
-  const { accounts, rateLimit } = settle(file, '/nowhere/config.json');
+  const { accounts, rateLimit } = toSettings(file, '/nowhere/config.json');
   const origins = new AccountOrigins({
     accounts,
     rateLimit,

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import {
-  classOf,
   decide,
   ROTATE_MS,
+  type RunningTask,
   SLICE_MS,
   SLOTS,
   type Task,
-  type Underway,
+  taskClass,
 } from '../../src/daemon/dispatcher.ts';
 import type { RunKind, WatchedMailbox } from '../../src/daemon/ports.ts';
 
@@ -21,7 +21,7 @@ function task(n: number | string, rank: RunKind, account?: string): Task {
   return { mailbox: mailbox(n, account), aim, rank, begunAt: undefined, runs: new Set() };
 }
 
-function underway(of: Task, startedAt = 0): Underway {
+function underway(of: Task, startedAt = 0): RunningTask {
   return { task: of, startedAt, stopping: false };
 }
 
@@ -103,5 +103,5 @@ it('calls a pass that takes long a backlog, so that its slot is free for new mai
   const slow = Array.from({ length: SLOTS.sync }, (_, n) => underway(task(n, 'sync')));
   expect(decide([task('next', 'sync')], slow, SLICE_MS - 1, open).start).toEqual([]);
   expect(names(decide([task('next', 'sync')], slow, SLICE_MS, open).start)).toEqual(['main-next']);
-  expect(classOf(underway(task(1, 'sweep')), SLICE_MS)).toBe('sweep');
+  expect(taskClass(underway(task(1, 'sweep')), SLICE_MS)).toBe('sweep');
 });

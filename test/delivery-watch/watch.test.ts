@@ -4,11 +4,11 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openState, type StateFile } from '../../src/core/state.ts';
 import {
+  fetchDeliveries,
   judgeWebhooks,
-  keptDeliveries,
   type LoggedDelivery,
-  loggedDeliveries,
   type OwnWebhook,
+  storedDeliveries,
   watchDeliveries,
 } from '../../src/daemon/delivery-watch.ts';
 import { webhookObservations } from '../../src/daemon/notifying.ts';
@@ -96,7 +96,7 @@ test('a webhook that delivers is well; paused, failing and deleted ones are foun
       },
     },
   ]);
-  const kept = keptDeliveries(state, 'main');
+  const kept = storedDeliveries(state, 'main');
   expect(kept).toHaveLength(4);
   expect(kept.every(({ success }) => success)).toBe(true);
   const { byOperation } = here.served.sandbox.requests();
@@ -156,7 +156,7 @@ test('a delivery that was never tried has no attempts', async () => {
   });
   const { signal } = new AbortController();
   try {
-    const told = await loggedDeliveries(client, 'OR1', [], Date.now(), signal);
+    const told = await fetchDeliveries(client, 'OR1', [], Date.now(), signal);
     expect(told.map(({ attempts, mostAttempts }) => [attempts, mostAttempts])).toEqual([
       [0, 6],
       [0, 6],

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
-import { sentenceOf } from '../../src/core/errors.ts';
-import { translate } from '../../src/core/sqlite.ts';
+import { describeError } from '../../src/core/errors.ts';
+import { convertSqliteError } from '../../src/core/sqlite.ts';
 
 /** What SQLite throws under a code, about a file on a disk that has room. */
 function said(code: string) {
@@ -12,8 +12,8 @@ function said(code: string) {
   const file = path.join(dir, 'state.sqlite');
   writeFileSync(file, '');
   try {
-    const error = translate(new Database.SqliteError('disk I/O error', code), file);
-    return { code: error?.code, text: error === undefined ? '' : sentenceOf(error).message };
+    const error = convertSqliteError(new Database.SqliteError('disk I/O error', code), file);
+    return { code: error?.code, text: error === undefined ? '' : describeError(error).message };
   } finally {
     rmSync(dir, { recursive: true });
   }

@@ -13,15 +13,15 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
-import { openCompared } from '../../src/catalog/implied.ts';
+import { openComparedCatalog } from '../../src/catalog/implied.ts';
 import {
   createWorkFolder,
-  type DrillOptions,
-  drill,
-  ownFields,
-  parserFields,
+  type ExportTestOptions,
   pickSample,
+  readFieldsMailparser,
+  readFieldsOurs,
   seededRandom,
+  testExport,
 } from '../../src/transfer/export-test.ts';
 import { ran } from '../cli/surface.ts';
 import { START, StoredArchive, sampleSources, sha256 } from '../export/stored-archive.ts';
@@ -41,11 +41,11 @@ beforeAll(async () => {
 });
 afterAll(() => archive.remove());
 
-async function drilled(options: Partial<DrillOptions> = {}) {
+async function drilled(options: Partial<ExportTestOptions> = {}) {
   const dir = options.dir ?? archive.dir;
-  const stored = openCompared(dir);
+  const stored = openComparedCatalog(dir);
   try {
-    return await drill({
+    return await testExport({
       dir,
       catalog: archive.catalog,
       stored,
@@ -120,7 +120,7 @@ test('damaged bytes are found, and named', async () => {
 test('what the log gives while comparing has to be what was exported', async () => {
   const id = sha256(sources[0] ?? Buffer.alloc(0));
   const { sources: log } = archive;
-  const turning: DrillOptions['sources'] = {
+  const turning: ExportTestOptions['sources'] = {
     readMessage: (asked) => log.readMessage(asked),
     readSource: (asked, most) => log.readSource(asked, most),
     readBlob: (hash) => log.readBlob(hash),
@@ -141,18 +141,18 @@ describe('headers', () => {
   test('two parsers agree on every header that is one', async () => {
     let compared = 0;
     for (const source of sources) {
-      const ours = ownFields(source);
+      const ours = readFieldsOurs(source);
       if (ours === undefined) continue;
-      expect(await parserFields(source)).toEqual(ours);
+      expect(await readFieldsMailparser(source)).toEqual(ours);
       compared += 1;
     }
     expect(compared).toBeGreaterThan(sources.length * 0.8);
   });
 
   test('lines that are no fields leave a header out', () => {
-    expect(ownFields(Buffer.from('Subject: a\nno field\n\nbody'))).toBeUndefined();
-    expect(ownFields(Buffer.from('Subject: a\n b\n\nbody'))).toEqual(['subject: a b']);
-    expect(ownFields(Buffer.from('body only'))).toBeUndefined();
+    expect(readFieldsOurs(Buffer.from('Subject: a\nno field\n\nbody'))).toBeUndefined();
+    expect(readFieldsOurs(Buffer.from('Subject: a\n b\n\nbody'))).toEqual(['subject: a b']);
+    expect(readFieldsOurs(Buffer.from('body only'))).toBeUndefined();
   });
 });
 

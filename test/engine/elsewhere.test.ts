@@ -9,11 +9,11 @@ import type { SegmentStore } from '../../src/archive/segment-files.ts';
 import { localSegments } from '../../src/archive/segment-files.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { createIndexer } from '../../src/catalog/indexer.ts';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { openWriter, type Writer } from '../../src/catalog/open-writer.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
-import { attachmentReading, tidy } from '../../src/sync/make-run.ts';
-import { surveyPurge } from '../../src/verify/find-purged.ts';
+import { attachmentReading, tidyArchive } from '../../src/sync/make-run.ts';
+import { findPurgedRecords } from '../../src/verify/find-purged.ts';
 import { journalPurge, type PurgedFact } from '../../src/verify/prune.ts';
 import { compactArchive, finishPurge } from '../../src/verify/purge.ts';
 import { Positions } from '../archive/positions.ts';
@@ -71,8 +71,8 @@ const globals = { config: undefined, data: undefined };
 const words = { finding: () => '', error: () => '' };
 
 function context() {
-  const surroundings = { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } };
-  return { globals, surroundings, report: () => {}, signal, now: Date.now, words };
+  const environment = { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } };
+  return { globals, environment, report: () => {}, signal, now: Date.now, words };
 }
 
 /** Four sealed segments, and one that is written to. */
@@ -87,7 +87,7 @@ beforeEach(async () => {
     await writer.log.rollIfLarger(1);
   }
   await writeBatches(writer.log, known, 1, 900);
-  expect(await tidy(writer, 1, () => Number.POSITIVE_INFINITY, signal)).toEqual([]);
+  expect(await tidyArchive(writer, 1, () => Number.POSITIVE_INFINITY, signal)).toEqual([]);
   await writer.close();
 });
 afterEach(() => rmSync(room, { recursive: true, force: true }));
@@ -111,7 +111,7 @@ test('the catalog that is rebuilt after a forget has the messages of segments th
     { fact: 'purged', message: gone, reason: 'forgotten', ended: [place(31)] },
   ];
   const wanted = { messages: new Set([gone]), quarantined: new Map() };
-  const survey = await surveyPurge(realFiles, dir, wanted, signal, writer.segments);
+  const survey = await findPurgedRecords(realFiles, dir, wanted, signal, writer.segments);
   const { log, catalog } = writer;
   catalog.foldBatch(await journalPurge(realFiles, dir, log, facts, survey, writer));
   for (const segment of [2, 3, 4]) store.evict(segment);
@@ -156,7 +156,7 @@ test('a reader waits for segments that are elsewhere, and gives every byte once'
     (id) => [id, writer.sources.readMessage(id)] as const,
   );
   for (const segment of [1, 2, 3]) store.evict(segment);
-  const reader = openReaderOf(dir, {}, store);
+  const reader = openReaderAt(dir, {}, store);
   const sources = reader.sources();
   for (const [id, source] of whole) {
     const pieces: Buffer[] = [];

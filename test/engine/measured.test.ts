@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { noteDiskSample } from '../../src/catalog/disk-samples.ts';
+import { recordDiskSample } from '../../src/catalog/disk-samples.ts';
 import { openState, readState, type StateFile } from '../../src/core/state.ts';
 import type { RequestReport } from '../../src/service/transport.ts';
 import { RequestLog } from '../../src/sync/account-origins.ts';
@@ -122,25 +122,25 @@ const CATALOG = { totals: () => ({ messages: 2, bytes: 5_000, pending: 0, unpars
 
 test('the disk is sampled once a day, the last time of a day counts, and nothing fails for want of it', () => {
   const archive = { catalog: CATALOG, dataDir: room.dir };
-  noteDiskSample(state, archive, START);
+  recordDiskSample(state, archive, START);
   // Without a log there is nothing to measure.
   expect(state.entries('disk-sample')).toEqual([]);
   mkdirSync(path.join(room.dir, 'log'));
   writeFileSync(path.join(room.dir, 'log', '0000000001.1.seg'), Buffer.alloc(700));
   writeFileSync(path.join(room.dir, 'catalog.sqlite'), Buffer.alloc(300));
-  noteDiskSample(state, archive, START);
+  recordDiskSample(state, archive, START);
   writeFileSync(path.join(room.dir, 'log', '0000000002.1.seg'), Buffer.alloc(100));
-  noteDiskSample(state, archive, START + HOUR / 2);
+  recordDiskSample(state, archive, START + HOUR / 2);
   const at = (): unknown => state.entries('disk-sample').map(({ value }) => [value.at, value.log]);
   expect(at()).toEqual([[START, 700]]);
-  noteDiskSample(state, archive, START + HOUR);
+  recordDiskSample(state, archive, START + HOUR);
   expect(state.entries('disk-sample')).toEqual([
     { key: '2026-11-22', value: { at: START + HOUR, log: 800, catalog: 300, mail: 5_000 } },
   ]);
-  noteDiskSample(state, archive, START + DAY);
-  noteDiskSample(state, archive, START + 11 * 366 * DAY);
+  recordDiskSample(state, archive, START + DAY);
+  recordDiskSample(state, archive, START + 11 * 366 * DAY);
   expect(state.entries('disk-sample').map(({ key }) => key)).toEqual(['2037-11-30']);
   rmSync(path.join(room.dir, 'log'), { recursive: true });
-  noteDiskSample(state, archive, START + 12 * 366 * DAY);
+  recordDiskSample(state, archive, START + 12 * 366 * DAY);
   expect(readFileSync(path.join(room.dir, 'catalog.sqlite'))).toHaveLength(300);
 });

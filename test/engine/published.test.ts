@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { logFolder, type SegmentFile, segmentName } from '../../src/archive/format.ts';
 import { localSegments } from '../../src/archive/segment-files.ts';
 import { openWriter, type Writer } from '../../src/catalog/open-writer.ts';
-import { tidy } from '../../src/sync/make-run.ts';
+import { tidyArchive } from '../../src/sync/make-run.ts';
 import { Compaction } from '../../src/verify/purge.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
@@ -29,8 +29,8 @@ function segments(): string[] {
 /** A writer whose sealed files are taken while those that they replace are there. */
 async function opened(codec: 'zlib' | 'zstd'): Promise<Writer> {
   const globals = { config: undefined, data: undefined };
-  const surroundings = { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } };
-  const context = { globals, surroundings, report: () => {}, signal, now: Date.now };
+  const environment = { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } };
+  const context = { globals, environment, report: () => {}, signal, now: Date.now };
   const writer = await openWriter(context, dir, codec);
   const publish = async (sealed: SegmentFile): Promise<void> => {
     const { segment, generation } = sealed;
@@ -48,7 +48,7 @@ test('whatever rewrites a segment in the daemon publishes it', async () => {
     await writeBatches(writer.log, known, 2, segment * 30);
     await writer.log.rollIfLarger(1);
   }
-  expect(await tidy(writer, 1, () => Number.POSITIVE_INFINITY, signal)).toEqual([]);
+  expect(await tidyArchive(writer, 1, () => Number.POSITIVE_INFINITY, signal)).toEqual([]);
   expect(published.splice(0)).toEqual([
     { segment: 1, generation: 2 },
     { segment: 2, generation: 2 },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sentenceOf } from '../../src/core/errors.ts';
+import { describeError } from '../../src/core/errors.ts';
 import { FleetKeys, openSecret, sealSecret } from '../../src/fleet/secrets.ts';
 
 const [OLD, NEW] = ['ab'.repeat(32), '01'.repeat(32)];
@@ -72,6 +72,6 @@ test.each([
   } catch (error) {
     caught = error;
   }
-  expect(sentenceOf(caught).message).toBe(message);
+  expect(describeError(caught).message).toBe(message);
   expect(JSON.stringify(caught)).not.toContain(NEW.slice(1));
 });

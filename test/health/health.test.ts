@@ -4,7 +4,7 @@ import { type HealthServer, Metrics, startHealthServer } from '../../src/daemon/
 import type { ArchiveFacts, MailboxFacts } from '../../src/verify/archive-status.ts';
 import { type CopyFacts, type CopyStatus, copyStatus } from '../../src/verify/copy-facts.ts';
 import type { RunReport } from '../../src/verify/facts.ts';
-import { DaemonState, Remembered } from '../../src/verify/facts.ts';
+import { DaemonState, ShortCache } from '../../src/verify/facts.ts';
 import { verificationStatus } from '../../src/verify/verification.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
@@ -356,7 +356,7 @@ test('a catalog that cannot be read is reported, and answered without detail', a
 
 test('an answer is remembered for a while, and requested again when the clock was set back', () => {
   let [time, asked] = [NOW, 0];
-  const facts = new Remembered(
+  const facts = new ShortCache(
     1_000,
     () => time,
     () => ++asked,

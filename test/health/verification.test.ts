@@ -5,10 +5,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { KnownFinding, ScopeName } from '../../src/core/state.ts';
 import { openState, type StateFile } from '../../src/core/state.ts';
 import {
-  recalledVerification,
-  rememberDamage,
-  rememberDrill,
-  rememberVerification,
+  recallVerification,
+  recordDamage,
+  recordExportTest,
+  recordVerification,
   type VerificationOutcome,
 } from '../../src/verify/verification.ts';
 
@@ -44,8 +44,8 @@ function outcome(
   return { at, endedAt: at + 50, mode, ...counts, findings: found, covers, ...more };
 }
 const remember = (...given: Parameters<typeof outcome>): void =>
-  rememberVerification(state, outcome(...given));
-const found = () => recalledVerification(state)?.damage?.found ?? 0;
+  recordVerification(state, outcome(...given));
+const found = () => recallVerification(state)?.damage?.found ?? 0;
 
 describe('how much damage is known', () => {
   test.each([
@@ -75,7 +75,7 @@ describe('how much damage is known', () => {
   test('counts a message once, whatever a command writes about it', () => {
     const id = 'ab'.repeat(32);
     const rebuilt = { what: 'message', id, text: `message ${id}` };
-    rememberDamage(state, outcome('rebuild', 100, [rebuilt]), 'rebuild');
+    recordDamage(state, outcome('rebuild', 100, [rebuilt]), 'rebuild');
     remember('quick', 200, [{ what: 'message', id, text: 'message abababababab (hash)' }]);
     expect(found()).toBe(1);
   });
@@ -85,14 +85,14 @@ describe('verifications that run at the same time', () => {
   test('a long one clears nothing that was found while it ran', () => {
     remember('sample', 200, findings(1));
     remember('full', 100, [], { endedAt: 400 });
-    expect(recalledVerification(state)).toMatchObject({
+    expect(recallVerification(state)).toMatchObject({
       at: 200,
       fullAt: 100,
       ok: false,
       damage: { since: 200, found: 1 },
     });
     remember('full', 500);
-    expect(recalledVerification(state)).toMatchObject({ at: 500, fullAt: 500, ok: true });
+    expect(recallVerification(state)).toMatchObject({ at: 500, fullAt: 500, ok: true });
   });
 
   test('what was found again while it ran stays', () => {
@@ -119,13 +119,13 @@ describe('verifications that run at the same time', () => {
   test('times do not go back', () => {
     remember('full', 300);
     remember('full', 100, [], { endedAt: 400 });
-    expect(recalledVerification(state)).toMatchObject({ at: 300, fullAt: 300 });
+    expect(recallVerification(state)).toMatchObject({ at: 300, fullAt: 300 });
   });
 
   test('a clock that was set back does not keep what it shows for ever', () => {
     remember('full', 9_000_000, findings(1));
     remember('full', 100);
-    expect(recalledVerification(state)).toMatchObject({ at: 100, fullAt: 100, ok: true });
+    expect(recallVerification(state)).toMatchObject({ at: 100, fullAt: 100, ok: true });
   });
 
   test('what one writes does not come between what another reads and writes', () => {
@@ -137,7 +137,7 @@ describe('verifications that run at the same time', () => {
         const value = state.get(scope, key);
         // The other waits for the lock, which this thread holds, and gives up.
         try {
-          rememberVerification({ ...other, together: (act) => act() }, outcome('sample', 150));
+          recordVerification({ ...other, together: (act) => act() }, outcome('sample', 150));
           seen.push('written');
         } catch {
           seen.push('refused');
@@ -145,7 +145,7 @@ describe('verifications that run at the same time', () => {
         return value;
       },
     };
-    rememberVerification(racing, outcome('full', 100));
+    recordVerification(racing, outcome('full', 100));
     other.close();
     expect(seen).toEqual(['refused']);
   }, 60_000);
@@ -154,25 +154,25 @@ describe('verifications that run at the same time', () => {
 test('a drill replaces no verification, and adds the damage that it met', () => {
   remember('full', 100);
   const drilled = { endedAt: 250, checked: 20, of: 1_000 };
-  rememberDrill(state, { at: 200, ...drilled, found: 0, findings: [] });
+  recordExportTest(state, { at: 200, ...drilled, found: 0, findings: [] });
   const last = { at: 100, mode: 'full', checked: 5, of: 10, fullAt: 100 };
   const drill = { at: 200, checked: 20, of: 1_000 };
-  expect(recalledVerification(state)).toEqual({ ...last, ok: true, damage: null, drill });
+  expect(recallVerification(state)).toEqual({ ...last, ok: true, damage: null, drill });
   const lost = { what: 'drill', id: null, text: 'message abc could not be exported' };
-  rememberDrill(state, { at: 300, ...drilled, endedAt: 350, found: 1, findings: [lost] });
-  expect(recalledVerification(state)).toMatchObject({ ...last, ok: false, damage: { found: 1 } });
+  recordExportTest(state, { at: 300, ...drilled, endedAt: 350, found: 1, findings: [lost] });
+  expect(recallVerification(state)).toMatchObject({ ...last, ok: false, damage: { found: 1 } });
 });
 
 test('a drill of an archive that was never verified is shown', () => {
-  rememberDrill(state, { at: 200, endedAt: 250, checked: 20, of: 99, found: 0, findings: [] });
+  recordExportTest(state, { at: 200, endedAt: 250, checked: 20, of: 99, found: 0, findings: [] });
   const last = { at: 200, mode: 'drill', checked: 20, of: 99, fullAt: null };
-  expect(recalledVerification(state)).toMatchObject({ ...last, ok: true });
+  expect(recallVerification(state)).toMatchObject({ ...last, ok: true });
 });
 
 describe('what an earlier version remembered', () => {
   test('damage stays known until a complete verification clears it', () => {
     state.set('verification', 'last', { at: 100, ok: false });
-    expect(recalledVerification(state)).toMatchObject({
+    expect(recallVerification(state)).toMatchObject({
       ...{ at: 100, fullAt: 100, ok: false },
       damage: { since: 100, found: 1, findings: [{ text: expect.stringContaining('earlier') }] },
     });
@@ -184,7 +184,7 @@ describe('what an earlier version remembered', () => {
 
   test('a clean verification was one', () => {
     state.set('verification', 'last', { at: 100, ok: true });
-    expect(recalledVerification(state)).toMatchObject({ fullAt: 100, ok: true, damage: null });
+    expect(recallVerification(state)).toMatchObject({ fullAt: 100, ok: true, damage: null });
   });
 
   test('findings without times are cleared', () => {

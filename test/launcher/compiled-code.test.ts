@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { cachedCode, keepCode } from '../../src/cli/launcher/compiled-code.ts';
+import { cachedCode, storeCode } from '../../src/cli/launcher/compiled-code.ts';
 import { installation } from './installation.ts';
 
 const root = process.geteuid?.() === 0;
@@ -127,7 +127,7 @@ describe('damaged code', () => {
     mkdirSync(folder, { mode: 0o700 });
     const file = path.join(folder, 'reading-x.code');
     const code = Buffer.from('compiled');
-    keepCode(file, 1, () => code);
+    storeCode(file, 1, () => code);
     expect(cachedCode(file, 1)).toEqual(code);
     expect(cachedCode(file, 2)).toBeUndefined();
     for (const length of [0, 1, 7, 8, 9]) {
@@ -176,7 +176,7 @@ describe('what is not ours alone', () => {
   test('code in a folder that others may write to, or behind a link to a folder, is not run', () => {
     mkdirSync(folder, { mode: 0o700 });
     const file = path.join(folder, 'reading-x.code');
-    keepCode(file, 1, () => Buffer.from('compiled'));
+    storeCode(file, 1, () => Buffer.from('compiled'));
     expect(cachedCode(file, 1)).toEqual(Buffer.from('compiled'));
     chmodSync(folder, 0o722);
     expect(cachedCode(file, 1)).toBeUndefined();

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { WaitingLines } from '../../src/core/concurrency.ts';
+import { WaitQueue } from '../../src/core/concurrency.ts';
 
-function drain(lines: WaitingLines<string>): string[] {
+function drain(lines: WaitQueue<string>): string[] {
   const order: string[] = [];
   for (let next = lines.next(); next !== undefined; next = lines.next()) order.push(next.item);
   return order;
 }
 
 test('lanes go by rank', () => {
-  const lines = new WaitingLines<string>();
+  const lines = new WaitQueue<string>();
   for (const lane of ['sweep', 'backlog', 'new-mail', 'hint'] as const) {
     lines.add({ lane, key: 'a', item: lane });
   }
@@ -16,7 +16,7 @@ test('lanes go by rank', () => {
 });
 
 test('keys take turns within a lane, each in its own order', () => {
-  const lines = new WaitingLines<string>();
+  const lines = new WaitQueue<string>();
   for (const item of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) {
     lines.add({ lane: 'backlog', key: item.slice(0, 1), item });
   }
@@ -24,14 +24,14 @@ test('keys take turns within a lane, each in its own order', () => {
 });
 
 test('the lowest lane is served now and then, so that none waits for ever', () => {
-  const lines = new WaitingLines<string>();
+  const lines = new WaitQueue<string>();
   lines.add({ lane: 'sweep', key: 's', item: 'sweep' });
   for (let i = 0; i < 40; i += 1) lines.add({ lane: 'hint', key: 'h', item: 'hint' });
   expect(drain(lines).indexOf('sweep')).toBe(15);
 });
 
 test('one taken out is not served, and the rest keep their places', () => {
-  const lines = new WaitingLines<string>();
+  const lines = new WaitQueue<string>();
   const waiting = ['1', '2', '3'].map((item) => ({ lane: 'hint', key: 'a', item }) as const);
   for (const each of waiting) lines.add(each);
   const [, second] = waiting;

@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type Answer,
-  ask,
+  currentRate,
   FRESH_PACE,
-  learn,
+  learnFromResponse,
   MAX_HOLD_MS,
+  maxInFlight,
   type PacePolicy,
   type PaceState,
-  rateOf,
-  widthOf,
+  requestTurn,
 } from '../../src/core/pace.ts';
 
 const START = 1_700_000_000_000;
@@ -27,7 +27,7 @@ function run(state: PaceState, of: PacePolicy, from: number, end: number, clockM
   const times: number[] = [];
   let now = from;
   while (now < end) {
-    const decision = ask(state, of, now);
+    const decision = requestTurn(state, of, now);
     if (decision.go) {
       state = decision.state;
       times.push(now);
@@ -67,7 +67,7 @@ describe('the ceiling', () => {
           for (const { idle, requests } of phases) {
             now += idle;
             for (let left = requests; left > 0; ) {
-              const decision = ask(state, policy(rate), now);
+              const decision = requestTurn(state, policy(rate), now);
               if (decision.go) {
                 state = decision.state;
                 times.push(now);
@@ -90,7 +90,7 @@ describe('the ceiling', () => {
   test('ten million a minute is no wait at all for a client far below it', () => {
     let state = FRESH_PACE;
     for (let i = 0; i < 20_000; i += 1) {
-      const decision = ask(state, policy(10_000_000), START + Math.floor(i / 100));
+      const decision = requestTurn(state, policy(10_000_000), START + Math.floor(i / 100));
       if (!decision.go) throw new Error('made to wait');
       state = decision.state;
     }
@@ -115,26 +115,36 @@ describe('the ceiling', () => {
 
 describe('a 429', () => {
   test('holds everything for as long as Retry-After asks', () => {
-    const state = learn(
+    const state = learnFromResponse(
       FRESH_PACE,
       policy(60),
       answer(429, START, { retryAfterMs: 30_000 }),
       START,
     );
-    expect(ask(state, policy(60), START + 29_999)).toMatchObject({ go: false, waitMs: 1 });
-    expect(ask(state, policy(60), START + 30_000).go).toBe(true);
+    expect(requestTurn(state, policy(60), START + 29_999)).toMatchObject({ go: false, waitMs: 1 });
+    expect(requestTurn(state, policy(60), START + 30_000).go).toBe(true);
   });
 
   test('without Retry-After waits by itself, longer each time', () => {
-    const first = learn(FRESH_PACE, policy(60), answer(429, START), START);
-    const second = learn(first, policy(60), answer(429, START + 10_000), START + 10_000);
+    const first = learnFromResponse(FRESH_PACE, policy(60), answer(429, START), START);
+    const second = learnFromResponse(
+      first,
+      policy(60),
+      answer(429, START + 10_000),
+      START + 10_000,
+    );
     expect(first.holdUntil - START).toBe(5000);
     expect(second.holdUntil - START - 10_000).toBe(10_000);
   });
 
   test('a Retry-After of a year is an hour', () => {
     const year = 365 * 86_400_000;
-    const state = learn(FRESH_PACE, policy(60), answer(429, START, { retryAfterMs: year }), START);
+    const state = learnFromResponse(
+      FRESH_PACE,
+      policy(60),
+      answer(429, START, { retryAfterMs: year }),
+      START,
+    );
     expect(state.holdUntil).toBe(START + MAX_HOLD_MS);
   });
 
@@ -142,45 +152,50 @@ describe('a 429', () => {
     const { state } = run(FRESH_PACE, policy(1_000_000), START, START + 1);
     let sent = FRESH_PACE;
     for (let i = 0; i < 100; i += 1) {
-      const decision = ask(sent, policy(1_000_000), START + i * 500);
+      const decision = requestTurn(sent, policy(1_000_000), START + i * 500);
       if (decision.go) sent = decision.state;
     }
     const now = START + 50_000;
-    const taught = learn(sent, policy(1_000_000), answer(429, now, { retryAfterMs: 20_000 }), now);
-    expect(rateOf(taught, policy(1_000_000))).toBeCloseTo(50, 0);
+    const taught = learnFromResponse(
+      sent,
+      policy(1_000_000),
+      answer(429, now, { retryAfterMs: 20_000 }),
+      now,
+    );
+    expect(currentRate(taught, policy(1_000_000))).toBeCloseTo(50, 0);
     expect(state.learned).toBeNull();
   });
 
   test('one answered at once for a burst in flight together is one refusal', () => {
     let state = FRESH_PACE;
     for (let i = 0; i < 4; i += 1) {
-      const decision = ask(state, policy(60), START);
+      const decision = requestTurn(state, policy(60), START);
       if (decision.go) state = decision.state;
     }
     for (let i = 0; i < 4; i += 1) {
-      state = learn(state, policy(60), answer(429, START), START + 100 + i);
+      state = learnFromResponse(state, policy(60), answer(429, START), START + 100 + i);
     }
     expect(state.refusals).toBe(1);
   });
 
   test('afterwards requests go one at a time until an answer is none', () => {
-    const refused = learn(FRESH_PACE, policy(60), answer(429, START), START);
-    expect(widthOf(refused, policy(60))).toBe(1);
-    const well = learn(refused, policy(60), answer(200, START + 6000), START + 6100);
-    expect(widthOf(well, policy(60))).toBe(4);
+    const refused = learnFromResponse(FRESH_PACE, policy(60), answer(429, START), START);
+    expect(maxInFlight(refused, policy(60))).toBe(1);
+    const well = learnFromResponse(refused, policy(60), answer(200, START + 6000), START + 6100);
+    expect(maxInFlight(well, policy(60))).toBe(4);
   });
 
   test('the rate recovers slowly, and never above the ceiling', () => {
     const of = policy(60);
     let { state } = run(FRESH_PACE, of, START, START + 60_000);
     let now = START + 60_000;
-    state = learn(state, of, answer(429, now), now);
-    const rates = [rateOf(state, of)];
+    state = learnFromResponse(state, of, answer(429, now), now);
+    const rates = [currentRate(state, of)];
     for (let minute = 0; minute < 30; minute += 1) {
       now += 60_000;
-      state = learn(state, of, answer(200, now), now);
-      state = learn(state, of, answer(200, now), now);
-      rates.push(rateOf(state, of));
+      state = learnFromResponse(state, of, answer(200, now), now);
+      state = learnFromResponse(state, of, answer(200, now), now);
+      rates.push(currentRate(state, of));
     }
     expect(rates[0]).toBeCloseTo(30, 0);
     expect(rates[1]).toBeCloseTo(33, 0);
@@ -194,30 +209,47 @@ describe('a 429', () => {
       let state = FRESH_PACE;
       for (let i = 0; i < 20; i += 1) {
         const now = START + i * 7_200_000;
-        state = learn(state, policy(ceiling), answer(429, now), now);
+        state = learnFromResponse(state, policy(ceiling), answer(429, now), now);
       }
-      expect(rateOf(state, policy(ceiling))).toBe(Math.min(1, ceiling));
+      expect(currentRate(state, policy(ceiling))).toBe(Math.min(1, ceiling));
     }
   });
 });
 
 describe('what the service announces', () => {
   test('a limit below the ceiling is kept to, one above changes nothing', () => {
-    const low = learn(FRESH_PACE, policy(600), answer(200, START, { limit: 90 }), START);
-    expect(rateOf(low, policy(600))).toBe(90);
-    const high = learn(FRESH_PACE, policy(60), answer(200, START, { limit: 90 }), START);
-    expect(rateOf(high, policy(60))).toBe(60);
+    const low = learnFromResponse(
+      FRESH_PACE,
+      policy(600),
+      answer(200, START, { limit: 90 }),
+      START,
+    );
+    expect(currentRate(low, policy(600))).toBe(90);
+    const high = learnFromResponse(
+      FRESH_PACE,
+      policy(60),
+      answer(200, START, { limit: 90 }),
+      START,
+    );
+    expect(currentRate(high, policy(60))).toBe(60);
   });
 
   test('a limit of nothing is one a minute', () => {
-    const state = learn(FRESH_PACE, policy(600), answer(200, START, { limit: 0 }), START);
-    expect(rateOf(state, policy(600))).toBe(1);
+    const state = learnFromResponse(
+      FRESH_PACE,
+      policy(600),
+      answer(200, START, { limit: 0 }),
+      START,
+    );
+    expect(currentRate(state, policy(600))).toBe(1);
   });
 
   test('Retry-After on a success counts only when nothing remains', () => {
     const left = { retryAfterMs: 20_000, limit: 90, remaining: 1 };
-    expect(learn(FRESH_PACE, policy(90), answer(200, START, left), START).holdUntil).toBe(0);
-    const none = learn(
+    expect(
+      learnFromResponse(FRESH_PACE, policy(90), answer(200, START, left), START).holdUntil,
+    ).toBe(0);
+    const none = learnFromResponse(
       FRESH_PACE,
       policy(90),
       answer(200, START, { ...left, remaining: 0 }),
@@ -229,8 +261,8 @@ describe('what the service announces', () => {
 
 test('a clock set back by a day does not stop anything', () => {
   const { state } = run(FRESH_PACE, policy(60), START, START + 60_000);
-  const held = learn(state, policy(60), answer(429, START), START + 60_000);
+  const held = learnFromResponse(state, policy(60), answer(429, START), START + 60_000);
   const yesterday = START - 86_400_000;
-  const decision = ask(held, policy(60), yesterday);
+  const decision = requestTurn(held, policy(60), yesterday);
   expect(decision.go ? 0 : decision.waitMs).toBeLessThanOrEqual(5000);
 });

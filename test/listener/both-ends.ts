@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
-import { answerOver, joined, requestsOver } from '../../src/core/listener.ts';
+import { joinStreams, requestOverStream, serveOverStream } from '../../src/core/listener.ts';
 import { randomFrom } from '../offsite/dying-store.ts';
 
-export type Answer = Parameters<typeof answerOver>[1];
+export type Answer = Parameters<typeof serveOverStream>[1];
 
 /** Both ends of a stream whose bytes come in pieces of any size. */
 export function bothEnds(seed: number, answer: Answer, onIdle = (): void => {}) {
@@ -16,7 +16,7 @@ export function bothEnds(seed: number, answer: Answer, onIdle = (): void => {}) 
       if (random() < 0.3) await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  const ended = answerOver(joined(there, inPieces(back)), answer);
-  const over = requestsOver(joined(back, inPieces(there)), onIdle);
+  const ended = serveOverStream(joinStreams(there, inPieces(back)), answer);
+  const over = requestOverStream(joinStreams(back, inPieces(there)), onIdle);
   return { over, ended, there, back };
 }

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { AnswerCut, type RequestsOver } from '../../src/core/listener.ts';
+import { ResponseCutOff, type StreamClient } from '../../src/core/listener.ts';
 import { type Answer, bothEnds } from './both-ends.ts';
 
-const open: RequestsOver[] = [];
+const open: StreamClient[] = [];
 afterEach(() => {
   for (const over of open.splice(0)) over.close();
 });
@@ -71,7 +71,7 @@ describe('HTTP over one stream', () => {
     });
     const broken = await over.fetch(asked('/broken'));
     hasBegun = true;
-    await expect(broken.arrayBuffer()).rejects.toThrow(AnswerCut);
+    await expect(broken.arrayBuffer()).rejects.toThrow(ResponseCutOff);
     over.close();
     there.end();
     await ended;
@@ -80,8 +80,8 @@ describe('HTTP over one stream', () => {
       const cut = between(11, async () => new Response(endless()));
       const answer = await cut.over.fetch(asked('/'));
       const all = [
-        expect(answer.arrayBuffer()).rejects.toThrow(AnswerCut),
-        expect(cut.over.fetch(asked('/'))).rejects.toThrow(AnswerCut),
+        expect(answer.arrayBuffer()).rejects.toThrow(ResponseCutOff),
+        expect(cut.over.fetch(asked('/'))).rejects.toThrow(ResponseCutOff),
       ];
       if (end !== 'theirs') cut.over.close();
       if (end !== 'ours') cut.back.destroy();

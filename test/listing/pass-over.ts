@@ -2,7 +2,7 @@ import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { folderKey, openState } from '../../src/core/state.ts';
 import { catalogMirror } from '../../src/sync/mirror.ts';
-import { BY_HAND } from '../../src/sync/ports.ts';
+import { MANUAL_SYNC } from '../../src/sync/ports.ts';
 import { runSync } from '../../src/sync/run-sync.ts';
 import { AT, ListingOrigin } from './listing-origin.ts';
 
@@ -42,7 +42,7 @@ export async function passOver(
     order: 'newest',
     concurrency: 4,
     policy: {
-      ...BY_HAND,
+      ...MANUAL_SYNC,
       full: pass === 'full',
       acceptEndings: false,
       brake: { maxEndedShare: 0.3, minMessages: 50 },

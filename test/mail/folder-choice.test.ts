@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { foldersMeant } from '../../src/core/names.ts';
+import { findFolders } from '../../src/core/names.ts';
 
 const folder = (path: string, specialUse: string | null = null) => ({ path, specialUse });
 const FOLDERS = [
@@ -30,5 +30,5 @@ test.each([
   ['Sen', []],
   ['constructor', []],
 ])('%s', (name, paths) => {
-  expect(foldersMeant(name, FOLDERS).map(({ path }) => path)).toEqual(paths);
+  expect(findFolders(name, FOLDERS).map(({ path }) => path)).toEqual(paths);
 });

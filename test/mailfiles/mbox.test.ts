@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, it } from 'vitest';
-import { LineQuotes, mboxRanges, unquoted } from '../../src/mail/mail-files.ts';
+import { FromLineQuoter, mboxRanges, unquoteFromLines } from '../../src/mail/mail-files.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-mbox-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,7 +24,7 @@ const source = fc
   .array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '')), { maxLength: 12 })
   .map((lines) => Buffer.from(lines.flat().join('')));
 
-function through(quotes: LineQuotes, bytes: Buffer, cuts: readonly number[]): Buffer {
+function through(quotes: FromLineQuoter, bytes: Buffer, cuts: readonly number[]): Buffer {
   const out: Buffer[] = [];
   let at = 0;
   for (const cut of [...cuts.map((it) => it % (bytes.length + 1)), bytes.length].sort(
@@ -39,17 +39,17 @@ function through(quotes: LineQuotes, bytes: Buffer, cuts: readonly number[]): Bu
 it('quoting is undone by unquoting, however the bytes come in pieces', () => {
   fc.assert(
     fc.property(source, fc.array(fc.nat(), { maxLength: 8 }), fc.array(fc.nat()), (bytes, a, b) => {
-      const quoted = through(new LineQuotes(1), bytes, a);
+      const quoted = through(new FromLineQuoter(1), bytes, a);
       expect(quoted.toString('latin1')).not.toMatch(/(^|\n)From /);
-      expect(through(new LineQuotes(-1), quoted, b)).toEqual(bytes);
-      expect(unquoted(quoted)).toEqual(bytes);
+      expect(through(new FromLineQuoter(-1), quoted, b)).toEqual(bytes);
+      expect(unquoteFromLines(quoted)).toEqual(bytes);
     }),
     { numRuns: 2000 },
   );
 });
 
 it.each([1, -1] as const)('a line of nothing but > is passed on as it comes (%i)', (change) => {
-  const quotes = new LineQuotes(change);
+  const quotes = new FromLineQuoter(change);
   const piece = Buffer.alloc(1_000, '>');
   let [given, told] = [0, 0];
   const pass = (bytes: Buffer): void => {
@@ -75,14 +75,14 @@ it('messages that end in a line come out of an mbox as they went in', () => {
         Buffer.concat(
           whole.flatMap((it) => [
             Buffer.from('From a@example.org Thu Jan  1 00:00:00 1970\n'),
-            through(new LineQuotes(1), it, []),
+            through(new FromLineQuoter(1), it, []),
             Buffer.from('\n'),
           ]),
         ),
       );
       const bytes = readFileSync(file);
       const read = [...mboxRanges(file)].map(({ start, end }) =>
-        unquoted(bytes.subarray(start, end)),
+        unquoteFromLines(bytes.subarray(start, end)),
       );
       expect(read).toEqual(whole);
     }),

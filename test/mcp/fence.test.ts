@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Fence, harmless } from '../../src/web/mcp-tools.ts';
+import { Fence, makeHarmless } from '../../src/web/mcp-tools.ts';
 
 const RANDOM = Buffer.from('00112233445566778899aabb', 'hex');
 const MARKER = RANDOM.toString('hex');
@@ -56,24 +56,24 @@ test('no sequence of what a sender wrote ends the fence or imitates the notice',
 test('what shows nothing or turns text around is shown', () => {
   fc.assert(
     fc.property(hostile, (text) => {
-      expect(harmless(text)).not.toMatch(
+      expect(makeHarmless(text)).not.toMatch(
         /[\p{Cf}\p{Co}\p{Cs}\p{NChar}\u2028\u2029]|(?![\n\t])\p{Cc}/u,
       );
     }),
     { numRuns: 2_000 },
   );
-  expect(harmless('a\u202eb\u200bc\ufeff')).toBe('a\\u{202e}b\\u{200b}c\\u{feff}');
-  expect(harmless('line\r\nnext\ttab')).toBe('line\nnext\ttab');
+  expect(makeHarmless('a\u202eb\u200bc\ufeff')).toBe('a\\u{202e}b\\u{200b}c\\u{feff}');
+  expect(makeHarmless('line\r\nnext\ttab')).toBe('line\nnext\ttab');
 });
 
 test('links and pictures do not work, and can still be read', () => {
   fc.assert(
     fc.property(hostile, (text) => {
-      expect(harmless(text)).not.toMatch(/:\/\/|\]\(|\]\[|\]:|www\.|<[a-z]|\bjavascript:/i);
+      expect(makeHarmless(text)).not.toMatch(/:\/\/|\]\(|\]\[|\]:|www\.|<[a-z]|\bjavascript:/i);
     }),
     { numRuns: 2_000 },
   );
-  expect(harmless('see https://example.org/a')).toBe('see https[:]//example.org/a');
+  expect(makeHarmless('see https://example.org/a')).toBe('see https[:]//example.org/a');
 });
 
 test('every answer has a marker of its own', () => {

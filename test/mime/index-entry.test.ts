@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import {
   emptyExtraction,
   indexEntry,
-  receiveEntries,
-  sendEntries,
+  packEntries,
+  unpackEntries,
 } from '../../src/mail/extraction.ts';
 import { unpackText } from '../../src/mail/normalise.ts';
 
@@ -38,8 +38,8 @@ test('a group of entries arrives as it was sent, with bodies as UTF-8', () => {
     { ...nothing, body: 'żółw \ud800 東京', attachments: [attachment] },
     { ...nothing, subject: 'a', attachments: [attachment] },
   ].map((extraction, i) => ({ seq: i + 1, entry: indexEntry(extraction) }));
-  const { results, bytes } = structuredClone(sendEntries(entries));
-  expect(receiveEntries(results, bytes)).toEqual(
+  const { results, bytes } = structuredClone(packEntries(entries));
+  expect(unpackEntries(results, bytes)).toEqual(
     entries.map(({ seq, entry }) => ({
       seq,
       entry: { ...entry, body: Buffer.from(entry.body) },

@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MAX_PICTURE_BYTES, pictureHeader, shownPicture } from '../../src/mail/safe-page.ts';
+import {
+  displayableImageType,
+  MAX_IMAGE_BYTES,
+  readImageHeader,
+} from '../../src/mail/safe-page.ts';
 import { bmp, gif, jpeg, movingPng, png, webp } from '../web/pictures.ts';
 
 test.each([
@@ -22,8 +26,8 @@ test.each([
   ['image/bmp', bmp(30, 20, 12), 30, 20],
   ['image/bmp', bmp(30, 20, 124, 3), 30, 20],
 ])('%s is read of its header', (type, bytes, width, height) => {
-  expect(pictureHeader(bytes)).toEqual({ type, width, height, moves: false });
-  expect(shownPicture(bytes)).toBe(type);
+  expect(readImageHeader(bytes)).toEqual({ type, width, height, moves: false });
+  expect(displayableImageType(bytes)).toBe(type);
 });
 
 test.each([
@@ -54,9 +58,9 @@ test.each([
   ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>')],
   ['HTML', Buffer.from('<!doctype html><script>x</script>')],
   ['nothing', Buffer.alloc(0)],
-  ['more bytes than are shown', Buffer.concat([png(8, 8), Buffer.alloc(MAX_PICTURE_BYTES)])],
+  ['more bytes than are shown', Buffer.concat([png(8, 8), Buffer.alloc(MAX_IMAGE_BYTES)])],
 ])('%s is not shown', (_, bytes) => {
-  expect(shownPicture(bytes)).toBeUndefined();
+  expect(displayableImageType(bytes)).toBeUndefined();
 });
 
 test('whatever bytes there are, they are read to an end, and no picture has more points than it may', () => {
@@ -78,8 +82,8 @@ test('whatever bytes there are, they are read to an end, and no picture has more
     });
   fc.assert(
     fc.property(broken, (bytes) => {
-      const header = pictureHeader(bytes);
-      if (shownPicture(bytes) !== undefined)
+      const header = readImageHeader(bytes);
+      if (displayableImageType(bytes) !== undefined)
         expect((header?.width ?? 0) * (header?.height ?? 0)).toBeLessThanOrEqual(24_000_000);
     }),
     { numRuns: 3_000 },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { remotePictures, safeHtml } from '../../src/mail/safe-page.ts';
+import { countRemoteImages, safeHtml } from '../../src/mail/safe-page.ts';
 import { pngHead } from './compose.ts';
 
 const OWN = `data:image/png;base64,${pngHead(9, 9).toString('base64')}`;
@@ -69,7 +69,7 @@ describe('a page made of a message', () => {
     ],
     ['what is no address', '<img src="https://"><img src="http:"><img src="//">', {}],
   ])('counts pictures of other servers: %s', (_what, html, hosts) => {
-    expect(remotePictures(html)).toEqual(hosts);
+    expect(countRemoteImages(html)).toEqual(hosts);
     expect(safeHtml(html)).not.toContain('.example');
   });
 

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import type { ApiToken } from '../../src/core/state.ts';
 import { factsTest } from '../../src/service/surface.ts';
-import { ContentThreads, TokenTurns } from '../../src/web/content-threads.ts';
+import { ContentThreads, TokenQueue } from '../../src/web/content-threads.ts';
 import { MirrorSurface, MirrorView } from '../../src/web/mirror.ts';
 import { ServedArchive } from '../../src/web/served-archive.ts';
 import { matchingSources } from '../../src/web/source-jobs.ts';
@@ -152,7 +152,7 @@ test('a client that has gone away is not searched for', async () => {
 });
 
 test('a token is answered eight times at once; further requests wait, and too many are 429', async () => {
-  const turns = new TokenTurns();
+  const turns = new TokenQueue();
   const leaves = await Promise.all(Array.from({ length: 8 }, () => turns.enter('a')));
   const order: number[] = [];
   const waiting = Array.from({ length: 120 }, async (_, number) => {
@@ -176,7 +176,7 @@ test('a token is answered eight times at once; further requests wait, and too ma
 });
 
 test('searches that wait hold no turn, and go on in order', async () => {
-  const turns = new TokenTurns();
+  const turns = new TokenQueue();
   const order: string[] = [];
   const search = async (number: number, act: () => Promise<void>) => {
     const leave = await turns.enter('a');

@@ -2,15 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ErrorFamily } from '../../src/core/errors.ts';
 import {
-  due,
-  NOTHING_REPORTED,
+  dueNotice,
+  NO_REPORTS,
   type Notice,
   type Observation,
-  observationsOf,
+  observationsFromRun,
   observe,
-  type Reported,
+  type ReportedState,
   readReported,
-  tried,
+  recordAttempt,
 } from '../../src/daemon/notifier.ts';
 
 const MINUTE = 60_000;
@@ -31,7 +31,7 @@ function isUrgent(family: ErrorFamily): boolean {
 
 /** A channel that receives what becomes due, unless it is broken; every minute is checked. */
 class Channel {
-  reported: Reported = NOTHING_REPORTED;
+  reported: ReportedState = NO_REPORTS;
   time = START;
   broken = false;
   readonly sent: { readonly at: number; readonly notice: Notice }[] = [];
@@ -42,11 +42,11 @@ class Channel {
   }
 
   look(): void {
-    const notice = due(this.reported, this.time);
+    const notice = dueNotice(this.reported, this.time);
     if (notice === null) return;
     // As over a restart.
     this.reported = readReported(
-      JSON.parse(JSON.stringify(tried(this.reported, notice, !this.broken, this.time))),
+      JSON.parse(JSON.stringify(recordAttempt(this.reported, notice, !this.broken, this.time))),
     );
     if (!this.broken) this.sent.push({ at: this.time - START, notice });
   }
@@ -155,10 +155,10 @@ test('a failure that becomes graver while its notification is under way is repor
   const channel = new Channel();
   channel.see(found('a', 'origin'));
   channel.time += 15 * MINUTE;
-  const notice = due(channel.reported, channel.time);
+  const notice = dueNotice(channel.reported, channel.time);
   channel.reported = observe(channel.reported, [found('a', 'auth')], channel.time);
   if (notice === null) throw new Error('nothing is due');
-  channel.reported = tried(channel.reported, notice, true, channel.time);
+  channel.reported = recordAttempt(channel.reported, notice, true, channel.time);
   channel.wait(5 * MINUTE);
   expect(channel.lines).toEqual(['20: a//']);
 });
@@ -292,7 +292,7 @@ test('a run speaks of what it reached, and an interrupted one of nothing', () =>
     seen.map(
       ({ subject, failure: bad }) => `${subject.kind} ${subject.name} ${bad?.code ?? 'well'}`,
     );
-  expect(brief(observationsOf(report))).toEqual([
+  expect(brief(observationsFromRun(report))).toEqual([
     'account main c',
     'mailbox x@example.org c',
     'run sync well',
@@ -300,11 +300,13 @@ test('a run speaks of what it reached, and an interrupted one of nothing', () =>
     'mailbox y@example.org well',
   ]);
   const failed = { ...report, outcome: 'failed' as const, failures: [failure(null, null)] };
-  expect(brief(observationsOf({ ...failed, accounts: [], mailboxes: [] }))).toEqual(['run sync c']);
-  expect(observationsOf({ ...report, outcome: 'interrupted' })).toEqual([]);
+  expect(brief(observationsFromRun({ ...failed, accounts: [], mailboxes: [] }))).toEqual([
+    'run sync c',
+  ]);
+  expect(observationsFromRun({ ...report, outcome: 'interrupted' })).toEqual([]);
 });
 
 test('a memory of another version is no memory', () => {
-  expect(readReported({ troubles: [1] })).toEqual(NOTHING_REPORTED);
-  expect(readReported(undefined)).toEqual(NOTHING_REPORTED);
+  expect(readReported({ troubles: [1] })).toEqual(NO_REPORTS);
+  expect(readReported(undefined)).toEqual(NO_REPORTS);
 });

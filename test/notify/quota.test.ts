@@ -4,20 +4,20 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { mailboxKey, openState } from '../../src/core/state.ts';
 import {
-  allWell,
-  due,
-  messageOf,
-  NOTHING_REPORTED,
+  dueNotice,
+  formatNotice,
+  hasNoFailures,
+  NO_REPORTS,
   observe,
-  type Reported,
+  type ReportedState,
   readReported,
+  recordAttempt,
   subjectKey,
-  tried,
 } from '../../src/daemon/notifier.ts';
-import { quotaObservations, rememberedQuotas } from '../../src/daemon/notifying.ts';
-import { isUnwatchedMailbox } from '../../src/sync/usage.ts';
+import { quotaObservations, storedQuotas } from '../../src/daemon/notifying.ts';
+import { isExcludedMailbox } from '../../src/sync/usage.ts';
 import type { Quota } from '../../src/verify/archive-status.ts';
-import { fullnessOf } from '../../src/verify/issues.ts';
+import { highestUsage } from '../../src/verify/issues.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -54,9 +54,9 @@ test('a mailbox is nearly full from the threshold on, and not any more two point
 });
 
 test('the quota that is nearest to its limit counts; one without a limit does not', () => {
-  expect(fullnessOf(quota(100, 97).resources)).toEqual({ name: 'MESSAGE', share: 0.97 });
-  expect(fullnessOf(quota(100).resources)).toEqual({ name: 'STORAGE', share: 0.1 });
-  expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
+  expect(highestUsage(quota(100, 97).resources)).toEqual({ name: 'MESSAGE', share: 0.97 });
+  expect(highestUsage(quota(100).resources)).toEqual({ name: 'STORAGE', share: 0.1 });
+  expect(highestUsage([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
 });
 
 test('mailboxes with one address are distinguished, and named differently only where necessary', () => {
@@ -83,8 +83,8 @@ test('mailboxes with one address are distinguished, and named differently only w
   // Left out by the configuration: it is not reported, and it makes no other ambiguous.
   const unwatched = { host: 'one.example', mailbox: 'AC4' };
   state.set('unwatched', JSON.stringify(Object.values(unwatched)), true);
-  expect(isUnwatchedMailbox(state, unwatched)).toBe(true);
-  const remembered = rememberedQuotas({ folders: { mailboxes: () => mailboxes } }, state);
+  expect(isExcludedMailbox(state, unwatched)).toBe(true);
+  const remembered = storedQuotas({ folders: { mailboxes: () => mailboxes } }, state);
   expect(remembered.map(({ name }) => name)).toEqual([
     `${ADDRESS} (one.example)`,
     `${ADDRESS} (two.example)`,
@@ -95,7 +95,7 @@ test('mailboxes with one address are distinguished, and named differently only w
   ]);
   const observed = quotaObservations(remembered, 95);
   expect(new Set(observed.map(({ subject }) => subjectKey(subject))).size).toBe(6);
-  const reported = observe(NOTHING_REPORTED, observed, 1);
+  const reported = observe(NO_REPORTS, observed, 1);
   const failing = Object.values(reported.troubles).map(({ failure }) => failure.message);
   expect(failing).toEqual([
     `Mailbox ${ADDRESS} (one.example) is 97% full (storage).`,
@@ -111,20 +111,22 @@ test('mailboxes with one address are distinguished, and named differently only w
 });
 
 test('each crossing is reported once, is no failure, and is not repeated', () => {
-  let reported: Reported = NOTHING_REPORTED;
+  let reported: ReportedState = NO_REPORTS;
   let time = Date.UTC(2026, 10, 20);
   const sent: string[] = [];
   const see = (percent: number | null): void => {
     reported = observe(reported, percent === null ? [] : found(percent), time);
-    const notice = due(reported, time);
+    const notice = dueNotice(reported, time);
     if (notice === null) return;
-    const { event, ok, summary } = messageOf(notice, allWell(reported), time, {
+    const { event, ok, summary } = formatNotice(notice, hasNoFailures(reported), time, {
       host: 'machine',
       version: '1',
     });
     sent.push(`${event} ${ok} ${summary}`);
     // As over a restart.
-    reported = readReported(JSON.parse(JSON.stringify(tried(reported, notice, true, time))));
+    reported = readReported(
+      JSON.parse(JSON.stringify(recordAttempt(reported, notice, true, time))),
+    );
   };
   const days = (percent: number, count: number): void => {
     for (let day = 0; day < count; day += 1) {
@@ -151,5 +153,5 @@ test('each crossing is reported once, is no failure, and is not repeated', () =>
   const account = { kind: 'account' as const, name: 'main' };
   const failure = { family: 'auth' as const, code: 'auth.refused', message: 'Refused.' };
   reported = observe(reported, [{ subject: account, failure }], time);
-  expect(allWell(reported)).toBe(false);
+  expect(hasNoFailures(reported)).toBe(false);
 });

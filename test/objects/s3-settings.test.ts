@@ -3,7 +3,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { resolveS3, type S3Settings } from '../../src/copies/s3-settings.ts';
-import { keyOf, labelOf, parseTarget, type S3Target, urlOf } from '../../src/core/s3-target.ts';
+import {
+  objectKey,
+  objectUrl,
+  parseTarget,
+  type S3Target,
+  targetLabel,
+} from '../../src/core/s3-target.ts';
 
 const KEYS = { AWS_ACCESS_KEY_ID: 'AKID', AWS_SECRET_ACCESS_KEY: 'hidden-secret' };
 
@@ -72,16 +78,16 @@ test('keys in an address are refused, and not repeated', () => {
 
 test('addresses have the bucket in the host, or in the path', async () => {
   const amazon = await resolved({ env: { ...KEYS, AWS_REGION: 'eu-central-1' } });
-  expect(urlOf(amazon, keyOf(amazon, 'data/a')).href).toBe(
+  expect(objectUrl(amazon, objectKey(amazon, 'data/a')).href).toBe(
     'https://bucket.s3.eu-central-1.amazonaws.com/p/q/data/a',
   );
-  expect(labelOf(amazon)).toBe('s3://bucket/p/q');
+  expect(targetLabel(amazon)).toBe('s3://bucket/p/q');
   const china = await resolved({ region: 'cn-north-1' });
-  expect(urlOf(china, '').href).toBe('https://bucket.s3.cn-north-1.amazonaws.com.cn/');
+  expect(objectUrl(china, '').href).toBe('https://bucket.s3.cn-north-1.amazonaws.com.cn/');
   const dotted = await resolved({}, 'my.bucket');
-  expect(urlOf(dotted, 'a').href).toBe('https://s3.us-east-1.amazonaws.com/my.bucket/a');
+  expect(objectUrl(dotted, 'a').href).toBe('https://s3.us-east-1.amazonaws.com/my.bucket/a');
   const own = await resolved({ endpoint: 'https://minio.example:9000/base/' });
-  expect(urlOf(own, 'a').href).toBe('https://minio.example:9000/base/bucket/a');
+  expect(objectUrl(own, 'a').href).toBe('https://minio.example:9000/base/bucket/a');
 });
 
 test('the environment comes before the files, and an option before both', async () => {

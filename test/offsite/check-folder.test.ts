@@ -2,9 +2,9 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
-import { checkFolder, drawn } from '../../src/copies/check-copy.ts';
+import { checkFolder, drawSample } from '../../src/copies/check-copy.ts';
 import { copyLog } from '../../src/copies/copy-log.ts';
-import { rememberCopied } from '../../src/verify/copy-facts.ts';
+import { recordCopyMade } from '../../src/verify/copy-facts.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 
@@ -84,7 +84,7 @@ test('a segment that was swapped for an intact one does not continue the one bef
 });
 
 test('a copy that ends before what was copied is found', async () => {
-  rememberCopied(sample.state, to, { at: 1, commit: 7, encrypted: false });
+  recordCopyMade(sample.state, to, { at: 1, commit: 7, encrypted: false });
   expect((await check()).findings).toEqual([]);
   const [, , third = ''] = segmentFiles();
   rmSync(third);
@@ -106,7 +106,7 @@ test('a sample has as many parts as asked for, at least one, in their order', ()
     return seed / 2_147_483_647;
   };
   const take = (sampled: { parts: number } | { share: number } | undefined) => [
-    ...drawn(parts, { sample: sampled, random }),
+    ...drawSample(parts, { sample: sampled, random }),
   ];
   expect(take(undefined)).toEqual(parts);
   expect(take({ share: 1 })).toEqual(parts);
@@ -116,7 +116,7 @@ test('a sample has as many parts as asked for, at least one, in their order', ()
   const some = take({ parts: 4 });
   expect(some).toEqual([...new Set(some)].sort((a, b) => a - b));
   expect(some).toHaveLength(4);
-  expect(drawn([], { sample: { share: 0.5 }, random })).toEqual([]);
+  expect(drawSample([], { sample: { share: 0.5 }, random })).toEqual([]);
   // Everything has its turn.
   const seen = new Set(Array.from({ length: 100 }, () => take({ parts: 1 })[0]));
   expect(seen.size).toBe(10);

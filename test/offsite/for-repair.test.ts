@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { keyFile, rawPublicKey } from '../../src/copies/local-key.ts';
 import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
 import { segmentsForRepair } from '../../src/copies/restore-copy.ts';
-import { copyOut } from '../../src/copies/upload-copy.ts';
+import { uploadCopy } from '../../src/copies/upload-copy.ts';
 import { type Copy, ownKey, withCopy } from './keys/begun-copy.ts';
 import { prover, signal } from './sample-copy.ts';
 
@@ -27,7 +27,7 @@ test('a manifest vouches for its commit only if a key of this archive signed it'
     const { dir, store, state, copyId } = copy;
     await withOther.write(keyFile(dir, copyId));
     await copy.receive();
-    await copyOut({
+    await uploadCopy({
       ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },
       ...{ key: withOther, signingKey, seen: 0, refresh: false, keep: 1, now: Date.now },
     });

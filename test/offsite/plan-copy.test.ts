@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
-import type { Boundary, Survey } from '../../src/copies/scan-copy.ts';
+import type { Boundary, CopyScan } from '../../src/copies/scan-copy.ts';
 import {
   MAX_TAIL,
-  type Marks,
   type ObjectEntry,
-  type Piece,
+  type ObjectMarks,
+  type PlannedObject,
   planCopy,
   type TailRange,
 } from '../../src/copies/upload-copy.ts';
 
-const marks: Marks = {
+const marks: ObjectMarks = {
   segment: ({ segment, end, purged }) => `s ${segment} ${end.hash} ${purged}`,
   tail: ({ from, to, end }) => `t ${from} ${to} ${end.hash}`,
 };
 
-function surveyOf(boundaries: readonly Boundary[]): Survey {
+function surveyOf(boundaries: readonly Boundary[]): CopyScan {
   const commit = boundaries.at(-1) ?? { number: 0, hash: 'genesis', time: 0 };
   return {
     archiveId: '00',
@@ -25,7 +25,7 @@ function surveyOf(boundaries: readonly Boundary[]): Survey {
   };
 }
 
-function entryOf({ mark, what }: Piece<TailRange>): ObjectEntry {
+function entryOf({ mark, what }: PlannedObject<TailRange>): ObjectEntry {
   return { name: mark, length: what.to - what.from, sha256: '' };
 }
 
@@ -73,7 +73,7 @@ test.each([1, 2, 3, 4, 5, 6])(
 
 test('a segment that is there stays; one with another purge is uploaded', () => {
   const end = { number: 7, hash: 'c7', time: 0 };
-  const survey: Survey = {
+  const survey: CopyScan = {
     ...{ archiveId: '00', format: 'mailkeep archive 1', commit: end, open: undefined },
     closed: [{ segment: 1, end, purged: '' }],
   };

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { CommittedBatch } from '../../src/archive/format.ts';
-import { beginCopy, prepareCopy } from '../../src/copies/copy-to-target.ts';
+import { createCopy, prepareCopy } from '../../src/copies/copy-to-target.ts';
 import { keyFile, readLocalKey } from '../../src/copies/local-key.ts';
 import { findManifests } from '../../src/copies/manifests.ts';
 import { ensureBucket, s3Store } from '../../src/copies/s3-store.ts';
@@ -164,7 +164,7 @@ describe.skipIf(skipped)('the program is killed while it copies', () => {
       if (first === undefined) throw new Error('there is no archive');
       cpSync(first.dir, data, { recursive: true });
       const prepared = await prepareCopy(data);
-      const copyId = await beginCopy({
+      const copyId = await createCopy({
         ...{ dataDir: data, store, to, prepared, passphrase: undefined, age: [] },
         ...{ writeOnly: false, signal, now: Date.now },
       });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { oneObject } from '../../src/copies/manifests.ts';
+import { bytesAsStream } from '../../src/copies/manifests.ts';
 import { s3Store } from '../../src/copies/s3-store.ts';
 import { mailkeep } from '../cli/child.ts';
 import { sampleSources } from '../export/stored-archive.ts';
@@ -99,7 +99,7 @@ describe.skipIf(skipped)('what leaves the machine', () => {
     const { proxy, wire } = await recorded();
     const plain = s3Store(targetAt(server, 'b-2', { prefix: 'plain', port: proxy.port }));
     for (const [at, source] of sources.entries()) {
-      await plain.put(`data/${at}`, source.length, oneObject(source), { signal });
+      await plain.put(`data/${at}`, source.length, bytesAsStream(source), { signal });
     }
     await plain.close();
     const hashes = new Set([...sources, ...copy.files].flatMap(hashesOf));

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { oneObject } from '../../src/copies/manifests.ts';
+import { bytesAsStream } from '../../src/copies/manifests.ts';
 import { ensureBucket, S3Store, s3Store } from '../../src/copies/s3-store.ts';
 import { seeded } from '../bench/seeded.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -121,7 +121,7 @@ describe.skipIf(skipped)('the program with RadosGW', () => {
     for (const folder of ['data', 'manifests']) {
       for (const name of await objectsAt(server, 'versions', 'mail', folder)) {
         const bytes = Buffer.from('overwritten');
-        await store.put(name, bytes.length, oneObject(bytes), { signal });
+        await store.put(name, bytes.length, bytesAsStream(bytes), { signal });
         expect(await store.versions(name, signal)).toHaveLength(2);
       }
     }

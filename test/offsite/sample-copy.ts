@@ -8,15 +8,15 @@ import type { CommittedBatch } from '../../src/archive/format.ts';
 import { scanLog } from '../../src/archive/log-reader.ts';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
-import { provenEnd } from '../../src/archive/segment-reader.ts';
+import { verifyWrittenSegment } from '../../src/archive/segment-reader.ts';
 import { folderStore } from '../../src/copies/folder-store.ts';
 import { newCopyKeys } from '../../src/copies/format/keys.ts';
 import { openManifest } from '../../src/copies/format/manifest.ts';
 import { LocalKey, rawPublicKey } from '../../src/copies/local-key.ts';
 import { copyMemory, findManifests } from '../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { type BroughtBack, bringBack } from '../../src/copies/restore-copy.ts';
-import { type CopiedOut, type CopyOutOptions, copyOut } from '../../src/copies/upload-copy.ts';
+import { type RestoredLog, restoreLog } from '../../src/copies/restore-copy.ts';
+import { type UploadOptions, type UploadResult, uploadCopy } from '../../src/copies/upload-copy.ts';
 import { openState, type StateFile } from '../../src/core/state.ts';
 import type { SegmentProver } from '../../src/verify/check-segment.ts';
 import { Positions } from '../archive/positions.ts';
@@ -26,7 +26,7 @@ export const signal = new AbortController().signal;
 /** Reads files of segments in this process. */
 export const prover: SegmentProver = {
   async intact({ segment, generation, path: file, sealed }) {
-    provenEnd(realFiles, { segment, generation }, file, sealed, () =>
+    verifyWrittenSegment(realFiles, { segment, generation }, file, sealed, () =>
       archiveError('log-damaged', { file, segment, offset: 0, reason: 'bytes' }),
     );
   },
@@ -43,7 +43,7 @@ export interface SampleCopy {
   readonly store: ObjectStore;
   readonly key: LocalKey;
   readonly state: StateFile;
-  readonly copy: (options?: Partial<CopyOutOptions>) => Promise<CopiedOut>;
+  readonly copy: (options?: Partial<UploadOptions>) => Promise<UploadResult>;
   readonly close: () => Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export async function sampleCopy(): Promise<SampleCopy> {
     ...{ work, dir, writer, target, store, key, state },
     known: new Positions(),
     copy: (options = {}) =>
-      copyOut({
+      uploadCopy({
         ...{ dir, store, key, signingKey, prover, signal },
         memory: copyMemory(state, key.copyId),
         ...{ seen: 0, refresh: false, keep: 1, now: Date.now },
@@ -87,14 +87,14 @@ export async function sampleCopy(): Promise<SampleCopy> {
 export async function broughtBack(
   { work, store, key }: Pick<SampleCopy, 'work' | 'store' | 'key'>,
   name: string,
-): Promise<(BroughtBack & { readonly dir: string; readonly number: number }) | undefined> {
+): Promise<(RestoredLog & { readonly dir: string; readonly number: number }) | undefined> {
   const { newest } = await findManifests(store, key, signal);
   if (newest === undefined) return undefined;
   const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
   const dir = path.join(work, name);
   const manifest = await openManifest(newest.clear, opening);
   const objects = new Map(newest.clear.objects.map((entry) => [entry.name, entry]));
-  const back = await bringBack({
+  const back = await restoreLog({
     ...{ store, manifest, objects, prover, signal },
     key: opening,
     to: dir,

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
 import { objectError } from '../../src/copies/errors.ts';
 import { FOLDERS } from '../../src/copies/format/manifest.ts';
-import { copyMemory, oneObject } from '../../src/copies/manifests.ts';
+import { bytesAsStream, copyMemory } from '../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../src/copies/object-store.ts';
-import { NOTHING_TIDIED, tidyCopy } from '../../src/copies/upload-copy.ts';
+import { cleanUpCopy, NO_CLEANUP } from '../../src/copies/upload-copy.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
 
@@ -69,7 +69,7 @@ test('what an interrupted copy left goes after a day, and not before', async () 
   await writeBatches(sample.writer, sample.known, 1);
   await sample.copy();
   const orphan = `data/${'0'.repeat(48)}`;
-  await sample.store.put(orphan, 3, oneObject(Buffer.from('abc')), { signal });
+  await sample.store.put(orphan, 3, bytesAsStream(Buffer.from('abc')), { signal });
   await writeBatches(sample.writer, sample.known, 1, 50);
   await sample.copy();
   expect(names('data')).toContain(path.basename(orphan));
@@ -114,10 +114,10 @@ test('a manifest that cannot be read keeps all objects, since it may list them',
   await writeBatches(sample.writer, sample.known, 1);
   await sample.copy();
   const orphan = `data/${'0'.repeat(48)}`;
-  await sample.store.put(orphan, 3, oneObject(Buffer.from('abc')), { signal });
+  await sample.store.put(orphan, 3, bytesAsStream(Buffer.from('abc')), { signal });
   const forged = `manifests/${'0'.repeat(15)}1-${'f'.repeat(32)}`;
   age(30);
-  await sample.store.put(forged, 2, oneObject(Buffer.from('{}')), { signal });
+  await sample.store.put(forged, 2, bytesAsStream(Buffer.from('{}')), { signal });
   await writeBatches(sample.writer, sample.known, 1, 50);
   await sample.copy();
   expect(names('data')).toContain(path.basename(orphan));
@@ -154,11 +154,11 @@ test('what a copy has locked stays until its lock has ended, and is not tried be
   const store = withDelete((name) => {
     tried.push(name);
   });
-  expect((await sample.copy({ store })).removed).toEqual(NOTHING_TIDIED);
+  expect((await sample.copy({ store })).removed).toEqual(NO_CLEANUP);
   expect(tried).toEqual([]);
   await writeBatches(sample.writer, sample.known, 1, 300);
   const { removed } = await sample.copy({ now: () => until });
-  expect(removed).toEqual({ ...NOTHING_TIDIED, manifests: 1, objects: 1 });
+  expect(removed).toEqual({ ...NO_CLEANUP, manifests: 1, objects: 1 });
   expect(old.filter(isThere)).toEqual([]);
 });
 
@@ -176,16 +176,16 @@ test('a lock that a copy may have set is remembered, and another one is reported
   const options = { store, key, keep: 1, sequence: 0, uploading, memory, signal };
   await sample.copy({ keep: 9 });
   const tidy = (atOnce: boolean, lockDays?: number) =>
-    tidyCopy({ ...options, lockDays, now: () => now }, atOnce);
+    cleanUpCopy({ ...options, lockDays, now: () => now }, atOnce);
   const [object = '', manifest = ''] = old;
   const locked = [{ name: manifest, until: ends[1] }];
-  const reported = { ...NOTHING_TIDIED, locked, lockedUntil: ends[1] };
+  const reported = { ...NO_CLEANUP, locked, lockedUntil: ends[1] };
   expect(await tidy(false, 30)).toEqual(reported);
   expect(memory.lockedUntil(object)).toBe(now + 20 * DAY);
   expect(memory.lockedUntil(manifest)).toBeUndefined();
   // Without locks of its own, a copy reports each.
   const unlocked = { ...options, memory: copyMemory(undefined, sample.key.copyId) };
-  const all = await tidyCopy({ ...unlocked, lockDays: undefined, now: () => now }, false);
+  const all = await cleanUpCopy({ ...unlocked, lockDays: undefined, now: () => now }, false);
   expect(all?.locked).toEqual([...locked, { name: object, until: ends[0] }]);
   // So does one that is to remove what was purged.
   expect((await tidy(true, 30))?.locked).toContainEqual({ name: object, until: ends[0] });

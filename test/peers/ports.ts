@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-export { lastingPort } from '../../src/sandbox/children.ts';
+export { findStablePort as lastingPort } from '../../src/sandbox/children.ts';
 
 const STARTUP_MS = 20_000;
 const BETWEEN_TRIES_MS = 20;

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import type { KnownWebhook, ReceiverEvent } from '../../src/daemon/receiver.ts';
 import {
-  type Hint,
+  type DeliveredChange,
   type Receiver,
   type ReceiverOptions,
   startReceiver,
@@ -15,7 +15,7 @@ const LISTEN = { host: '127.0.0.1', port: 0 };
 let here: Hooked;
 const open: Receiver[] = [];
 let webhooks: KnownWebhook[] = [];
-let hints: Hint[] = [];
+let hints: DeliveredChange[] = [];
 let events: ReceiverEvent[] = [];
 let reads = 0;
 let time = 0;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { hasCode, sayFacts } from '../../src/core/errors.ts';
+import { describeFacts, hasCode } from '../../src/core/errors.ts';
 import { sweep } from '../../src/registry/collection.ts';
 import { commit, decidePurge } from '../../src/registry/commits.ts';
 import { claim, enterCache, resolve } from '../../src/registry/leases.ts';
@@ -294,7 +294,7 @@ describe.skipIf(skipped)('a commit whose answer is lost', () => {
     expect(written).not.toContain('secret');
     expect(written).not.toContain('40000');
     if (hasCode(error, 'registry-refused')) {
-      expect(sayFacts(error.code, error.facts).message).toContain('refused "commit"');
+      expect(describeFacts(error.code, error.facts).message).toContain('refused "commit"');
       expect(error.cause).toBeUndefined();
     }
   });

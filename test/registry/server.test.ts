@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { fleetMigrations } from '../../migrations/fleet/index.ts';
-import { sayFacts, sentenceOf } from '../../src/core/errors.ts';
+import { describeError, describeFacts } from '../../src/core/errors.ts';
 import { addTenant, initFleet } from '../../src/registry/fleet.ts';
 import { openRegistry } from '../../src/registry/registry.ts';
 import { checkSchema, migrateRegistry } from '../../src/registry/schema.ts';
@@ -88,15 +88,15 @@ describe.skipIf(skipped)('the tables of a fleet', () => {
 test('what is advised can be done', () => {
   const registry = 'postgresql://m@db:5432/fleet';
   const unsafe = (setting: string) =>
-    sayFacts('registry-unsafe', { registry, setting, found: 'off' });
+    describeFacts('registry-unsafe', { registry, setting, found: 'off' });
   expect(unsafe('fsync').hint).toContain('postgresql.conf');
   expect(unsafe('synchronous_commit').hint).toContain('for the database and the user');
   const older = (found: string | null) =>
-    sayFacts('registry-schema-older', { registry, found, needed: '0002' });
+    describeFacts('registry-schema-older', { registry, found, needed: '0002' });
   expect(older(null).hint).toContain('names the database');
   expect(older('0001').hint).toContain('Upgrade the tables');
   const refused = { registry, transaction: 'commit', condition: '22003', constraint: null };
-  expect(sayFacts('registry-refused', refused).hint).toContain('report it');
+  expect(describeFacts('registry-refused', refused).hint).toContain('report it');
 });
 
 describe.skipIf(skipped)('a connection', () => {
@@ -140,7 +140,7 @@ describe.skipIf(skipped)('a connection', () => {
       retryable: false,
       facts: { transaction: 'add a tenant', condition: '54000' },
     });
-    expect(sentenceOf(error)).not.toContain('Make room');
+    expect(describeError(error)).not.toContain('Make room');
   });
 
   test('lets what only reads fail without an unknown outcome', async () => {
@@ -180,7 +180,7 @@ describe.skipIf(skipped)('a connection', () => {
         code: 'registry-access-denied',
         facts: { condition: '28P01' },
       });
-      expect(JSON.stringify([error, String(error), sentenceOf(error)])).not.toContain('never');
+      expect(JSON.stringify([error, String(error), describeError(error)])).not.toContain('never');
     }
   });
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { containedParts, isEncrypted } from '../../src/mail/containers.ts';
+import { isEncrypted, unpackContainer } from '../../src/mail/containers.ts';
 import { extractMessage } from '../../src/mail/extract-message.ts';
 import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
 import { type LeafInfo, PLAIN_TEXT } from '../../src/mail/part-tree.ts';
@@ -98,11 +98,11 @@ describe('opaque signed S/MIME', () => {
     const bytes = Buffer.from(body, 'base64');
     const info: LeafInfo = { ...PLAIN_TEXT, contentType: 'application/pkcs7-mime' };
     for (let at = 0; at < bytes.length; at++) {
-      containedParts(info, bytes.subarray(0, at));
+      unpackContainer(info, bytes.subarray(0, at));
       for (const byte of [0, 0x24, 0x30, 0x80, 0xff]) {
         const changed = Buffer.from(bytes);
         changed[at] = byte;
-        containedParts(info, changed);
+        unpackContainer(info, changed);
       }
     }
   });
@@ -110,7 +110,7 @@ describe('opaque signed S/MIME', () => {
   test('levels without end cost no more than their bytes', () => {
     const info: LeafInfo = { ...PLAIN_TEXT, contentType: 'application/pkcs7-mime' };
     for (const level of ['3080', '2480', 'a080', '30800609' + '2a864886f70d010702' + 'a080'])
-      expect(containedParts(info, Buffer.from(level.repeat(500_000), 'hex'))).toEqual([]);
+      expect(unpackContainer(info, Buffer.from(level.repeat(500_000), 'hex'))).toEqual([]);
   });
 });
 
@@ -211,11 +211,11 @@ describe('mail of Exchange', () => {
     const bytes = tnef(attribute(0x800c, Buffer.from('Words\0')), ...plan);
     const info: LeafInfo = { ...PLAIN_TEXT, contentType: 'application/ms-tnef' };
     for (let at = 0; at < bytes.length; at++) {
-      containedParts(info, bytes.subarray(0, at));
+      unpackContainer(info, bytes.subarray(0, at));
       for (const byte of [0, 1, 0x7f, 0xff]) {
         const changed = Buffer.from(bytes);
         changed[at] = byte;
-        containedParts(info, changed);
+        unpackContainer(info, changed);
       }
     }
   });

@@ -14,14 +14,14 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../src/archive/log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
-import { foundIn } from '../../src/cli/copy-target.ts';
+import { formatFindings } from '../../src/cli/copy-target.ts';
 import { checkTarget } from '../../src/copies/check-copy.ts';
-import { beginCopy, copyToTarget, prepareCopy } from '../../src/copies/copy-to-target.ts';
+import { copyToTarget, createCopy, prepareCopy } from '../../src/copies/copy-to-target.ts';
 import { folderStore } from '../../src/copies/folder-store.ts';
-import type { Way } from '../../src/copies/format/keys.ts';
-import { adoptCopy, bringArchiveBack } from '../../src/copies/restore-copy.ts';
+import type { UnlockMethod } from '../../src/copies/format/keys.ts';
+import { adoptCopy, restoreArchive } from '../../src/copies/restore-copy.ts';
 import { openState } from '../../src/core/state.ts';
-import { copyStatuses, rememberCopyChecked, rememberMended } from '../../src/verify/copy-facts.ts';
+import { copyStatuses, recordCopyCheck, recordCopyRepair } from '../../src/verify/copy-facts.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -38,7 +38,7 @@ class Copy {
   /** The target as it was a copy earlier. */
   readonly earlier = path.join(this.work, 'earlier');
   readonly store = folderStore(this.target);
-  way: Way = { type: 'passphrase', passphrase: '' };
+  way: UnlockMethod = { type: 'passphrase', passphrase: '' };
   #backs = 0;
 
   async begin(): Promise<this> {
@@ -47,7 +47,7 @@ class Copy {
     const known = new Positions();
     await writeBatches(writer, known, 2, 1);
     const prepared = await prepareCopy(this.dir);
-    await beginCopy({
+    await createCopy({
       ...{ dataDir: this.dir, store: this.store, to: this.target, prepared, age: [] },
       ...{ passphrase: PASSPHRASE, writeOnly: false, signal, now: () => 1 },
     });
@@ -96,7 +96,13 @@ class Copy {
       ...{ now: Date.now, onProgress: () => {} },
     });
     const state = openState(this.dir);
-    rememberMended(state, this.target, Date.now(), foundIn(copied.findings), copied.replaced);
+    recordCopyRepair(
+      state,
+      this.target,
+      Date.now(),
+      formatFindings(copied.findings),
+      copied.replaced,
+    );
     state.close();
     return copied;
   }
@@ -110,7 +116,7 @@ class Copy {
     const state = openState(this.dir);
     const { checked: read, of } = checked;
     const about = { at: Date.now(), checked: read, of, unit: 'segment' } as const;
-    rememberCopyChecked(state, this.target, about, foundIn(checked.findings));
+    recordCopyCheck(state, this.target, about, formatFindings(checked.findings));
     state.close();
     return checked;
   }
@@ -127,7 +133,7 @@ class Copy {
   async drill() {
     this.#backs += 1;
     const to = path.join(this.work, `back-${this.#backs}`);
-    const back = await bringArchiveBack({
+    const back = await restoreArchive({
       ...{ store: this.store, to, way: this.way, signer: undefined, signal },
       ...{ atCommit: undefined, atLeast: undefined },
       ...{ onSegments: () => {}, onFold: () => {}, onIndex: () => {} },

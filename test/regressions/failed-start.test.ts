@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { withStops } from '../../src/daemon/daemon-process.ts';
+import { withCleanup } from '../../src/daemon/daemon-process.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { Workplace } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
@@ -96,7 +96,7 @@ test('a start that is interrupted at any moment ends with 0 and leaves nothing l
 test('what was started is stopped in reverse order, though one stop fails, and the first error counts', async () => {
   for (let failing = 0; failing <= 4; failing += 1) {
     const stopped: number[] = [];
-    const ended = withStops(async (onStop) => {
+    const ended = withCleanup(async (onStop) => {
       for (let step = 0; step < 4; step += 1) {
         if (step === failing) throw new Error(`step ${step}`);
         onStop(() => {
@@ -110,5 +110,5 @@ test('what was started is stopped in reverse order, though one stop fails, and t
     await expect(ended).rejects.toThrow(expected);
     expect(stopped).toEqual([3, 2, 1, 0].filter((step) => step < failing));
   }
-  expect(await withStops(async () => 7)).toBe(7);
+  expect(await withCleanup(async () => 7)).toBe(7);
 });

@@ -6,7 +6,7 @@ import { catalogFile } from '../../src/catalog/database.ts';
 import { indexPending } from '../../src/catalog/indexer.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { Extractor } from '../../src/mail/extraction.ts';
-import { listedText } from '../../src/mail/listed-text.ts';
+import { decodeListedText } from '../../src/mail/listed-text.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import { messageName } from '../../src/transfer/export-names.ts';
 import { StoredMail } from '../indexer/stored-mail.ts';
@@ -32,7 +32,7 @@ describe('what a server lists as it is in the source', () => {
     ['=?utf-8?Q?a=00b?=', 'ab'],
     ['plain =? text', 'plain =? text'],
   ])('%s', (raw, shown) => {
-    expect(listedText(raw)).toBe(shown);
+    expect(decodeListedText(raw)).toBe(shown);
   });
 
   it('is decoded in list, search and names of exported files, and stays in the log as it is', async () => {

@@ -1,6 +1,6 @@
 import { request as httpRequest } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { configSchema, settle } from '../../src/core/config-schema.ts';
+import { configSchema, toSettings } from '../../src/core/config-schema.ts';
 import { openState, type StateFile } from '../../src/core/state.ts';
 import { serveHealth } from '../../src/daemon/metrics.ts';
 import { startReceiver } from '../../src/daemon/receiver.ts';
@@ -80,7 +80,7 @@ function get(name: string, port: number, path: string): Listener {
 function healthHosts(hosts: readonly string[]): readonly string[] {
   const account = { name: 'main', baseUrl: 'https://mail.example.org', token: { env: 'TOKEN' } };
   const file = configSchema.parse({ accounts: [account], health: { hosts } });
-  return settle(file, '/nowhere/config.json').health?.hosts ?? [];
+  return toSettings(file, '/nowhere/config.json').health?.hosts ?? [];
 }
 
 function ask(

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { type DoubtfulLine, mboxRanges, unquoted } from '../../src/mail/mail-files.ts';
+import { type AmbiguousLine, mboxRanges, unquoteFromLines } from '../../src/mail/mail-files.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
 import { importing } from '../import/importing.ts';
 
@@ -18,7 +18,7 @@ function read(text: string) {
   const file = path.join(work, 'one.mbox');
   writeFileSync(file, Buffer.from(text, 'latin1'));
   const bytes = readFileSync(file);
-  const doubts: DoubtfulLine[] = [];
+  const doubts: AmbiguousLine[] = [];
   const stray: number[] = [];
   const ranges = [
     ...mboxRanges(file, {
@@ -28,7 +28,7 @@ function read(text: string) {
   ];
   const sources = ranges.map(({ start, end, quotedLines, lineEnds }) => {
     const source = bytes.subarray(start, end);
-    return (quotedLines === 0 ? source : unquoted(source, lineEnds)).toString('latin1');
+    return (quotedLines === 0 ? source : unquoteFromLines(source, lineEnds)).toString('latin1');
   });
   return { sources, dates: ranges.map(({ date }) => date), doubts, stray };
 }

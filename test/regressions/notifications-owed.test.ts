@@ -9,12 +9,17 @@ import { openState } from '../../src/core/state.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import type { DaemonEvent, PassRequest, Survey, WatchedMailbox } from '../../src/daemon/ports.ts';
-import { mergeResults, type PassRunner, syncRunReport } from '../../src/daemon/runs.ts';
+import type {
+  DaemonEvent,
+  MailboxSurvey,
+  SyncRequest,
+  WatchedMailbox,
+} from '../../src/daemon/ports.ts';
+import { mergeResults, type SyncRunner, syncRunReport } from '../../src/daemon/runs.ts';
 import { cronTimes, Timetable } from '../../src/daemon/schedule.ts';
 import { syncError } from '../../src/sync/errors.ts';
-import { failureOfAccount, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
-import { rememberVerification } from '../../src/verify/verification.ts';
+import { accountFailureResult, NO_WORK, type SyncResult } from '../../src/sync/result.ts';
+import { recordVerification } from '../../src/verify/verification.ts';
 import { FakeTime, settled } from '../daemon/fake-time.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 
@@ -49,7 +54,7 @@ interface Condition {
 }
 
 /** The service and the disk, as passes find them. */
-class World implements PassRunner {
+class World implements SyncRunner {
   readonly accounts = new Map<string, Condition>();
   readonly #slow = new Set<() => void>();
   readonly #listed = new Set<string>();
@@ -73,7 +78,7 @@ class World implements PassRunner {
     for (const end of [...this.#slow]) end();
   }
 
-  survey = async (account: string, fresh: boolean): Promise<Survey> => {
+  survey = async (account: string, fresh: boolean): Promise<MailboxSurvey> => {
     const trouble = this.#trouble(account);
     const isAsked = fresh || !this.#listed.has(account);
     if (isAsked && trouble !== undefined) return { mailboxes: [], result: trouble };
@@ -85,19 +90,19 @@ class World implements PassRunner {
     return { mailboxes, result: NOTHING };
   };
 
-  async pass({ mailbox, signal }: PassRequest): Promise<SyncResult> {
+  async pass({ mailbox, signal }: SyncRequest): Promise<SyncResult> {
     const { account, address } = mailbox;
     const isSlow = this.of(account).slow && address.startsWith('m0');
     if (isSlow) await this.#untilSomethingChanges(signal);
     if (this.isDiskFull) throw diskFull('log', 4096, null);
     const trouble = this.#trouble(account);
     if (trouble !== undefined) return trouble;
-    const found = { ...NOTHING_DONE, address, comparison: 'all' as const };
+    const found = { ...NO_WORK, address, comparison: 'all' as const };
     const state = address.startsWith('m1') ? this.of(account).mailbox : 'ok';
     if (state === 'held') return { ...NOTHING, mailboxes: [{ ...found, held: 40 }] };
     if (state === 'ok') return { ...NOTHING, mailboxes: [found] };
     const { family, code, facts } = syncError('sync.does-not-add-up', { total: 9, times: 2 });
-    const failure = { ...failureOfAccount(account, { family, code, facts }), mailbox: address };
+    const failure = { ...accountFailureResult(account, { family, code, facts }), mailbox: address };
     return { ...NOTHING, mailboxes: [found], failures: [failure] };
   }
 
@@ -122,7 +127,7 @@ class World implements PassRunner {
       network === 'lost'
         ? { family: 'origin' as const, code: 'origin.unreachable', facts: { host: 'h' } }
         : { family: 'auth' as const, code: 'auth.refused', facts: { host: 'h' } };
-    return { ...NOTHING, failures: [failureOfAccount(account, failure)] };
+    return { ...NOTHING, failures: [accountFailureResult(account, failure)] };
   }
 
   plan = (): never => {
@@ -222,7 +227,7 @@ class History {
     this.#isDamaged = isDamaged;
     const findings = isDamaged ? [{ what: 'checkpoint', id: null, text: 'it ends early' }] : [];
     const at = this.time.now();
-    rememberVerification(this.#state, {
+    recordVerification(this.#state, {
       ...{ at, endedAt: at, mode: 'full', checked: 1, of: 1, found: findings.length, findings },
       covers: () => true,
     });

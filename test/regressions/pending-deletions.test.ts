@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { syncReport } from '../../src/cli/commands/sync.ts';
-import { exitOfSync } from '../../src/cli/warnings.ts';
+import { syncExitCode } from '../../src/cli/warnings.ts';
 import { EXIT } from '../../src/core/errors.ts';
-import { closingEquation, closingText } from '../../src/core/text.ts';
+import { consistencyEquation, consistencyText } from '../../src/core/text.ts';
 import { type SyncResult, sumOf } from '../../src/sync/result.ts';
 import { archiveStatus } from '../../src/verify/archive-status.ts';
-import { closingOf } from '../../src/web/issues.ts';
+import { sumAtService } from '../../src/web/issues.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';
 import { ModelFolder, ModelOrigin, mail } from '../sync/model-origin.ts';
@@ -36,7 +36,7 @@ function fill(path: string, messages: number): ModelFolder {
 function shown() {
   return archive.reading((catalog) => ({
     status: archiveStatus({ catalog, dataDir: archive.dir }, undefined).sum,
-    web: closingOf(catalog, () => true),
+    web: sumAtService(catalog, () => true),
   }));
 }
 
@@ -46,16 +46,16 @@ async function expectOneEquation(result: SyncResult, note: readonly unknown[]): 
   if (sum === null) throw new Error('no folder was compared');
   const there = [...boxes().values()].reduce((total, { messages }) => total + messages.size, 0);
   const { status, web } = await shown();
-  const equation = closingEquation(sum, sum.originTotal);
+  const equation = consistencyEquation(sum, sum.originTotal);
   expect([...note, equation.isEqual, equation.atService]).toEqual([...note, true, there]);
-  expect([...note, closingEquation(status)]).toEqual([...note, equation]);
-  expect([...note, closingEquation(web)]).toEqual([...note, equation]);
-  const text = closingText(sum, sum.originTotal);
+  expect([...note, consistencyEquation(status)]).toEqual([...note, equation]);
+  expect([...note, consistencyEquation(web)]).toEqual([...note, equation]);
+  const text = consistencyText(sum, sum.originTotal);
   expect(syncReport(result)).toContain(`Total: ${text}, in `);
-  expect(closingText(status)).toBe(text);
+  expect(consistencyText(status)).toBe(text);
   const pending = result.mailboxes.reduce((total, { held }) => total + held, 0);
   expect([...note, pending]).toEqual([...note, equation.pending]);
-  expect([...note, exitOfSync(result)]).toEqual([...note, pending > 0 ? EXIT.held : EXIT.done]);
+  expect([...note, syncExitCode(result)]).toEqual([...note, pending > 0 ? EXIT.held : EXIT.done]);
 }
 
 test('the first sync after a folder was deleted shows its messages as pending deletions', async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { BY_HAND } from '../../src/sync/ports.ts';
+import { MANUAL_SYNC } from '../../src/sync/ports.ts';
 import { seeded } from '../bench/seeded.ts';
 import { Archive } from '../sync/harness.ts';
 import { ModelFolder, ModelOrigin, mail } from '../sync/model-origin.ts';
@@ -45,7 +45,7 @@ async function synced(full: boolean) {
   const before = origin.count('source');
   const result = await archive.sync(origin, {
     policy: {
-      ...BY_HAND,
+      ...MANUAL_SYNC,
       full,
       acceptEndings: false,
       brake: { maxEndedShare: 0.3, minMessages: 50 },

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS } from '../../src/mail/extraction.ts';
-import { headerFacts, readHeaderBlock } from '../../src/mail/headers.ts';
-import { threadLinks, usableId } from '../../src/mail/identity.ts';
+import { readHeaderBlock, readHeaderFacts } from '../../src/mail/headers.ts';
+import { normalizeMessageId, threadLinks } from '../../src/mail/identity.ts';
 
 function facts(...header: string[]) {
   const source = Buffer.from(`${header.join('\r\n')}\r\n\r\n`);
-  return headerFacts(readHeaderBlock(source, DEFAULT_LIMITS.headerBytes).fields, DEFAULT_LIMITS);
+  return readHeaderFacts(
+    readHeaderBlock(source, DEFAULT_LIMITS.headerBytes).fields,
+    DEFAULT_LIMITS,
+  );
 }
 
 describe('In-Reply-To', () => {
@@ -52,7 +55,7 @@ describe('ids that tell no messages apart', () => {
     '<->',
     '<.>',
   ])('%j', (id) => {
-    expect(usableId(id)).toBeNull();
+    expect(normalizeMessageId(id)).toBeNull();
     const { messageId, references, subject } = facts(`Message-ID: ${id}`, `References: ${id}`);
     expect(threadLinks({ messageId, references, subject })).toMatchObject({
       node: null,
@@ -61,6 +64,6 @@ describe('ids that tell no messages apart', () => {
   });
 
   it.each(['<a@b>', 'a@b', ' <1234> ', '<é@x>'])('not %j', (id) => {
-    expect(usableId(id)).not.toBeNull();
+    expect(normalizeMessageId(id)).not.toBeNull();
   });
 });

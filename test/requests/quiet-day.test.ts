@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listingEveryMs } from '../../src/sync/plan/plan-folder.ts';
+import { listingIntervalMs } from '../../src/sync/plan/plan-folder.ts';
 import { quietDay } from './quiet-day.ts';
 
 const PASSES = ['getCurrentAccount', 'listFolders', 'listMessages', 'searchMessages'];
@@ -19,8 +19,8 @@ test('a token for the platform surface makes a quiet day of many mailboxes cheap
 
 test('where it would not be cheaper, nothing is listed', () => {
   const day = 86_400_000;
-  expect(listingEveryMs(1, 1)).toBeNull();
-  expect(listingEveryMs(100, 150)).toBeNull();
+  expect(listingIntervalMs(1, 1)).toBeNull();
+  expect(listingIntervalMs(100, 150)).toBeNull();
   for (const [pages, mailboxes] of [
     [1, 2],
     [1, 10],
@@ -29,7 +29,7 @@ test('where it would not be cheaper, nothing is listed', () => {
     [30, 70],
     [100, 10_000],
   ] as const) {
-    const every = listingEveryMs(pages, mailboxes) ?? 0;
+    const every = listingIntervalMs(pages, mailboxes) ?? 0;
     expect((day / every) * pages).toBeLessThanOrEqual(Math.max(0.6 * mailboxes, 1.2 * pages));
     // A quota that is a day old would be asked for by itself.
     expect(every).toBeLessThan(day);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
-import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
+import type { RestoreConnection } from '../../src/transfer/imap-connection.ts';
 import type { RestoreResult } from '../../src/transfer/run-restore.ts';
 import { seeded } from '../bench/seeded.ts';
 import { StoredArchive } from '../export/stored-archive.ts';
@@ -48,7 +48,7 @@ afterAll(async () => {
 });
 
 /** A client that is killed before or after it sends one of its commands. */
-function killable(connection: ServerConnection, step: () => void): ServerConnection {
+function killable(connection: RestoreConnection, step: () => void): RestoreConnection {
   return new Proxy(connection, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name);

@@ -4,7 +4,7 @@ import {
   fitDate,
   fitFlags,
   fitSizes,
-  matchPresent,
+  matchExisting,
   uidsToRead,
 } from '../../src/transfer/restore-comparison.ts';
 import { lastPlaces } from '../../src/transfer/restore-selection.ts';
@@ -61,7 +61,7 @@ describe('what is there already', () => {
     ];
     expect(uidsToRead(wanted, found)).toEqual([3, 4]);
     const ids = new Map([[3, 'c']]);
-    expect([...matchPresent(wanted, found, (uid) => ids.get(uid))]).toEqual([
+    expect([...matchExisting(wanted, found, (uid) => ids.get(uid))]).toEqual([
       [0, 1],
       [2, 3],
     ]);
@@ -82,7 +82,7 @@ describe('what is there already', () => {
       fc.property(contents, contents, (wanted, there) => {
         const found = there.map(({ messageId, size }, uid) => ({ uid, messageId, size }));
         const readable = new Set(uidsToRead(wanted, found));
-        const matched = matchPresent(wanted, found, (uid) => {
+        const matched = matchExisting(wanted, found, (uid) => {
           expect(readable).toContain(uid);
           return there[uid]?.id;
         });

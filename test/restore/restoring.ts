@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import type { ServerConnection } from '../../src/transfer/imap-connection.ts';
+import type { RestoreConnection } from '../../src/transfer/imap-connection.ts';
 import { connectImap } from '../../src/transfer/imap-connection.ts';
 import type { RestoreOptions } from '../../src/transfer/plan-restore.ts';
 import { RestoreJournal } from '../../src/transfer/restore-journal.ts';
-import type { Chosen, RestoreSelection } from '../../src/transfer/restore-selection.ts';
+import type { RestoreSelection, SelectableCatalog } from '../../src/transfer/restore-selection.ts';
 import type { RestoreResult } from '../../src/transfer/run-restore.ts';
 import { runRestore } from '../../src/transfer/run-restore.ts';
 
@@ -30,7 +30,7 @@ export class Restoring {
 
   constructor(
     private readonly archive: {
-      readonly catalog: Chosen;
+      readonly catalog: SelectableCatalog;
       readonly sources: RestoreOptions['sources'];
     },
     private readonly server: { readonly user: string; readonly password: string },
@@ -44,7 +44,7 @@ export class Restoring {
       ...options
     }: Partial<RestoreOptions> & {
       /** What is done to every connection. */
-      readonly wrap?: (connection: ServerConnection) => ServerConnection;
+      readonly wrap?: (connection: RestoreConnection) => RestoreConnection;
     } = {},
   ): Promise<RestoreResult> {
     const { user, password } = this.server;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { RestorePlan } from '../../src/transfer/plan-restore.ts';
-import { choose, type RestoreSelection } from '../../src/transfer/restore-selection.ts';
+import { addSelection, type RestoreSelection } from '../../src/transfer/restore-selection.ts';
 import { type Letter, StoredArchive } from '../export/stored-archive.ts';
 import { ALL } from './restoring.ts';
 
@@ -37,7 +37,7 @@ afterAll(() => archive.remove());
 function chosen(selection: Partial<RestoreSelection>): string[] {
   const plan = new RestorePlan();
   try {
-    choose(archive.catalog, { ...ALL, ...selection }, plan);
+    addSelection(archive.catalog, { ...ALL, ...selection }, plan);
     return [...plan.folders()]
       .flatMap(([number, { address, path }]) => {
         const name = `${address.split('@')[0]} ${path}`;
@@ -68,7 +68,7 @@ const query = (text: string, now: number) => ({
 test('without a choice, everything that is there now, with empty folders; what was never fetched is counted', () => {
   expect(chosen({})).toEqual(['anna INBOX', 'anna Trips one', 'bo INBOX', 'bo Sent four']);
   const plan = new RestorePlan();
-  choose(archive.catalog, ALL, plan);
+  addSelection(archive.catalog, ALL, plan);
   expect(plan.refused(10)).toMatchObject([{ reason: 'quarantined', uid: 9 }]);
   plan.close();
 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  acceptedLevel,
+  acceptableName,
   type Layout,
   type NameRules,
   type SourceFolder,
@@ -85,11 +85,11 @@ describe('target folders', () => {
   });
 
   test('what no server accepts is replaced, and nothing else', () => {
-    expect(acceptedLevel('a\r\nb\0', DOVECOT)).toBe('a__b_');
-    expect(acceptedLevel('', DOVECOT)).toBe('_');
-    expect(acceptedLevel('\ud83d', DOVECOT)).toBe('\ufffd');
-    expect(acceptedLevel('Entwürfe 日本語 😀 %*&', DOVECOT)).toBe('Entwürfe 日本語 😀 %*&');
-    expect(acceptedLevel('x"y\\z%', CYRUS)).toBe('x_y_z_');
+    expect(acceptableName('a\r\nb\0', DOVECOT)).toBe('a__b_');
+    expect(acceptableName('', DOVECOT)).toBe('_');
+    expect(acceptableName('\ud83d', DOVECOT)).toBe('\ufffd');
+    expect(acceptableName('Entwürfe 日本語 😀 %*&', DOVECOT)).toBe('Entwürfe 日本語 😀 %*&');
+    expect(acceptableName('x"y\\z%', CYRUS)).toBe('x_y_z_');
   });
 
   test('every folder gets one path of its own that the server accepts', () => {
@@ -124,7 +124,7 @@ describe('target folders', () => {
           for (const { path } of placed) {
             expect(path.startsWith(rules.prefix) || path === 'INBOX').toBe(true);
             const levels = rules.delimiter === '' ? [path] : path.split(rules.delimiter);
-            for (const one of levels) expect(acceptedLevel(one, rules)).toBe(one);
+            for (const one of levels) expect(acceptableName(one, rules)).toBe(one);
           }
         },
       ),

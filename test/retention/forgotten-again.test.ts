@@ -13,14 +13,14 @@ import { segmentRecords } from '../../src/archive/segment-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
-import { surveyPurge } from '../../src/verify/find-purged.ts';
+import { findPurgedRecords } from '../../src/verify/find-purged.ts';
 import {
   compactPurged,
-  decidedPurge,
-  dropAsides,
-  endPurge,
   journalPurge,
+  pendingPurge,
   purgedFact,
+  recordPurgeComplete,
+  removeSetAsideFiles,
 } from '../../src/verify/prune.ts';
 import { mail } from '../sync/model-origin.ts';
 import {
@@ -62,12 +62,12 @@ async function forget(id: string): Promise<void> {
   const log = await openLogWriter({ dir, now: clock.now, expected: catalog.reached() });
   try {
     const wanted = { messages: new Set([id]), quarantined: new Map() };
-    const survey = await surveyPurge(realFiles, dir, wanted, signal);
+    const survey = await findPurgedRecords(realFiles, dir, wanted, signal);
     const docid = catalog.messages.docidOf(id);
     const stood = docid === undefined ? [] : catalog.ended.placesOf(docid);
     const fact = purgedFact(id, 'forgotten', stood);
     await journalPurge(realFiles, dir, log, [fact], survey);
-    const work = await decidedPurge(realFiles, dir);
+    const work = await pendingPurge(realFiles, dir);
     if (work === undefined) throw new Error('nothing was decided');
     await compactPurged(
       realFiles,
@@ -76,8 +76,8 @@ async function forget(id: string): Promise<void> {
       work,
       signal,
     );
-    await dropAsides(realFiles, dir);
-    await endPurge(realFiles, dir);
+    await removeSetAsideFiles(realFiles, dir);
+    await recordPurgeComplete(realFiles, dir);
   } finally {
     await log.close();
     catalog.close();

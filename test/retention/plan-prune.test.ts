@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import {
   type Candidate,
   CLOCK_AHEAD_MS,
-  clockTrouble,
+  clockProblem,
   DAY_MS,
-  type EndedPlace,
+  type DeletedPlace,
   type Policy,
   PrunePlanner,
 } from '../../src/verify/prune.ts';
@@ -13,7 +13,7 @@ const NOW = Date.UTC(2026, 6, 1);
 const KEEP_ALL: Policy = { endedAfterDays: null, draftsAfterDays: null, rules: [], keepAtLeast: 0 };
 const lettingGo = (endedAfterDays: number): Policy => ({ ...KEEP_ALL, endedAfterDays });
 
-function place(daysAgo: number, changes: Partial<EndedPlace> = {}): EndedPlace {
+function place(daysAgo: number, changes: Partial<DeletedPlace> = {}): DeletedPlace {
   return {
     folderId: 1,
     mailbox: 'AC1',
@@ -116,9 +116,9 @@ describe('a message goes', () => {
 });
 
 test('a clock is believed only near the last commit, and the result shows which way it is off', () => {
-  expect(clockTrouble(NOW, NOW)).toBeUndefined();
-  expect(clockTrouble(NOW - 60_000, NOW)).toBeUndefined();
-  expect(clockTrouble(NOW - 10 * 60_000, NOW)).toBe('behind');
-  expect(clockTrouble(NOW + CLOCK_AHEAD_MS, NOW)).toBeUndefined();
-  expect(clockTrouble(NOW + CLOCK_AHEAD_MS + 1, NOW)).toBe('ahead');
+  expect(clockProblem(NOW, NOW)).toBeUndefined();
+  expect(clockProblem(NOW - 60_000, NOW)).toBeUndefined();
+  expect(clockProblem(NOW - 10 * 60_000, NOW)).toBe('behind');
+  expect(clockProblem(NOW + CLOCK_AHEAD_MS, NOW)).toBeUndefined();
+  expect(clockProblem(NOW + CLOCK_AHEAD_MS + 1, NOW)).toBe('ahead');
 });

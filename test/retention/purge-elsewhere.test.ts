@@ -4,7 +4,7 @@ import { openLogWriter } from '../../src/archive/log-writer.ts';
 import type { PurgeJournal, PurgeWork } from '../../src/archive/purge-journal.ts';
 import { sealerInProcess, sealSegment } from '../../src/archive/seal.ts';
 import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
-import { compactPurged, decidedPurge, journalPurge } from '../../src/verify/prune.ts';
+import { compactPurged, journalPurge, pendingPurge } from '../../src/verify/prune.ts';
 import { FarSegments } from '../archive/far-segments.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, openOn, writeBatches } from '../archive/sample-log.ts';
@@ -135,6 +135,6 @@ test('work that no commit decided is dropped', async () => {
   disk.fault = () => undefined;
   await log.close();
   expect(purges.work).toBeDefined();
-  expect(await decidedPurge(files, dir, { purges })).toBeUndefined();
+  expect(await pendingPurge(files, dir, { purges })).toBeUndefined();
   expect(purges.acts).toEqual(['decide', 'end']);
 });

@@ -10,15 +10,15 @@ import { sealerInProcess, sealSegment } from '../../src/archive/seal.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/database.ts';
 import type { Place } from '../../src/core/types.ts';
-import { type Survey, surveyPurge } from '../../src/verify/find-purged.ts';
+import { findPurgedRecords, type PurgeSearch } from '../../src/verify/find-purged.ts';
 import {
   compactPurged,
-  decidedPurge,
-  dropAsides,
-  endPurge,
   journalPurge,
   type PurgedFact,
   type PurgePlaces,
+  pendingPurge,
+  recordPurgeComplete,
+  removeSetAsideFiles,
 } from '../../src/verify/prune.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { SimulatedDisk } from '../archive/simulated-disk.ts';
@@ -101,7 +101,7 @@ export class PurgedArchive {
   }
 
   /** Opens the archive as every writer does, purges unless that was decided before, and finishes. */
-  async purge(disk: SimulatedDisk, places: PurgePlaces = {}): Promise<Survey | undefined> {
+  async purge(disk: SimulatedDisk, places: PurgePlaces = {}): Promise<PurgeSearch | undefined> {
     const { files } = disk;
     const { dir } = this;
     const catalog = await openCatalog(dir);
@@ -114,14 +114,14 @@ export class PurgedArchive {
       });
       try {
         await this.#catchUp(disk, catalog, places);
-        let work = await decidedPurge(files, dir, places);
-        let survey: Survey | undefined;
+        let work = await pendingPurge(files, dir, places);
+        let survey: PurgeSearch | undefined;
         if (work === undefined && !catalog.messages.isForgotten(idOf(MAIL.gone))) {
           const messages = new Set(FACTS.map(({ message }) => message));
           const wanted = { messages, quarantined: new Map() };
-          survey = await surveyPurge(files, dir, wanted, signal, places.segments);
+          survey = await findPurgedRecords(files, dir, wanted, signal, places.segments);
           catalog.foldBatch(await journalPurge(files, dir, log, FACTS, survey, places));
-          work = await decidedPurge(files, dir, places);
+          work = await pendingPurge(files, dir, places);
         }
         if (work === undefined) return survey;
         await compactPurged(
@@ -134,8 +134,8 @@ export class PurgedArchive {
           work,
           signal,
         );
-        await dropAsides(files, dir);
-        await endPurge(files, dir, places);
+        await removeSetAsideFiles(files, dir);
+        await recordPurgeComplete(files, dir, places);
         return survey;
       } finally {
         await log.close().catch(() => undefined);

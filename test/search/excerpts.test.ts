@@ -1,9 +1,14 @@
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { excerpts, matchesBetween, smallPage, soughtWords } from '../../src/catalog/snippets.ts';
+import {
+  excerpts,
+  firstExcerpt,
+  matchesBetween,
+  soughtPhrases,
+} from '../../src/catalog/snippets.ts';
 
-const words = (query: string) => soughtWords(parseQuery(query, { now: 0 }).node, ['any']);
+const words = (query: string) => soughtPhrases(parseQuery(query, { now: 0 }).node, ['any']);
 const filler = (length: number) =>
   'lorem ipsum dolor '.repeat(Math.ceil(length / 18)).slice(0, length);
 
@@ -81,12 +86,12 @@ test('hits are the same wherever they lie, with accents and in scripts without b
 
 test('a small page shows the first place, and else the beginning', () => {
   const text = `${filler(2_000)} the lease begins here ${filler(2_000)}`;
-  const page = smallPage(text, words('lease'));
+  const page = firstExcerpt(text, words('lease'));
   expect(page.matches).toHaveLength(1);
   expect(page.text.indexOf('lease')).toBeLessThan(120);
   expect(page.text.length).toBeLessThan(470);
-  expect(smallPage(text, [])).toMatchObject({ before: false, matches: [] });
-  expect(smallPage('A lease.', words('lease')).matches).toEqual([{ start: 2, end: 7 }]);
-  const half = smallPage(`${'x'.repeat(419)}😀${'y'.repeat(100)}`, []);
+  expect(firstExcerpt(text, [])).toMatchObject({ before: false, matches: [] });
+  expect(firstExcerpt('A lease.', words('lease')).matches).toEqual([{ start: 2, end: 7 }]);
+  const half = firstExcerpt(`${'x'.repeat(419)}😀${'y'.repeat(100)}`, []);
   expect(half.text.isWellFormed()).toBe(true);
 });

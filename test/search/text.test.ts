@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { localMoment, wallTime } from '../../src/catalog/query-dates.ts';
-import { beginning, snippet, soughtWords } from '../../src/catalog/snippets.ts';
+import { openingText, snippet, soughtPhrases } from '../../src/catalog/snippets.ts';
 import { nearest } from '../../src/core/names.ts';
 import { readSize } from '../../src/core/quantities.ts';
 import {
@@ -103,7 +103,7 @@ describe('one form of text', () => {
 
 describe('snippets', () => {
   const of = (text: string, query: string) => {
-    const found = snippet(text, soughtWords(parseQuery(query, { now: 0 }).node));
+    const found = snippet(text, soughtPhrases(parseQuery(query, { now: 0 }).node));
     return (
       found && [found.text, found.matches.map(({ start, end }) => found.text.slice(start, end))]
     );
@@ -184,8 +184,8 @@ describe('snippets', () => {
 
   test('nothing to mark gives the beginning', () => {
     expect(of(filler, 'needle')).toBeUndefined();
-    expect(beginning(`\n  ${filler}`)).toMatch(/^lorem ipsum .* …$/);
-    expect(beginning('')).toBe('');
+    expect(openingText(`\n  ${filler}`)).toMatch(/^lorem ipsum .* …$/);
+    expect(openingText('')).toBe('');
   });
 
   test('ranges lie within the text and never cut a character', () => {
@@ -194,7 +194,7 @@ describe('snippets', () => {
       fc.property(fc.array(word, { maxLength: 80 }), (words) => {
         const found = snippet(
           words.join(''),
-          soughtWords(parseQuery('needle 東京 éa*', { now: 0 }).node),
+          soughtPhrases(parseQuery('needle 東京 éa*', { now: 0 }).node),
         );
         if (found === undefined) return;
         // A lone half of a pair would come back as another character.

@@ -29,7 +29,7 @@ import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/database.ts'
 import { jsonSchemaText } from '../../src/core/config-schema.ts';
 import { hasCode } from '../../src/core/errors.ts';
 import { openState, stateFile } from '../../src/core/state.ts';
-import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control.ts';
+import { answerLine, changeMessage, syncMessage } from '../../src/daemon/control.ts';
 import { FleetMetrics } from '../../src/daemon/fleet-metrics.ts';
 import { Metrics } from '../../src/daemon/metrics.ts';
 import { daemonStatus } from '../../src/daemon/ports.ts';
@@ -135,7 +135,7 @@ test('the control socket takes and answers what is recorded', () => {
   expect(asked.sort()).toEqual(['GET /status', 'POST /hint', 'POST /link', 'POST /sync']);
   expectRecorded('control', {
     'GET /status: answer': paths(daemonStatus),
-    'POST /hint: request': paths(hintMessage),
+    'POST /hint: request': paths(changeMessage),
     'POST /link: answer': paths(linkAnswer),
     'POST /link: request': paths(linkMessage),
     'POST /sync: answer, one line each': paths(answerLine),

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { Surface } from '../../src/cli/run.ts';
+import type { ProcessStreams } from '../../src/cli/run.ts';
 import { ran } from '../cli/surface.ts';
 import { Shapes } from './shapes.ts';
 
@@ -35,7 +35,7 @@ export class Exercised {
   async run(step: Step): Promise<unknown[]> {
     const { of, as = '', args = [], code = 0, stdin = '', cwd = '/', signal } = step;
     const line = [...of.split(' '), ...as.split(' ').filter((word) => word !== ''), ...args];
-    const given: Partial<Surface> = {
+    const given: Partial<ProcessStreams> = {
       cwd,
       now: Date.now,
       stdin: () => Readable.from([stdin]),

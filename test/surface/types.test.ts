@@ -44,8 +44,8 @@ test('exit codes, error families and error codes are those that are recorded', (
   expectRecorded('codes', {
     codes: Object.fromEntries(codes),
     'codes of other errors': {
-      [sentences.sentenceOf(new TypeError('x')).code]: 'what nobody foresaw',
-      [sentences.sentenceOf(refused).code]: 'what the system refused',
+      [sentences.describeError(new TypeError('x')).code]: 'what nobody foresaw',
+      [sentences.describeError(refused).code]: 'what the system refused',
     },
     exit: text(EXIT),
     'exit of family': text(EXIT_OF_FAMILY),

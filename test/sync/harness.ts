@@ -6,7 +6,7 @@ import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts'
 import { parseValue } from '../../src/core/state.ts';
 import { catalogMirror } from '../../src/sync/mirror.ts';
 import type { Memory, Origin } from '../../src/sync/ports.ts';
-import { BY_HAND } from '../../src/sync/ports.ts';
+import { MANUAL_SYNC } from '../../src/sync/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { runSync, type SyncOptions } from '../../src/sync/run-sync.ts';
 
@@ -88,7 +88,7 @@ export class Archive {
         concurrency: 4,
         minFreeBytes: 0,
         policy: {
-          ...BY_HAND,
+          ...MANUAL_SYNC,
           full: false,
           acceptEndings: false,
           brake: { maxEndedShare: 0.3, minMessages: 50 },

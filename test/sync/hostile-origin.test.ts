@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { originError } from '../../src/service/errors.ts';
-import { BY_HAND, type PassPolicy } from '../../src/sync/ports.ts';
+import { MANUAL_SYNC, type SyncPolicy } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
 
 const HOUR = 3_600_000;
-const policy: PassPolicy = {
-  ...BY_HAND,
+const policy: SyncPolicy = {
+  ...MANUAL_SYNC,
   full: true,
   acceptEndings: false,
   brake: { maxEndedShare: 0.3, minMessages: 50 },

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect } from 'vitest';
-import { BY_HAND, type PassPolicy } from '../../src/sync/ports.ts';
+import { MANUAL_SYNC, type SyncPolicy } from '../../src/sync/ports.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail } from './model-origin.ts';
 
 export const HOUR = 3_600_000;
-export const policy: PassPolicy = {
-  ...BY_HAND,
+export const policy: SyncPolicy = {
+  ...MANUAL_SYNC,
   full: false,
   acceptEndings: false,
   brake: { maxEndedShare: 0.3, minMessages: 50 },

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { syncReport } from '../../src/cli/commands/sync.ts';
-import { troublesOf } from '../../src/cli/warnings.ts';
+import { listProblems } from '../../src/cli/warnings.ts';
 import { MailkeepError } from '../../src/core/errors.ts';
 import { originError } from '../../src/service/errors.ts';
-import { surveyMailbox } from '../../src/sync/sync-memory.ts';
+import { listMailboxFolders } from '../../src/sync/sync-memory.ts';
 import {
   archive,
   box,
@@ -66,7 +66,7 @@ describe('what the brake holds', () => {
     expect(syncReport(result)).toContain(
       '100 messages at the service = 100 stored; 100 pending deletions (until accepted, or still gone at a later sync)',
     );
-    const [trouble] = troublesOf(result);
+    const [trouble] = listProblems(result);
     expect(trouble?.message).toMatch(
       /^100 messages of ada@example.org are no longer at the service\..* pending deletions\.$/,
     );
@@ -90,11 +90,11 @@ describe('a listing of folders', () => {
       folders: only,
       whole: { mailboxes: true, folders },
     });
-    expect((await surveyMailbox(deps, mailbox, wanted(true))).excluded).toEqual([
+    expect((await listMailboxFolders(deps, mailbox, wanted(true))).excluded).toEqual([
       'INBOX',
       'INBOX.Archive',
     ]);
-    expect((await surveyMailbox(deps, mailbox, wanted(false))).excluded).toEqual([]);
+    expect((await listMailboxFolders(deps, mailbox, wanted(false))).excluded).toEqual([]);
   });
 
   it('with a folder that has no path fails for that folder, and syncs the others', async () => {

@@ -3,22 +3,22 @@ import { describe, expect, test } from 'vitest';
 import {
   CONFIRM_AFTER_MS,
   type EarlierFetch,
-  FETCHES_IN_A_RUN,
-  type FetchedFacts,
-  type Judgement,
+  type FetchFacts,
+  type FetchVerdict,
   judgeSource,
   learnSizes,
-  MESSAGES_TO_LEARN,
+  MAX_FETCHES_PER_RUN,
+  MIN_RULE_MESSAGES,
   NO_LESSONS,
-  ruleOf,
   type SizeLessons,
   type SizeRule,
+  trustedRule,
 } from '../../src/sync/fetch-source.ts';
 
 const NOW = 1_700_000_000_000;
 const listing = { size: 1000, messageId: '<a@example.org>' };
 
-function fetched(size: number, more: Partial<FetchedFacts> = {}): FetchedFacts {
+function fetched(size: number, more: Partial<FetchFacts> = {}): FetchFacts {
   return {
     size,
     sha256: `hash of ${size}`,
@@ -30,18 +30,18 @@ function fetched(size: number, more: Partial<FetchedFacts> = {}): FetchedFacts {
   };
 }
 
-const page = (size: number, more: Partial<FetchedFacts> = {}) =>
+const page = (size: number, more: Partial<FetchFacts> = {}) =>
   fetched(size, { looksLikeMail: false, messageId: null, crlf: 0, bareLf: 9, ...more });
 
 function judge(
-  fetches: readonly [FetchedFacts, ...FetchedFacts[]],
+  fetches: readonly [FetchFacts, ...FetchFacts[]],
   more: {
     readonly of?: { readonly size: number; readonly messageId: string | null };
     readonly earlier?: readonly EarlierFetch[];
     readonly rule?: SizeRule;
   } = {},
 ): string {
-  const judgement: Judgement = judgeSource({
+  const judgement: FetchVerdict = judgeSource({
     listing: more.of ?? listing,
     fetches,
     earlier: more.earlier ?? [],
@@ -187,22 +187,22 @@ describe('a rule of the host', () => {
     expect(judge([page(1030, { crlf: 30 })], { rule })).toBe('again');
   });
 
-  test.each<[SizeRule, FetchedFacts]>([
+  test.each<[SizeRule, FetchFacts]>([
     [{ kind: 'lf' }, fetched(1030, { crlf: 30 })],
     [{ kind: 'crlf' }, fetched(970, { crlf: 0, bareLf: 30 })],
     [{ kind: 'offset', bytes: 2 }, fetched(998)],
     [{ kind: 'offset', bytes: -120 }, fetched(1120)],
   ])('%j is learned after twenty messages', (rule, facts) => {
     let lessons: SizeLessons = NO_LESSONS;
-    for (let i = 0; i < MESSAGES_TO_LEARN; i += 1) {
-      expect(ruleOf(lessons)).toBeNull();
+    for (let i = 0; i < MIN_RULE_MESSAGES; i += 1) {
+      expect(trustedRule(lessons)).toBeNull();
       // Different numbers of lines, so that no constant explains a rule of line ends.
       const crlf = facts.crlf === 0 ? 0 : facts.crlf + i;
       const bareLf = facts.bareLf === 0 ? 0 : facts.bareLf + i;
       const source = { ...facts, crlf, bareLf };
       lessons = learnSizes(lessons, { ...listing, size: listedSize(rule, source) }, source);
     }
-    expect(ruleOf(lessons)).toEqual(rule);
+    expect(trustedRule(lessons)).toEqual(rule);
     expect(JSON.parse(JSON.stringify(lessons))).toEqual(lessons);
   });
 
@@ -210,9 +210,9 @@ describe('a rule of the host', () => {
     let lessons: SizeLessons = NO_LESSONS;
     const source = fetched(1030);
     for (let i = 0; i < 25; i += 1) lessons = learnSizes(lessons, listing, source);
-    expect(ruleOf(lessons)).not.toBeNull();
-    expect(ruleOf(learnSizes(lessons, listing, undefined))).toBeNull();
-    expect(ruleOf(learnSizes(lessons, listing, fetched(1000)))).toBeNull();
+    expect(trustedRule(lessons)).not.toBeNull();
+    expect(trustedRule(learnSizes(lessons, listing, undefined))).toBeNull();
+    expect(trustedRule(learnSizes(lessons, listing, fetched(1000)))).toBeNull();
   });
 
   test('is not learned from what does not carry the listed Message-ID', () => {
@@ -231,9 +231,9 @@ describe('a rule of the host', () => {
           cuts.forEach((cut, i) => {
             const source = fetched(1000 - cut, { crlf: 30 + i });
             lessons = learnSizes(lessons, listing, source);
-            learned ||= ruleOf(lessons) !== null;
+            learned ||= trustedRule(lessons) !== null;
           });
-          expect(learned).toBe(longestRun(cuts) >= MESSAGES_TO_LEARN);
+          expect(learned).toBe(longestRun(cuts) >= MIN_RULE_MESSAGES);
         },
       ),
     );
@@ -254,7 +254,7 @@ describe('whatever comes', () => {
       size: fc.integer({ min: 0, max: 2000 }),
       messageId: fc.constantFrom('<a@example.org>', null),
     }),
-    fetches: fc.array(anyFetch, { minLength: 1, maxLength: FETCHES_IN_A_RUN }),
+    fetches: fc.array(anyFetch, { minLength: 1, maxLength: MAX_FETCHES_PER_RUN }),
     earlier: fc.array(
       fc.record({
         at: fc.integer({ min: NOW - 2 * CONFIRM_AFTER_MS, max: NOW }),
@@ -278,8 +278,8 @@ describe('whatever comes', () => {
           now: NOW,
         });
         const latest = fetches.at(-1) ?? first;
-        if (fetches.length === FETCHES_IN_A_RUN) expect(judgement.verdict).not.toBe('again');
-        if (judgement.verdict === 'quarantine') expect(fetches).toHaveLength(FETCHES_IN_A_RUN);
+        if (fetches.length === MAX_FETCHES_PER_RUN) expect(judgement.verdict).not.toBe('again');
+        if (judgement.verdict === 'quarantine') expect(fetches).toHaveLength(MAX_FETCHES_PER_RUN);
         if (judgement.verdict !== 'accept') return;
         if (latest.size === listed.size) {
           expect(judgement.mark).toBeUndefined();
@@ -309,7 +309,7 @@ describe('whatever comes', () => {
   });
 });
 
-function listedSize(rule: SizeRule, source: FetchedFacts): number {
+function listedSize(rule: SizeRule, source: FetchFacts): number {
   if (rule.kind === 'lf') return source.size - source.crlf;
   return rule.kind === 'crlf' ? source.size + source.bareLf : source.size + rule.bytes;
 }

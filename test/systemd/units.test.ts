@@ -20,8 +20,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { z } from 'zod';
 import {
   CACHE_DIRECTORY,
-  quoted,
-  quotedPath,
+  quoteUnitPath,
+  quoteUnitWord,
   unitFiles,
   workerUnit,
 } from '../../src/cli/commands/service.ts';
@@ -117,15 +117,15 @@ test.skipIf(!analysed)('systemd finds nothing wrong with the units, and little e
 });
 
 test('words of a command line survive systemd', () => {
-  expect(quoted('/usr/bin/node')).toBe('/usr/bin/node');
-  expect(quoted('/a b/100%/$HOME"x\\')).toBe('"/a b/100%%/$$HOME\\"x\\\\"');
+  expect(quoteUnitWord('/usr/bin/node')).toBe('/usr/bin/node');
+  expect(quoteUnitWord('/a b/100%/$HOME"x\\')).toBe('"/a b/100%%/$$HOME\\"x\\\\"');
 });
 
 test('a path is one value of a directive, whatever is in it', () => {
-  expect(quotedPath('/srv/mail')).toBe('/srv/mail');
-  expect(quotedPath('/a b/100%/$HOME"x\\')).toBe('"/a b/100%%/$HOME\\"x\\\\"');
+  expect(quoteUnitPath('/srv/mail')).toBe('/srv/mail');
+  expect(quoteUnitPath('/a b/100%/$HOME"x\\')).toBe('"/a b/100%%/$HOME\\"x\\\\"');
   for (const bad of ['/a\nExecStartPre=/bin/x', '/a\r', '/a\t', '/a\0', '/a\u0085', '/a\x1b[2J']) {
-    for (const quote of [quoted, quotedPath]) {
+    for (const quote of [quoteUnitWord, quoteUnitPath]) {
       expect(() => quote(bad)).toThrow(
         expect.objectContaining({ family: 'usage', code: 'service-units-path' }),
       );

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../../src/archive/file-system.ts';
-import { contradictingTables } from '../../src/catalog/implied.ts';
+import { findContradictingTables } from '../../src/catalog/implied.ts';
 import {
   checkSegment,
-  foundInStructure,
+  FastComparison,
   RecentBlobs,
   rebuildMessages,
   type SegmentChecker,
-  Settling,
+  structuralErrors,
 } from '../../src/verify/check-segment.ts';
 
 /** Reads on this thread, through any files. */
@@ -17,16 +17,17 @@ export function checkerInProcess(files: FileLayer): SegmentChecker {
     async *check(job) {
       await nextTurn();
       const { dir, settleUpTo } = job;
-      const settling = settleUpTo === undefined ? undefined : new Settling(dir, settleUpTo);
+      const fastComparison =
+        settleUpTo === undefined ? undefined : new FastComparison(dir, settleUpTo);
       try {
-        yield* checkSegment(files, job, new RecentBlobs(), settling);
+        yield* checkSegment(files, job, new RecentBlobs(), fastComparison);
       } finally {
-        settling?.close();
+        fastComparison?.close();
       }
     },
     rebuild: (job) => rebuildMessages(files, job),
-    structure: async (dir) => foundInStructure(dir),
-    contradictions: async (dir) => contradictingTables(dir),
+    structure: async (dir) => structuralErrors(dir),
+    contradictions: async (dir) => findContradictingTables(dir),
     async close() {},
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ArchiveCodec } from '../../src/archive/payload.ts';
 import { sealClosedSegments } from '../../src/archive/seal.ts';
-import { mendLog } from '../../src/verify/repair-archive.ts';
+import { repairLog } from '../../src/verify/repair-archive.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, hotPath, openOn, soundBatches, writeBatches } from '../archive/sample-log.ts';
@@ -32,7 +32,7 @@ async function damaged(codec: ArchiveCodec) {
 }
 
 const mend = (disk: SimulatedDisk, known: Positions) =>
-  mendLog({
+  repairLog({
     dir: DIR,
     files: disk.files,
     copies: [],

@@ -20,12 +20,12 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rebuildCatalog } from '../../src/catalog/rebuild.ts';
-import { EXIT, MailkeepError, rethrown, thrownBy } from '../../src/core/errors.ts';
+import { deserializeError, EXIT, MailkeepError, serializeError } from '../../src/core/errors.ts';
 import { openExistingState } from '../../src/core/state.ts';
 import { openExtractorPool } from '../../src/mail/mime-threads.ts';
 import type { SegmentChecker } from '../../src/verify/check-segment.ts';
-import { checkerOnThreads } from '../../src/verify/check-segment.ts';
-import { recalledVerification } from '../../src/verify/verification.ts';
+import { threadedChecker } from '../../src/verify/check-segment.ts';
+import { recallVerification } from '../../src/verify/verification.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { seeded } from '../bench/seeded.ts';
 import { ran } from '../cli/surface.ts';
@@ -176,7 +176,7 @@ test('with an unreadable catalog damage of the log is reported, and the catalog 
     expect(JSON.parse(json.stdout)).toMatchObject({ ok: false, found: 0, ...unread });
     expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'catalog-io' } });
     const state = openExistingState(archive.dir);
-    expect(recalledVerification(state)).toBeNull();
+    expect(recallVerification(state)).toBeNull();
     state?.close();
     const segment = join(archive.dir, 'log', readdirSync(join(archive.dir, 'log'))[0] ?? '');
     const [byte = 0] = readFileSync(segment).subarray(200);
@@ -217,11 +217,11 @@ test.skipIf(process.platform === 'win32')(
 
 test('a catalog that cannot be read any more while it is compared is not called damaged either', async () => {
   const io = () => new MailkeepError('disk', 'catalog-io', { file, reason: 'SQLITE_IOERR_READ' });
-  const checker = checkerOnThreads();
+  const checker = threadedChecker();
   const failing: SegmentChecker = {
     ...checker,
     structure: async () => {
-      throw rethrown(structuredClone(thrownBy(io())));
+      throw deserializeError(structuredClone(serializeError(io())));
     },
   };
   try {

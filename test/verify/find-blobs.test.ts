@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/file-system.ts';
 import { segmentPath } from '../../src/archive/format.ts';
 import { checkSegment, type FindBlob, RecentBlobs } from '../../src/verify/check-segment.ts';
-import { BlobsByCatalog } from '../../src/verify/read-log.ts';
+import { CatalogBlobs } from '../../src/verify/read-log.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
@@ -29,7 +29,7 @@ function outcomes(find?: FindBlob) {
 }
 
 function byCatalog<T>(use: (find: FindBlob) => T): T {
-  const blobs = new BlobsByCatalog(realFiles, archive.dir);
+  const blobs = new CatalogBlobs(realFiles, archive.dir);
   try {
     return use((hash) => blobs.find(hash));
   } finally {
@@ -100,7 +100,7 @@ test.each(['0.5', '1e300', "'abc'", "x'00'", '9007199254740993', '90071992547409
       const name = blob.pluck().get() ?? '';
       db.exec(`UPDATE records SET "offset" = ${offset}`);
       db.close();
-      const blobs = new BlobsByCatalog(realFiles, other.dir);
+      const blobs = new CatalogBlobs(realFiles, other.dir);
       expect(blobs.find(name)).toBeUndefined();
       blobs.close();
     } finally {

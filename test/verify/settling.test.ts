@@ -121,10 +121,10 @@ class Watched implements SegmentChecker {
 
 /** The verdict with and without settled messages, which must be the same. */
 async function verdict(what: string) {
-  const settling = await verified(archive.dir, { checker: new Watched(true) });
+  const fastComparison = await verified(archive.dir, { checker: new Watched(true) });
   const folding = await verified(archive.dir, { checker: new Watched(false) });
-  expect(settling, what).toEqual(folding);
-  return settling;
+  expect(fastComparison, what).toEqual(folding);
+  return fastComparison;
 }
 
 test('messages that arrived and stayed as they were are settled, with their blobs', async () => {
@@ -315,11 +315,11 @@ test.each(Object.entries(LATER))(
       let again = 0;
       const both = async () => {
         const checker = new Watched(true);
-        const settling = await verified(own.dir, { checker });
+        const fastComparison = await verified(own.dir, { checker });
         again = checker.again;
         const folding = await verified(own.dir, { checker: new Watched(false) });
-        expect(settling).toEqual(folding);
-        return settling;
+        expect(fastComparison).toEqual(folding);
+        return fastComparison;
       };
       expect(await both(), name).toMatchObject({ catalog: 'equal' });
       expect(again > 0, name).toBe(READ_AGAIN.includes(name));

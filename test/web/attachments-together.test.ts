@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { FILE_GROUPS } from '../../src/catalog/file-group-names.ts';
 import { ZipReader } from '../../src/transfer/read-zip.ts';
 import { mailRoutes } from '../../src/web/mail-routes.tsx';
-import { attachedFiles, isTooMuch } from '../../src/web/pages/message-props.ts';
+import { attachedFiles, exceedsDownloadLimit } from '../../src/web/pages/message-props.ts';
 import type { ArchiveParts, WebApp } from '../../src/web/request-context.ts';
 import type { Session } from '../../src/web/sessions.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -216,8 +216,8 @@ test('too many, or too large ones together, are not', () => {
       },
     ]);
   expect(line([1, 2, 3]).map(({ number }) => number)).toEqual([1, 3]);
-  expect(isTooMuch(line([499_999_999, 9, 1]))).toBe(false);
-  expect(isTooMuch(line([499_999_999, 9, 2]))).toBe(true);
-  expect(isTooMuch(line(new Array(999).fill(0)))).toBe(false);
-  expect(isTooMuch(line(new Array(1_001).fill(0)))).toBe(true);
+  expect(exceedsDownloadLimit(line([499_999_999, 9, 1]))).toBe(false);
+  expect(exceedsDownloadLimit(line([499_999_999, 9, 2]))).toBe(true);
+  expect(exceedsDownloadLimit(line(new Array(999).fill(0)))).toBe(false);
+  expect(exceedsDownloadLimit(line(new Array(1_001).fill(0)))).toBe(true);
 });

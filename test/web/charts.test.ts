@@ -4,13 +4,13 @@ import { describe, expect, test } from 'vitest';
 
 import {
   AgeDots,
-  axisTo,
   Bars,
   Columns,
+  createAxis,
   Diverging,
   Heat,
   Lines,
-  labelled,
+  labelPositions,
   percent,
   StackedArea,
   shortNumber,
@@ -19,19 +19,22 @@ import {
 describe('scales', () => {
   test('end at a round number that nothing exceeds', () => {
     for (const most of [1, 2, 3, 7, 9.5, 10, 11, 99, 100, 101, 12_345, 92_530, 1e9, 3e15]) {
-      const { top, marks } = axisTo(most);
+      const { top, marks } = createAxis(most);
       expect(top, `${most}`).toBeGreaterThanOrEqual(most);
       expect(top).toBeLessThanOrEqual(most * 2.5 + 4);
       expect(marks.length).toBeLessThanOrEqual(6);
       expect(marks.every((mark) => Number.isInteger(mark))).toBe(true);
       expect(marks.at(-1)).toBe(top);
     }
-    expect(axisTo(92_530)).toEqual({ top: 100_000, marks: [0, 25_000, 50_000, 75_000, 100_000] });
+    expect(createAxis(92_530)).toEqual({
+      top: 100_000,
+      marks: [0, 25_000, 50_000, 75_000, 100_000],
+    });
   });
 
   test('stand where there is nothing to measure', () => {
     for (const most of [0, -1, Number.NaN, Number.NEGATIVE_INFINITY])
-      expect(axisTo(most)).toEqual({ top: 1, marks: [0, 1] });
+      expect(createAxis(most)).toEqual({ top: 1, marks: [0, 1] });
   });
 
   test('name numbers in four characters', () => {
@@ -44,9 +47,9 @@ describe('scales', () => {
 
   test('give shares that stay within the plot', () => {
     expect([-1, 0, 1 / 3, 1, 2].map(percent)).toEqual(['0%', '0%', '33.333%', '100%', '100%']);
-    expect(labelled(0, 5)).toEqual([]);
-    expect(labelled(1, 5)).toEqual([0]);
-    expect(labelled(90, 5)).toEqual([17, 35, 53, 71, 89]);
+    expect(labelPositions(0, 5)).toEqual([]);
+    expect(labelPositions(1, 5)).toEqual([0]);
+    expect(labelPositions(90, 5)).toEqual([17, 35, 53, 71, 89]);
   });
 });
 

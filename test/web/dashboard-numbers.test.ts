@@ -10,7 +10,7 @@ import { mailboxKey } from '../../src/core/state.ts';
 import type { DashboardData } from '../../src/web/dashboard.ts';
 import { dashboardData } from '../../src/web/dashboard.ts';
 import { RANGES, type Range } from '../../src/web/dashboard-data.ts';
-import { closingOf } from '../../src/web/issues.ts';
+import { sumAtService } from '../../src/web/issues.ts';
 import { withHistory } from '../catalog/dated-history.ts';
 import { START } from '../catalog/history.ts';
 import { ACTS, steps } from '../catalog/model.ts';
@@ -68,7 +68,7 @@ function made(catalog: WritableCatalog, db: Database.Database, asked: Asked) {
   const base = node.kind === 'or' ? `(${query})` : query;
   const narrow = (...terms: readonly string[]): string =>
     [base, ...terms].filter((term) => term !== '').join(' ');
-  const view = { filter, narrow, range, zone, whole: closingOf(limited, () => true) };
+  const view = { filter, narrow, range, zone, whole: sumAtService(limited, () => true) };
   const data = dashboardData(
     {
       ...{ catalog: limited, dataDir, catalogBehind: null },

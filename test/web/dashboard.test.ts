@@ -1,6 +1,6 @@
 import { Parser } from 'htmlparser2';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { openState } from '../../src/core/state.ts';
 import type { PageOf } from '../../src/web/pages/page.ts';
@@ -254,7 +254,7 @@ test('names of folders and mailboxes are text, whatever they hold, and their num
     expectHarmless(text);
     const counted = countsOf(text).filter(([, count]) => count > 0);
     expect(counted.length).toBeGreaterThan(7);
-    const { catalog } = openReaderOf(archive.dir);
+    const { catalog } = openReaderAt(archive.dir);
     for (const [query, count] of counted) {
       const { node, asOf } = parseQuery(query === '' ? '*' : query, { now: served.now });
       const found = catalog.countHits({ node, ...(asOf === null ? {} : { asOf }) });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { mailboxKey } from '../../src/core/state.ts';
 import { exportOffer } from '../../src/web/exporting.ts';
@@ -59,7 +59,7 @@ async function check(answer: Answer): Promise<{ code: number | null; entries: st
 test('a query is saved as a zip that the program verifies, named by the query, the day and the commit', async () => {
   const answer = await exported('ferry');
   expect(answer.status).toBe(200);
-  const { number } = openReaderOf(data).catalog.reached();
+  const { number } = openReaderAt(data).catalog.reached();
   const day = new Intl.DateTimeFormat('sv-SE').format(served.now);
   expect(answer.headers).toMatchObject({
     'content-type': 'application/octet-stream',
@@ -77,7 +77,7 @@ test('a query is saved as a zip that the program verifies, named by the query, t
 
 test('the moment of the query is obeyed', async () => {
   expect((await exported('asof:2020-01-01')).status).toBe(404);
-  const { catalog } = openReaderOf(data);
+  const { catalog } = openReaderAt(data);
   const first = catalog.commitAt(Date.now())?.number ?? 0;
   expect(first).toBeGreaterThan(0);
   const now = await exported(`asof:@${Math.ceil(Date.now() / 1000) + 1}`);
@@ -125,7 +125,7 @@ test('no other site and nobody without a session gets anything', async () => {
 });
 
 test('a session that is limited to mailboxes saves theirs only', async () => {
-  const box = openReaderOf(data)
+  const box = openReaderAt(data)
     .catalog.folders.mailboxes()
     .find(({ address }) => address === 'Other');
   if (box === undefined) throw new Error('it was imported');
@@ -163,7 +163,7 @@ test('the line for the command line exports the same messages', async () => {
 });
 
 test('more than a browser should save is offered as a command line only', () => {
-  const reader = openReaderOf(data);
+  const reader = openReaderAt(data);
   const { node } = parseQuery('ferry', { now: served.now });
   const limits = { messages: 1, bytes: 1_000_000 };
   expect(exportOffer(reader, { node }, limits)).toMatchObject({ isTooLarge: true, bytes: null });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import { FilesMessagesCounts } from '../../src/web/files.ts';
 import { pdf } from '../attachments/documents.ts';
@@ -11,7 +11,7 @@ test('messages are counted once for each question, until there is another commit
   const data = await archiveOf({
     one: mail(1, 'One', [{ name: 'a.csv', type: 'text/csv', bytes: 'a' }]),
   });
-  const { catalog } = openReaderOf(data);
+  const { catalog } = openReaderAt(data);
   try {
     let [counted, version] = [0, 1];
     const counts = new FilesMessagesCounts();

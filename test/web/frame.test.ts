@@ -4,16 +4,16 @@ import path from 'node:path';
 import { h } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { openWriter } from '../../src/catalog/open-writer.ts';
 import { accountKey, folderKey, mailboxKey, openState } from '../../src/core/state.ts';
 import type { RunRecord } from '../../src/core/state-runs.ts';
 import { count } from '../../src/core/text.ts';
 import { daemonError } from '../../src/daemon/errors.ts';
 import { archiveStatus } from '../../src/verify/archive-status.ts';
-import { archiveStateOf } from '../../src/web/issues.ts';
+import { summariseState } from '../../src/web/issues.ts';
 import { FirstSyncNote } from '../../src/web/pages/mail-page.tsx';
-import { stateWords } from '../../src/web/pages/shell.tsx';
+import { stateText } from '../../src/web/pages/shell.tsx';
 import type { WebServerOptions } from '../../src/web/web-server.ts';
 import { type PastArchive, pastArchive } from './browser/archives.ts';
 import { expectHarmless } from './harmless.ts';
@@ -142,7 +142,7 @@ describe('the side', () => {
     const before = sideOf(await get('/mail'));
     expect(before).not.toContain('class="tag"');
     const state = openState(archive.data);
-    const reader = openReaderOf(archive.data);
+    const reader = openReaderAt(archive.data);
     const [ada, office] = reader.catalog.folders.mailboxes();
     reader.close();
     if (ada === undefined || office === undefined) throw new Error('two were mirrored');
@@ -189,7 +189,7 @@ describe('the state in the bar', () => {
     [{ ...fine, provenAt: null }, 0, at, 'Not backed up yet'],
     [{ ...fine, provenAt: null, isMirror: false }, 0, at, 'Healthy'],
   ] as const)('%j with %i matters at %i is %s', (state, matters, now, expected) => {
-    expect(stateWords(state, matters, now)).toBe(expected);
+    expect(stateText(state, matters, now)).toBe(expected);
   });
 
   test('is a link to health with its shape and its moment on every page', async () => {
@@ -272,7 +272,7 @@ describe('a look', () => {
       asked += 1;
       return true;
     };
-    const reader = openReaderOf(archive.data);
+    const reader = openReaderAt(archive.data);
     const [ada] = reader.catalog.folders.mailboxes();
     reader.close();
     if (ada === undefined) throw new Error('two were mirrored');
@@ -317,7 +317,7 @@ describe('an archive without mail', () => {
     const writer = await openWriter(
       {
         globals: { config: undefined, data: undefined },
-        surroundings: { cwd: data, env: {} },
+        environment: { cwd: data, env: {} },
         report: () => {},
         signal: new AbortController().signal,
         now: () => Date.UTC(2026, 0, 1),
@@ -351,13 +351,13 @@ describe('an archive without mail', () => {
   });
 
   test('and with some of it, what is here and what is not', () => {
-    const reader = openReaderOf(archive.data);
+    const reader = openReaderAt(archive.data);
     const state = openState(archive.data);
     const status = archiveStatus(reader, state);
     reader.close();
     state.close();
     const known = { hasState: true, runs: [], issues: [], whole: true, now: archive.now };
-    expect(archiveStateOf({ ...known, status }).first).toBeNull();
+    expect(summariseState({ ...known, status }).first).toBeNull();
     const mailboxes = status.mailboxes.map((mailbox, box) => ({
       ...mailbox,
       folders: mailbox.folders.map((folder, i) =>
@@ -367,12 +367,12 @@ describe('an archive without mail', () => {
     const folders = mailboxes.reduce((sum, mailbox) => sum + mailbox.folders.length, 0);
     const partly = { ...known, status: { ...status, mailboxes } };
     const first = { mailboxes: 2, folders, done: 2, messages: status.messages };
-    expect(archiveStateOf(partly).first).toEqual(first);
+    expect(summariseState(partly).first).toEqual(first);
     // A pass that has ended was the first; without a memory, and for some mailboxes, nobody knows.
     const sum = { originTotal: 1, stored: 1, assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
     const ended = { ...run, id: 1, sum: { ...sum, complete: true, folders: 1 } };
     for (const more of [{ runs: [ended] }, { hasState: false }, { whole: false }])
-      expect(archiveStateOf({ ...partly, ...more }).first).toBeNull();
+      expect(summariseState({ ...partly, ...more }).first).toBeNull();
     const html = renderToString(h(FirstSyncNote, { first }));
     expect(words(html)).toContain(
       `2 of ${folders} folders compared, ${count(status.messages)} messages here so far.`,

@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openReaderOf } from '../../src/catalog/open-reader.ts';
+import { openReaderAt } from '../../src/catalog/open-reader.ts';
 import { loadConfig } from '../../src/core/config.ts';
 import { mailboxKey, openState } from '../../src/core/state.ts';
 import type { RunRecord } from '../../src/core/state-runs.ts';
 import { deliver } from '../../src/sandbox/faults.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { policyOf } from '../../src/verify/archive-status.ts';
+import { archivePolicy } from '../../src/verify/archive-status.ts';
 import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
 import { expectHarmless } from './harmless.ts';
 import { letter, Served } from './served.ts';
@@ -55,10 +55,10 @@ beforeAll(async () => {
   const { settings } = loadConfig(place.config);
   await served.start(place.data, {
     policy: () =>
-      policyOf(settings, {
+      archivePolicy(settings, {
         now: () => served.now,
         globals: { config: place.config, data: undefined },
-        surroundings: { env: {}, cwd: place.folder },
+        environment: { env: {}, cwd: place.folder },
         words: { finding: () => '', error: String },
       }),
   });
@@ -169,13 +169,13 @@ test('retention is told in words, with what is on hold and what would go', async
 });
 
 test('a session that is limited to mailboxes sees their tabs only', async () => {
-  const [box] = openReaderOf(place.data).catalog.folders.mailboxes();
+  const [box] = openReaderAt(place.data).catalog.folders.mailboxes();
   if (box === undefined) throw new Error('two were mirrored');
   const headers = served.own(await served.signIn([mailboxKey(box)]));
   for (const tab of ['/runs', '/verification', '/retention'])
     for (const address of [`/health${tab}`, `/api/page/health${tab}`])
       expect([address, (await served.ask(address, { headers })).status]).toEqual([address, 403]);
-  const [, other] = openReaderOf(place.data).catalog.folders.mailboxes();
+  const [, other] = openReaderAt(place.data).catalog.folders.mailboxes();
   for (const tab of ['', '/folders', '/quarantine', '/held']) {
     const { status, text } = await served.ask(`/health${tab}`, { headers });
     expect([tab, status]).toEqual([tab, 200]);

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
 import { SpareReader } from '../../src/mail/mime-threads.ts';
-import { Opening } from '../../src/web/mail-pages.ts';
+import { MessageReading } from '../../src/web/mail-pages.ts';
 import type { Conversation } from '../../src/web/pages/message-props.ts';
-import { inTurn, type RequestContext } from '../../src/web/request-context.ts';
+import { type RequestContext, takeTurn } from '../../src/web/request-context.ts';
 import type { ServedReader } from '../../src/web/served-archive.ts';
 import { letter } from './served.ts';
 
@@ -16,17 +16,17 @@ function requested(leaving = new AbortController()) {
 
 test('an answer that waits holds up no other, and one that nobody waits for is not begun', async () => {
   let end: () => void = () => {};
-  const slow = inTurn(requested().context, async () => {
+  const slow = takeTurn(requested().context, async () => {
     await new Promise<void>((resolve) => {
       end = resolve;
     });
     return new Response('slow');
   });
-  const quick = await inTurn(requested().context, () => new Response('quick'));
+  const quick = await takeTurn(requested().context, () => new Response('quick'));
   expect(await quick.text()).toBe('quick');
   const { context, leaving } = requested();
   let isBegun = false;
-  const left = inTurn(context, () => {
+  const left = takeTurn(context, () => {
     isBegun = true;
     return new Response('begun');
   });
@@ -38,14 +38,14 @@ test('an answer that waits holds up no other, and one that nobody waits for is n
 
 test('what a request waits for is given up when it is left', async () => {
   const { context, leaving } = requested();
-  const left = inTurn(context, async (signal) => {
+  const left = takeTurn(context, async (signal) => {
     leaving.abort();
     signal.throwIfAborted();
     return new Response('never');
   });
   expect((await left).status).toBe(503);
   await expect(
-    inTurn(requested().context, () => {
+    takeTurn(requested().context, () => {
       throw new Error('failed');
     }),
   ).rejects.toThrow('failed');
@@ -76,7 +76,7 @@ function opened(source: string | null, signal: AbortSignal, view?: string) {
   const id = createHash('sha256')
     .update(source ?? '')
     .digest('hex');
-  const opening = new Opening(reader, { spare, signal }, null);
+  const opening = new MessageReading(reader, { spare, signal }, null);
   const parameter = (name: string) => (name === 'view' ? view : undefined);
   return { asked, read: opening.message(id, alone, null, parameter) };
 }

@@ -3,18 +3,18 @@ import {
   interpretKey,
   KEY_MAP,
   type KeyContext,
+  type KeyPress,
   keyCaps,
-  type Pressed,
 } from '../../src/web/client/keys.ts';
 
 const FREE: KeyContext = { begun: '', inField: false, letters: true };
 
-function press(key: string, held: Partial<Pressed> = {}): Pressed {
+function press(key: string, held: Partial<KeyPress> = {}): KeyPress {
   return { key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...held };
 }
 
 /** The presses of keys as the table writes them. */
-function pressesOf(keys: string): Pressed[] {
+function pressesOf(keys: string): KeyPress[] {
   return keys.split(' ').map((one) => {
     const [key = '', ...held] = one.length > 1 ? one.split('+').reverse() : [one];
     return press(key, {

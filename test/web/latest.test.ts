@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Latest } from '../../src/web/client/viewer.ts';
+import { LatestTask } from '../../src/web/client/viewer.ts';
 
 /** Questions that are answered when the test says so. */
 class Answers {
-  readonly latest = new Latest();
+  readonly latest = new LatestTask();
   readonly shown: number[] = [];
   readonly asked: number[] = [];
   most = 0;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { listSpine } from '../../src/web/mail-list.ts';
+import { listTimeline } from '../../src/web/mail-list.ts';
 import { withHistory } from '../catalog/dated-history.ts';
 import { START } from '../catalog/history.ts';
 import { ACTS, steps } from '../catalog/model.ts';
@@ -24,7 +24,7 @@ test('in the past, the spine has what came since as well: as much as the query f
           const asOf = START + days * 86_400_000 + 500;
           const node = (text: string) => parseQuery(text, { now: START, timeZone }).node;
           const request = { node: node(query), asOf };
-          const spine = listSpine({ catalog }, request, timeZone, () => true);
+          const spine = listTimeline({ catalog }, request, timeZone, () => true);
           expect(spine.messages).toBe(catalog.countHits(request));
           let sum = 0;
           let end = 0;
@@ -51,7 +51,7 @@ test('in the past, the spine has what came since as well: as much as the query f
 
 test('now, nothing came since', async () => {
   await withHistory(ARRIVALS, (catalog) => {
-    const spine = listSpine(
+    const spine = listTimeline(
       { catalog },
       { node: parseQuery('*', { now: START }).node },
       'UTC',

@@ -8,7 +8,7 @@ import {
 } from '../../src/web/client/history-bar.tsx';
 import { isOwnPage, stepTo } from '../../src/web/client/viewer.ts';
 import type { Page } from '../../src/web/pages/page.ts';
-import { asOf, asOfWord } from '../../src/web/query-text.ts';
+import { asOfTermText, withAsOf } from '../../src/web/query-text.ts';
 
 const at = (address: string): URL => new URL(address, 'http://127.0.0.1:8027');
 // Only the kind decides.
@@ -53,11 +53,11 @@ test('shows own pages in place, and leaves downloads, frames and the way out to 
 
 test('another moment replaces the one in the query and nothing else', () => {
   const moment = Date.UTC(2026, 2, 14, 17, 0, 5);
-  const then = asOf('in:"Old mail"  asof:2026-01 lease', moment);
+  const then = withAsOf('in:"Old mail"  asof:2026-01 lease', moment);
   expect(then).toBe('in:"Old mail"  lease asof:2026-03-14T17:00:05Z');
-  expect(asOfWord(then)).toBe('asof:2026-03-14T17:00:05Z');
-  expect(asOf(then, null)).toBe('in:"Old mail"  lease');
-  expect(asOf('', moment)).toBe('asof:2026-03-14T17:00:05Z');
+  expect(asOfTermText(then)).toBe('asof:2026-03-14T17:00:05Z');
+  expect(withAsOf(then, null)).toBe('in:"Old mail"  lease');
+  expect(withAsOf('', moment)).toBe('asof:2026-03-14T17:00:05Z');
 });
 
 test('the track goes from the first commit to now, and no further', () => {

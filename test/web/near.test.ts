@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, expect, test } from 'vitest';
-import { knownZone } from '../../src/web/served-archive.ts';
+import { canonicalZone } from '../../src/web/served-archive.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 const served = new Served();
@@ -26,10 +26,10 @@ test('an address that no query can name takes nothing from the page of its messa
 });
 
 test('each spelling of a zone is the same zone', () => {
-  expect(['eUrOpE/bErLiN', 'Europe/Berlin'].map(knownZone)).toEqual([
+  expect(['eUrOpE/bErLiN', 'Europe/Berlin'].map(canonicalZone)).toEqual([
     'Europe/Berlin',
     'Europe/Berlin',
   ]);
   for (const unknown of [undefined, '', 'Nowhere/Land', 'x'.repeat(10_000)])
-    expect(knownZone(unknown)).toBeUndefined();
+    expect(canonicalZone(unknown)).toBeUndefined();
 });

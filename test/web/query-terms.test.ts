@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
 import type { SearchNode } from '../../src/catalog/query-ast.ts';
 import {
-  asOfWord,
+  addTerm,
+  asOfTermText,
   findTerm,
+  removeTerm,
+  replaceTerm,
   termsOf,
-  toggled,
-  withOther,
-  withoutTerm,
-  withTerm,
+  toggleTerm,
 } from '../../src/web/query-text.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
@@ -113,13 +113,13 @@ describe('for every query', () => {
   test('another term is asked for as well, and what was typed stays byte for byte', () => {
     fc.assert(
       fc.property(good, added, (text, more) => {
-        const longer = withTerm(text, more);
+        const longer = addTerm(text, more);
         expect(longer).toContain(text);
         expect(meaning(parsed(longer))).toEqual(
           conjunction([meaning(parsed(text)), meaning(parsed(more))]),
         );
         expect(findTerm(longer, more)?.text).toBeDefined();
-        const shorter = withoutTerm(longer, termsOf(longer).terms.at(-1) ?? { start: 0, end: 0 });
+        const shorter = removeTerm(longer, termsOf(longer).terms.at(-1) ?? { start: 0, end: 0 });
         expect(shorter).toBe(termsOf(text).isEither ? `(${text})` : text);
       }),
       { numRuns: 1_000 },
@@ -135,7 +135,7 @@ describe('for every query', () => {
         const gone = terms[at];
         if (gone === undefined) throw new Error('there is such a term');
         const rest = terms.filter((term) => term !== gone);
-        const shorter = withoutTerm(text, gone);
+        const shorter = removeTerm(text, gone);
         expect(termsOf(shorter).terms.map((term) => term.text)).toEqual(
           rest.map((term) => term.text),
         );
@@ -154,7 +154,7 @@ describe('for every query', () => {
         fc.pre(!isEither);
         const at = n % terms.length;
         const texts = terms.map((term, i) => (i === at ? other : term.text));
-        const changed = withOther(text, terms[at] ?? { start: 0, end: 0 }, other);
+        const changed = replaceTerm(text, terms[at] ?? { start: 0, end: 0 }, other);
         expect(termsOf(changed).terms.map((term) => term.text)).toEqual(texts);
       }),
       { numRuns: 1_000 },
@@ -189,10 +189,10 @@ test('whatever is typed has terms, and a term that is added to it is found', () 
     fc.property(any, added, (text, more) => {
       // What begins with NEAR joins whatever is written before it.
       fc.pre(!/^\s*NEAR/.test(text));
-      const longer = withTerm(text, more);
+      const longer = addTerm(text, more);
       expect(longer).toContain(text.trim());
       if (!termsOf(longer).isEither) expect(findTerm(longer, more)).toBeDefined();
-      for (const term of termsOf(text).terms) withoutTerm(text, term);
+      for (const term of termsOf(text).terms) removeTerm(text, term);
     }),
     { numRuns: 2_000 },
   );
@@ -216,7 +216,7 @@ test.each([
   ['', 'has:attachment'],
   ['  ', 'has:attachment'],
 ])('a click on the filter makes of %j the query %j', (before, after) => {
-  expect(toggled(before, 'has:attachment')).toBe(after);
+  expect(toggleTerm(before, 'has:attachment')).toBe(after);
 });
 
 test('values are read without quotes and operators without aliases', () => {
@@ -236,6 +236,6 @@ test('values are read without quotes and operators without aliases', () => {
 });
 
 test('the moment of a query is found where it stands', () => {
-  expect(asOfWord('a ASOF:2026-03-14T18:00 b')).toBe('ASOF:2026-03-14T18:00');
-  expect(asOfWord('"asof:2026" (asof:3d)')).toBe('');
+  expect(asOfTermText('a ASOF:2026-03-14T18:00 b')).toBe('ASOF:2026-03-14T18:00');
+  expect(asOfTermText('"asof:2026" (asof:3d)')).toBe('');
 });

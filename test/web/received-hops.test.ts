@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { hopsOf } from '../../src/web/message-view.ts';
+import { readHops } from '../../src/web/message-view.ts';
 
 const received = (...values: string[]) => values.map((value) => ({ name: 'Received', value }));
 
 test('the lowest Received line is the first hop, and each has the time since the one before', () => {
-  const hops = hopsOf([
+  const hops = readHops([
     { name: 'Delivered-To', value: 'bob@example.org' },
     ...received(
       'from relay.example (relay.example [192.0.2.7]) by mx.example (Postfix) with ESMTPS id 4F1 for <bob@example.org>; Mon, 2 Feb 2026 10:01:05 +0000 (UTC)',
@@ -30,7 +30,7 @@ test('the lowest Received line is the first hop, and each has the time since the
 });
 
 test('clocks that differ give a negative delay, and a line without a time none', () => {
-  const hops = hopsOf(
+  const hops = readHops(
     received(
       'by c.example; Mon, 2 Feb 2026 10:00:10 +0000',
       'by b.example with nonsense; not a date',
@@ -45,7 +45,7 @@ test('clocks that differ give a negative delay, and a line without a time none',
 });
 
 test('words in comments are no clauses, and a semicolon in one does not end the line', () => {
-  const [hop] = hopsOf(
+  const [hop] = readHops(
     received('from a (by evil; with (nested) lies) by b with SMTP; Mon, 2 Feb 2026 10:00:00 +0000'),
   );
   expect(hop).toMatchObject({
@@ -67,7 +67,9 @@ test('hostile lines are read in limits', () => {
     ';;;;',
     ')))) from ((((',
   ];
-  const hops = hopsOf(received(...lines, ...Array.from({ length: 100_000 }, () => 'from a by b')));
+  const hops = readHops(
+    received(...lines, ...Array.from({ length: 100_000 }, () => 'from a by b')),
+  );
   expect(hops).toHaveLength(100);
   for (const { from, by, with: how } of hops)
     expect(Math.max(from.length, by.length, how.length)).toBeLessThanOrEqual(200);

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { savedSearches } from '../../src/catalog/saved-searches.ts';
+import { readSavedSearches } from '../../src/catalog/saved-searches.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
@@ -91,10 +91,10 @@ test.each([
   [{ name: 'empty', query: '  ' }, 'There is nothing to search for'],
   [{ name: 'wrong', query: 'froom:anna' }, 'froom:'],
 ])('%j is refused with the sentence of the command line', async (fields, sentence) => {
-  const before = savedSearches(data);
+  const before = readSavedSearches(data);
   const { problem } = await send('/api/saved', fields);
   expect(problem?.message).toContain(sentence);
-  expect(savedSearches(data)).toEqual(before);
+  expect(readSavedSearches(data)).toEqual(before);
 });
 
 test('a saved search is removed by its name, and one that is not there is an error', async () => {
@@ -111,7 +111,7 @@ test('a query of any length that can be searched for can be saved', async () => 
   expect(encodeURIComponent(query).length).toBeGreaterThan(32_000);
   const { problem } = await send('/api/saved', { name: 'long', query });
   expect(problem).toBeNull();
-  expect(savedSearches(data)).toContainEqual({ name: 'long', query });
+  expect(readSavedSearches(data)).toContainEqual({ name: 'long', query });
 });
 
 test('only a page of this server may save, and only a form that is one', async () => {
@@ -134,7 +134,7 @@ test('only a page of this server may save, and only a form that is one', async (
     headers: { cookie, ...OWN, 'content-type': 'application/json' },
   });
   expect(json.status).toBe(400);
-  expect(savedSearches(data).map(({ name }) => name)).not.toContain('foreign');
+  expect(readSavedSearches(data).map(({ name }) => name)).not.toContain('foreign');
 });
 
 test('a browser that is limited to mailboxes neither sees nor changes saved searches', async () => {

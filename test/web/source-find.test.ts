@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { rangesIn, SourceFinder } from '../../src/web/message-view.ts';
+import { matchRanges, SourceFinder } from '../../src/web/message-view.ts';
 
 /** What a reader sees at once, found in the plainest way. */
 function placesIn(source: string, text: string): number[] {
@@ -46,9 +46,9 @@ test('bytes of no charset are found as they are', () => {
 });
 
 test('what is marked is what was found', () => {
-  expect(rangesIn('Ärger ÄRGER Received: received', 'RECEIVED')).toEqual([
+  expect(matchRanges('Ärger ÄRGER Received: received', 'RECEIVED')).toEqual([
     { start: 12, end: 20 },
     { start: 22, end: 30 },
   ]);
-  expect(rangesIn('text', '')).toEqual([]);
+  expect(matchRanges('text', '')).toEqual([]);
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { parseQuery } from '../../src/catalog/parse-query.ts';
-import { soughtWords } from '../../src/catalog/snippets.ts';
+import { soughtPhrases } from '../../src/catalog/snippets.ts';
 import { textPieces } from '../../src/web/understood-query.ts';
 
-const words = (query: string) => soughtWords(parseQuery(query, { now: 0 }).node);
+const words = (query: string) => soughtPhrases(parseQuery(query, { now: 0 }).node);
 
 test('a text of quotes and answers line by line keeps every line, in a limited number of pieces', () => {
   const text = 'answer\n> quote\n'.repeat(50_000);

@@ -3,7 +3,7 @@ import { createReadStream, lstatSync } from 'node:fs';
 import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { jsonErrorOffset } from '../../core/config-file.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
@@ -14,7 +14,7 @@ import { bytes, count } from '../../core/text.ts';
 import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
 import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-wire.ts';
 import type { ParamValues } from '../../service/requests.ts';
-import type { RawAnswer } from '../../service/surface-client.ts';
+import type { RawResponse } from '../../service/surface-client.ts';
 import {
   describeParam,
   encodeBody,
@@ -22,20 +22,20 @@ import {
   type Param,
   readParam,
 } from '../../service/wire.ts';
-import { namedMailbox, oneAccount, withClients } from '../account-clients.ts';
-import { confirmed, pipedBytes } from '../ask.ts';
+import { chooseAccount, findNamedMailbox, withClients } from '../account-clients.ts';
+import { confirm, readStdinBytes } from '../ask.ts';
 import {
   action,
   type CommandContext,
+  type CommandResult,
   type Define,
-  type Ended,
   type Flags,
   invalidUsage,
   type Values,
 } from '../context.ts';
 import { operationError } from '../errors.ts';
-import { collected } from '../option-values.ts';
-import { type Colours, present } from '../output.ts';
+import { collect } from '../option-values.ts';
+import { type Colours, joinReport } from '../output.ts';
 
 /** Returns the body as JSON Schema (2020-12), or null if the operation has none. */
 function bodySchema({ body }: Operation): Schema | null {
@@ -231,15 +231,15 @@ function checkFields(operation: Operation, given: readonly string[]): void {
   }
 }
 
-async function typedBody(given: string, { stdin, surroundings }: CommandContext): Promise<object> {
+async function typedBody(given: string, { stdin, environment }: CommandContext): Promise<object> {
   if (given.trimStart().startsWith('{')) return objectIn(given, 'the command line');
   const source = given === '-' ? 'standard input' : given;
   const fail = (reason: string) => operationError('operation-body-unreadable', { source, reason });
   try {
     const bytes =
       given === '-'
-        ? await pipedBytes(stdin(), MAX_BODY_BYTES)
-        : await readFile(path.resolve(surroundings.cwd, given));
+        ? await readStdinBytes(stdin(), MAX_BODY_BYTES)
+        : await readFile(path.resolve(environment.cwd, given));
     if (bytes.length > MAX_BODY_BYTES) throw fail(`more than ${MAX_BODY_BYTES} bytes`);
     return objectIn(new TextDecoder('utf-8', { fatal: true }).decode(bytes), source);
   } catch (error) {
@@ -311,7 +311,7 @@ function listingText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary } = operation;
   const names = (all: readonly Pick<Param, 'name' | 'required'>[]): string =>
     all.map((one) => (one.required ? one.name : `[${one.name}]`)).join(' ');
-  return present([
+  return joinReport([
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `    ${summary}`,
     colours.dim(`    ${method} ${path}`),
@@ -329,7 +329,7 @@ function descriptionText(operation: Operation, colours: Colours): string {
   const { name, method, path, params, summary, success, errors } = operation;
   const fields = bodyFields(operation);
   const rules = bodyRules(operation);
-  return present([
+  return joinReport([
     `${colours.bold(name)}${marksText(operation, colours)}`,
     `${summary}.`,
     colours.dim(`${method} ${path}`),
@@ -427,13 +427,13 @@ const ACCEPTED = 202;
 async function showAnswer(
   context: CommandContext,
   operation: Operation,
-  answer: RawAnswer,
+  answer: RawResponse,
   file: string | null,
 ): Promise<ExitCode> {
-  const { output, notices, surroundings } = context;
+  const { output, notices, environment } = context;
   const { status } = answer;
   const save = async (to: string, chunks: Parameters<typeof writeAnswerFile>[1], size: number) => {
-    await writeAnswerFile(path.resolve(surroundings.cwd, to), chunks);
+    await writeAnswerFile(path.resolve(environment.cwd, to), chunks);
     const facts = { operation: operation.name, status, savedAs: to, bytes: size };
     await output.object(facts, () => `Written to ${to}: ${bytes(size)}.`);
   };
@@ -466,7 +466,7 @@ async function showAnswer(
 }
 
 /** Returns the body of 200 and 201 unchanged. Adds the meaning of other statuses. */
-function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
+function objectOf(answer: Exclude<RawResponse, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;
   if (status === ACCEPTED) return { status, accepted: true, answer: body };
@@ -518,7 +518,7 @@ EXAMPLES
 export const define: Define = (command, chosen) => {
   command
     .argument('[operation]', 'name of the operation, as --list shows it')
-    .option('-p, --param <name=value>', 'a parameter; repeatable', collected)
+    .option('-p, --param <name=value>', 'a parameter; repeatable', collect)
     .option('--body <file>', 'the request body, as JSON; - is standard input')
     .option('--account <name>', 'the account of the configuration, where there are several')
     .option('--output <file>', 'write the answer to this file')
@@ -533,7 +533,7 @@ async function callApi(
   context: CommandContext,
   operation: string | undefined,
   options: ApiLine,
-): Promise<Ended> {
+): Promise<CommandResult> {
   if (options.list === true) return listOperations(context);
   if (operation === undefined)
     throw invalidUsage('api', 'an operation is missing; "mailkeep api --list" lists them.');
@@ -547,8 +547,8 @@ async function callOperation(
   command: ApiLine,
 ): Promise<ExitCode> {
   const operation = namedOperation(name);
-  const settings = settingsOf(context);
-  const account = oneAccount(settings, command.account);
+  const settings = loadSettings(context);
+  const account = chooseAccount(settings, command.account);
   const params = readParams(
     operation,
     command.param ?? [],
@@ -564,7 +564,7 @@ async function callOperation(
   return withClients(context, settings, account, retries, async (clients) => {
     const { values, address } = params;
     if (address !== null)
-      values[address.param] = (await namedMailbox(clients, address.address)).resourceId;
+      values[address.param] = (await findNamedMailbox(clients, address.address)).resourceId;
     if (operation.destructive && command.yes !== true) {
       // If standard input provided the body, it cannot answer a prompt.
       if (command.body === '-')
@@ -573,7 +573,7 @@ async function callOperation(
         ([param, value]) => `  ${param}: ${terminalLine(String(value))}`,
       );
       const lines = [`${operation.name}: ${operation.summary}.`, ...given];
-      if (!(await confirmed(context, operation.name, lines))) return EXIT.failures;
+      if (!(await confirm(context, operation.name, lines))) return EXIT.failures;
     }
     if (operation.sideEffect === 'marks-seen')
       context.notices.warn(`${operation.name} marks the message as read at the service.`);
@@ -616,9 +616,9 @@ async function keepingSecret(
   dataDir: string,
   operation: Operation,
   webhookId: unknown,
-  call: () => Promise<RawAnswer>,
+  call: () => Promise<RawResponse>,
   onKept: (file: string) => void,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const known = RENEWING.includes(operation.name)
     ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
     : undefined;
@@ -637,7 +637,7 @@ async function keepingSecret(
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
 /** Finds the secret in `data` (Mailbox API) or in the record itself (Platform API). Null if it comes later (202). */
-function secretIn(answer: RawAnswer): string | null {
+function secretIn(answer: RawResponse): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;
   const wrapped: unknown =

@@ -11,7 +11,7 @@ import { bytes, counted } from '../../core/text.ts';
 import type { ExtractedAttachment } from '../../mail/extraction.ts';
 import { safeFileName } from '../../mail/file-names.ts';
 import { openAttachments, readMessage } from '../../mail/reading.ts';
-import { oneMessage, withReader } from '../archive.ts';
+import { findMessage, withReader } from '../archive.ts';
 import type { CommandContext, Define } from '../context.ts';
 
 const HELP = `
@@ -38,12 +38,12 @@ export const define: Define = (command, chosen) => {
 };
 
 async function attachmentsOf(
-  { output, notices, surroundings }: CommandContext,
+  { output, notices, environment }: CommandContext,
   reader: Reader,
   typed: string,
   saveTo: string | undefined,
 ): Promise<void> {
-  const id = oneMessage(reader, typed);
+  const id = findMessage(reader, typed);
   const source = reader.sources().streamMessage(id);
   const texts = textStates(reader, id);
   const textOf = ({ number }: { readonly number: number }) => texts.get(number) ?? null;
@@ -54,7 +54,7 @@ async function attachmentsOf(
     }
     return;
   }
-  const folder = path.resolve(surroundings.cwd, saveTo);
+  const folder = path.resolve(environment.cwd, saveTo);
   const { saved, missing, failure } = await saveAttachments(folder, source);
   for (const attachment of saved) {
     await output.line(

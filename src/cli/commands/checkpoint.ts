@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { realFiles, replaceFile } from '../../archive/file-system.ts';
 import { FOLDER_MODE } from '../../archive/format.ts';
-import { logHead } from '../../archive/log-reader.ts';
-import { reachedBy } from '../../catalog/implied.ts';
+import { readLogHead } from '../../archive/log-reader.ts';
+import { readCatalogHead } from '../../catalog/implied.ts';
 import { usageError } from '../../core/error-tables.ts';
 import { errnoName } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
@@ -13,7 +13,7 @@ import {
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
-import { archiveOf } from '../archive.ts';
+import { requireArchiveDir } from '../archive.ts';
 import { action, type CommandContext, type Define, type Values } from '../context.ts';
 
 const HELP = `
@@ -40,18 +40,18 @@ async function makeCheckpoint(
   context: CommandContext,
   options: Values<'to' | 'key'>,
 ): Promise<void> {
-  const { now, output, surroundings } = context;
-  const dataDir = archiveOf(context);
-  const head = logHead(dataDir, reachedBy(dataDir));
+  const { now, output, environment } = context;
+  const dataDir = requireArchiveDir(context);
+  const head = readLogHead(dataDir, readCatalogHead(dataDir));
   const keyFile =
     options.key === undefined
       ? await ownSigningKey(dataDir)
-      : path.resolve(surroundings.cwd, options.key);
+      : path.resolve(environment.cwd, options.key);
   const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
   const file =
     options.to === undefined
       ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
-      : path.resolve(surroundings.cwd, options.to);
+      : path.resolve(environment.cwd, options.to);
   await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
   // The format of `verify --checkpoint`.
   const signer = fingerprintOf(checkpoint.publicKey);

@@ -3,11 +3,11 @@ import { DEFAULT_CODEC } from '../../archive/payload.ts';
 import { checkFormat } from '../../archive/recovery.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { locateCodec, locateDataDir } from '../../core/config-locate.ts';
-import { EXIT, type ExitCode, sentenceOf } from '../../core/errors.ts';
+import { describeError, EXIT, type ExitCode } from '../../core/errors.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../verify/purge.ts';
 import { action, type CommandContext, type Define, type Flags } from '../context.ts';
-import { present } from '../output.ts';
+import { joinReport } from '../output.ts';
 
 const HELP = `
 Rewrites closed segments of the log whose compression differs from the current configuration (archive.codec:
@@ -45,9 +45,9 @@ async function compact(
   context: CommandContext,
   { dryRun = false }: Flags<'dryRun'>,
 ): Promise<ExitCode> {
-  const { globals, surroundings, output, notices, now } = context;
-  const dir = locateDataDir(globals, surroundings);
-  const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
+  const { globals, environment, output, notices, now } = context;
+  const dir = locateDataDir(globals, environment);
+  const codec = locateCodec(globals, environment) ?? DEFAULT_CODEC;
   requireArchive(dir);
   checkFormat(realFiles, dir);
   const startedAt = now();
@@ -72,13 +72,13 @@ function report(result: CompactResult, durationMs: number): string {
   const rewritten = `${counted(segments, 'segment')} (${bytes(bytesBefore)})`;
   const isNothing = segments === 0 && remaining === 0;
   const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
-  return present([
+  return joinReport([
     // A damaged segment has its own line, because its codec is unknown.
     isNothing && damaged.length === 0 && `Every sealed segment has ${codec} already.`,
     !isNothing && dryRun && `Would rewrite ${rewritten} with ${codec}.`,
     !isNothing && !dryRun && `Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`,
     interrupted &&
       `Interrupted: ${counted(remaining, 'segment')} left. The same command continues.`,
-    damaged.map((error) => `DAMAGED ${sentenceOf(error).message}`),
+    damaged.map((error) => `DAMAGED ${describeError(error).message}`),
   ]).join('\n');
 }

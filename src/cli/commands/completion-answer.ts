@@ -6,7 +6,7 @@ import { commandName } from '../command-name.ts';
 import { COMMANDS } from '../commands.ts';
 import type { Define } from '../context.ts';
 import { minusWords } from '../option-values.ts';
-import { printed, SHELLS } from './completion.ts';
+import { captureOutput, SHELLS } from './completion.ts';
 
 /** `values` is set if the option takes one. */
 interface KnownOption {
@@ -170,5 +170,5 @@ export function answer(
     add(command, [...globals, ...options]);
     command.argument('value', offer(values), true);
   }
-  return printed(() => root.parse([...words]));
+  return captureOutput(() => root.parse([...words]));
 }

@@ -122,14 +122,14 @@ const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
 function shellScript(shell: Shell): string {
   if (shell === 'bash') return BASH;
   if (shell === 'powershell') return POWERSHELL;
-  const script = printed(() => new RootCommand().setup('mailkeep', 'mailkeep', shell));
+  const script = captureOutput(() => new RootCommand().setup('mailkeep', 'mailkeep', shell));
   if (shell === 'fish') return script;
   if (!script.includes(ZSH_PREFIX)) throw new Error('the script for zsh has changed');
   return script.replace(ZSH_PREFIX, () => `flagPrefix="-P \${(q)BASH_REMATCH}"`);
 }
 
 /** Captures what the library prints. */
-export function printed(act: () => void): string {
+export function captureOutput(act: () => void): string {
   const lines: string[] = [];
   const { log } = console;
   console.log = (line: string) => lines.push(line);

@@ -5,11 +5,16 @@ import {
   loadFleetConfig,
   readRegistryAddress,
 } from '../../core/config.ts';
-import { configPlaces, isNamed, locateConfig, locateDataDir } from '../../core/config-locate.ts';
+import {
+  configPaths,
+  isConfigGiven,
+  locateConfig,
+  locateDataDir,
+} from '../../core/config-locate.ts';
 import { type Settings, tokenSources } from '../../core/config-schema.ts';
 import { shownFields } from '../../core/config-shown.ts';
 import { configError } from '../../core/error-tables.ts';
-import { MailkeepError, sentenceOf } from '../../core/errors.ts';
+import { describeError, MailkeepError } from '../../core/errors.ts';
 import { readToken } from '../../core/secrets.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
@@ -40,23 +45,23 @@ export const define: Define = (command, chosen) => {
 };
 
 /** @throws config-not-found, config-unreadable */
-function configInForce({ globals, surroundings }: CommandContext) {
-  const file = locateConfig(globals.config, surroundings);
+function configInForce({ globals, environment }: CommandContext) {
+  const file = locateConfig(globals.config, environment);
   if (file === undefined) {
-    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+    throw configError('config-not-found', { searched: configPaths(environment) });
   }
-  if (!isNamed(globals.config, surroundings)) return { file, source: 'search' };
+  if (!isConfigGiven(globals.config, environment)) return { file, source: 'search' };
   return { file, source: globals.config === undefined ? 'MAILKEEP_CONFIG' : '--config' };
 }
 
 /** Returns `named by --config` or `found in the current folder`. */
 function sourceText(
   { file, source }: ReturnType<typeof configInForce>,
-  surroundings: CommandContext['surroundings'],
+  environment: CommandContext['environment'],
 ): string {
   if (source !== 'search') return `named by ${source}`;
   const where = ['the current folder', 'your configuration folder', '/etc/mailkeep'];
-  return `found in ${where[configPlaces(surroundings).indexOf(file)] ?? 'a usual place'}`;
+  return `found in ${where[configPaths(environment).indexOf(file)] ?? 'a usual place'}`;
 }
 
 /**
@@ -65,21 +70,21 @@ function sourceText(
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
 async function checkConfig(context: CommandContext): Promise<void> {
-  const { output, surroundings } = context;
+  const { output, environment } = context;
   const place = configInForce(context);
   const { file, source } = place;
   const fleet = isFleetOnly(file) ? loadFleetConfig(file) : undefined;
   const loaded = fleet ?? loadConfig(file);
   const warnings = [
     ...loaded.warnings.map((it) => ({ code: it.code, message: warningText(it) })),
-    ...(await unreadTokens(loaded.settings, surroundings.env)),
-    ...(fleet === undefined ? [] : await unreadAddress(fleet.fleet, surroundings.env)),
+    ...(await unreadTokens(loaded.settings, environment.env)),
+    ...(fleet === undefined ? [] : await unreadAddress(fleet.fleet, environment.env)),
   ];
   const accounts = loaded.settings.accounts.length;
   const holds = fleet === undefined ? counted(accounts, 'account') : 'a node of a fleet';
   await output.object({ file, source, ok: true, accounts, warnings }, () =>
     [
-      `${terminalLine(file)} is in order (${sourceText(place, surroundings)}; ${holds}).`,
+      `${terminalLine(file)} is in order (${sourceText(place, environment)}; ${holds}).`,
       ...warnings.map(
         ({ message }) => `${output.colours.yellow('warning:')} ${terminalLine(message)}`,
       ),
@@ -88,7 +93,7 @@ async function checkConfig(context: CommandContext): Promise<void> {
 }
 
 /** An unreadable token is only a warning, because the daemon may still be able to read it. */
-async function unreadTokens(settings: Settings, env: CommandContext['surroundings']['env']) {
+async function unreadTokens(settings: Settings, env: CommandContext['environment']['env']) {
   const warnings: { readonly code: string; readonly message: string }[] = [];
   for (const account of settings.accounts) {
     for (const source of tokenSources([account])) {
@@ -98,7 +103,7 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
         if (!(error instanceof MailkeepError)) throw error;
         warnings.push({
           code: error.code,
-          message: `account ${account.name}: ${sentenceOf(error).message}`,
+          message: `account ${account.name}: ${describeError(error).message}`,
         });
       }
     }
@@ -106,23 +111,23 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
   return warnings;
 }
 
-async function unreadAddress(fleet: FleetSettings, env: CommandContext['surroundings']['env']) {
+async function unreadAddress(fleet: FleetSettings, env: CommandContext['environment']['env']) {
   try {
     await readRegistryAddress(fleet, env);
     return [];
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    return [{ code: error.code, message: sentenceOf(error).message }];
+    return [{ code: error.code, message: describeError(error).message }];
   }
 }
 
 /** @throws config-not-found, config-unreadable, config-not-json, config-invalid */
 async function showConfig(context: CommandContext): Promise<void> {
-  const { output, globals, surroundings } = context;
+  const { output, globals, environment } = context;
   const place = configInForce(context);
   const { file, source } = place;
   const fields = shownFields(file);
-  const dataDir = locateDataDir(globals, surroundings);
+  const dataDir = locateDataDir(globals, environment);
   const rows = fields.map(({ path, value, isDefault }) => [
     path,
     JSON.stringify(value),
@@ -130,7 +135,7 @@ async function showConfig(context: CommandContext): Promise<void> {
   ]);
   await output.object({ file, source, dataDir, fields }, () =>
     [
-      `${terminalLine(file)} (${sourceText(place, surroundings)})`,
+      `${terminalLine(file)} (${sourceText(place, environment)})`,
       `archive: ${terminalLine(dataDir)}`,
       '',
       tableText(['field', 'value', ''], rows, 1, output),

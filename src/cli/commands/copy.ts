@@ -2,72 +2,72 @@ import { accessSync, constants, existsSync, lstatSync, rmSync, writeFileSync } f
 import path from 'node:path';
 import type { Command } from 'commander';
 import { FILE_MODE, formatPath } from '../../archive/format.ts';
-import { type CatalogThere, type Copied, copyArchive } from '../../copies/copy-log.ts';
+import { type CopiedCatalogState, type CopyLogResult, copyArchive } from '../../copies/copy-log.ts';
 import {
-  beginCopy,
   copyToTarget,
+  createCopy,
   prepareCopy,
-  refuseExisting,
+  refuseExistingCopy,
 } from '../../copies/copy-to-target.ts';
 import { copiesError } from '../../copies/errors.ts';
 import { newRecoveryKey, parseRecoveryLine, recoveryLines } from '../../copies/format/keys.ts';
 import {
   type RestoredSettings,
+  readSettings,
   restoreSettings,
-  settingsIn,
   settingsText,
   writeSettings,
 } from '../../copies/kept-objects.ts';
-import { type KeysOrder, openOwnCopy } from '../../copies/own-copy.ts';
+import { type KeyRequest, openOwnCopy } from '../../copies/own-copy.ts';
 import {
   addRecipients,
   finishRotation,
-  isSwitched,
+  isRotationUnfinished,
   listKeys,
   type RotatedKeys,
   refuseTooManyKeys,
   removeRecipients,
   rotateKeys,
 } from '../../copies/recipients.ts';
-import { adoptCopy, bringArchiveBack } from '../../copies/restore-copy.ts';
-import type { CopiedOut } from '../../copies/upload-copy.ts';
-import { nameOfTarget } from '../../core/config-schema.ts';
+import { adoptCopy, restoreArchive } from '../../copies/restore-copy.ts';
+import type { UploadResult } from '../../copies/upload-copy.ts';
+import { canonicalTarget } from '../../core/config-schema.ts';
 import { portableConfig } from '../../core/config-shown.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, errnoName, sentenceOf, some } from '../../core/errors.ts';
-import { noPathProblem, parseTarget } from '../../core/s3-target.ts';
+import { describeError, EXIT, type ExitCode, errnoName, shortList } from '../../core/errors.ts';
+import { parseTarget, pathProblem } from '../../core/s3-target.ts';
 import { openExistingState, type StateFile } from '../../core/state.ts';
 import { padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
-import { forgetCopy, rememberCopied, rememberMended } from '../../verify/copy-facts.ts';
-import { noting } from '../../verify/verify.ts';
-import { archiveOf, withState } from '../archive.ts';
-import { terminalAsker } from '../ask.ts';
+import { forgetCopy, recordCopyMade, recordCopyRepair } from '../../verify/copy-facts.ts';
+import { writeStateOrWarn } from '../../verify/verify.ts';
+import { requireArchiveDir, withState } from '../archive.ts';
+import { terminalPrompter } from '../ask.ts';
 import {
   action,
-  type Body,
   type CommandContext,
+  type CommandResult,
   type Define,
-  type Ended,
   type Flags,
   invalidUsage,
+  type RunCommand,
   type Values,
 } from '../context.ts';
 import {
-  foundIn,
+  copySubcommand,
+  formatFindings,
   isEncrypted,
-  type KeyLine,
-  notingDamage,
-  type OpenWithLine,
+  type KeyOptions,
+  type OpenWithOptions,
   openingKey,
   openingKeyAlongside,
   passphraseOf,
-  required,
-  sub,
+  recordRefusedCopy,
+  requireOption,
   withStore,
 } from '../copy-target.ts';
-import { collected, rate, signerKey, wholeNumber } from '../option-values.ts';
-import { present } from '../output.ts';
+import { collect, rate, signerKey, wholeNumber } from '../option-values.ts';
+import { joinReport } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 const HELP = `
@@ -142,7 +142,11 @@ export const define: Define = (command, chosen) => {
     });
   withKeys(command);
   const below = actionsBelow(command, chosen);
-  sub(command, 'init', 'begin an encrypted copy: make its keys, and show the recovery key')
+  copySubcommand(
+    command,
+    'init',
+    'begin an encrypted copy: make its keys, and show the recovery key',
+  )
     .option('--to <target>', 'where the copy will be: s3://BUCKET/PREFIX, or a folder')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
     .option('--object-lock', 'create it as one that can lock objects, for --lock-days')
@@ -151,16 +155,20 @@ export const define: Define = (command, chosen) => {
     .option(
       '--age <recipient>',
       'let this age recipient open the copy as well; repeatable',
-      collected,
+      collect,
     )
     .option('--write-only', 'keep no key on this machine that can read the copy')
     .action(below(copyInit));
   withKeys(
     withTarget(
-      sub(command, 'adopt', 'continue a copy with an archive that came from it, on a new machine'),
+      copySubcommand(
+        command,
+        'adopt',
+        'continue a copy with an archive that came from it, on a new machine',
+      ),
     ).option('--older-key', 'continue with these keys although recipients have newer ones'),
   ).action(below(copyAdopt));
-  sub(command, 'drop', 'remove a copy that you gave up from "status"')
+  copySubcommand(command, 'drop', 'remove a copy that you gave up from "status"')
     .option('--to <target>', 'the copy, as "status" shows it')
     .addHelpText('after', '\nNothing is deleted at the target, and its keys stay on this machine.')
     .action(below(copyDrop));
@@ -168,9 +176,10 @@ export const define: Define = (command, chosen) => {
 };
 
 /** Returns the actions of subcommands of `copy`. The parser assigns options that `copy` also has to that command. */
-function actionsBelow(copy: Command, chosen: (body: Body) => void) {
-  return <Line extends object>(body: (context: CommandContext, line: Line) => Promise<Ended>) =>
-    action(chosen, (context, line: Line) => body(context, { ...copy.opts<Line>(), ...line }));
+function actionsBelow(copy: Command, chosen: (body: RunCommand) => void) {
+  return <Line extends object>(
+    body: (context: CommandContext, line: Line) => Promise<CommandResult>,
+  ) => action(chosen, (context, line: Line) => body(context, { ...copy.opts<Line>(), ...line }));
 }
 
 function withKeys(command: Command): Command {
@@ -189,9 +198,10 @@ function withKeys(command: Command): Command {
  * Makes a readable archive in a folder, otherwise an encrypted copy.
  * @throws usage-invalid
  */
-function copyTo(context: CommandContext, options: CopyLine): Promise<Ended> {
-  const to = required(options.to, '--to');
-  if (isEncrypted(context, archiveOf(context), to)) return copyToStore(context, to, options);
+function copyTo(context: CommandContext, options: CopyLine): Promise<CommandResult> {
+  const to = requireOption(options.to, '--to');
+  if (isEncrypted(context, requireArchiveDir(context), to))
+    return copyToStore(context, to, options);
   if (options.encrypt === true) {
     const problem = `${to} has no encrypted copy. Begin one with "mailkeep copy init --to ${to}".`;
     throw invalidUsage('copy', problem);
@@ -224,19 +234,19 @@ async function copyToStore(
   { refresh = false, keep = KEPT, limitRate, lockDays }: CopyLine,
 ): Promise<ExitCode> {
   const { output, now } = context;
-  const dataDir = archiveOf(context);
+  const dataDir = requireArchiveDir(context);
   const startedAt = now();
   return withStore(context, target, { bytesPerSecond: limitRate }, async (store) => {
     const to = store.label;
-    const config = portableConfig(context.globals, context.surroundings, dataDir);
-    const copied = await notingDamage(context, dataDir, to, () =>
+    const config = portableConfig(context.globals, context.environment, dataDir);
+    const copied = await recordRefusedCopy(context, dataDir, to, () =>
       upload(context, { dataDir, store, refresh, keep, lockDays, config }),
     );
     const { number: commit, removed, locks, mended: _, replaced, ...rest } = copied;
-    const findings = foundIn(copied.findings);
-    noting(context, dataDir, 'copy', (state) => {
-      rememberCopied(state, to, { at: now(), commit, encrypted: true });
-      rememberMended(state, to, now(), findings, replaced);
+    const findings = formatFindings(copied.findings);
+    writeStateOrWarn(context, dataDir, 'copy', (state) => {
+      recordCopyMade(state, to, { at: now(), commit, encrypted: true });
+      recordCopyRepair(state, to, now(), findings, replaced);
     });
     const about = { to, number: commit, ...rest, findings, replaced, removed, locks };
     await output.object({ ...about, durationMs: now() - startedAt }, () =>
@@ -249,13 +259,13 @@ async function copyToStore(
 
 function storeReport(
   to: string,
-  copied: CopiedOut,
+  copied: UploadResult,
   findings: readonly { readonly message: string; readonly repaired: boolean }[],
 ): string {
   const { number, uploaded, objects, stored, replaced, invalid, removed, locks } = copied;
   const left = findings.filter(({ repaired }) => !repaired);
   const until = removed.lockedUntil;
-  return present([
+  return joinReport([
     `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; total: ${counted(objects, 'object')}, ${bytes(stored)}.`,
     replaced.length > 0 &&
       `${counted(replaced.length, 'object')} that "mailkeep verify --copy" had found damaged ${replaced.length === 1 ? 'was' : 'were'} uploaded again.`,
@@ -279,9 +289,9 @@ async function copyToFolder(
   target: string,
   options: CopyLine,
 ): Promise<void> {
-  const { surroundings, signal, output, now } = context;
-  const from = archiveOf(context);
-  const to = path.resolve(surroundings.cwd, target);
+  const { environment, signal, output, now } = context;
+  const from = requireArchiveDir(context);
+  const to = path.resolve(environment.cwd, target);
   if (options.lockDays !== undefined) throw copiesError('offsite-no-locks', { to });
   const startedAt = now();
   const activity = openActivity(context, 'comparing the copy with the archive');
@@ -294,10 +304,10 @@ async function copyToFolder(
       activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
     ...rebuildProgress(activity, 'the copied log'),
   }).finally(activity.stop);
-  noting(context, from, 'copy', (state) =>
-    rememberCopied(state, to, { at: now(), commit: copied.number, encrypted: false }),
+  writeStateOrWarn(context, from, 'copy', (state) =>
+    recordCopyMade(state, to, { at: now(), commit: copied.number, encrypted: false }),
   );
-  const config = portableConfig(context.globals, surroundings, from);
+  const config = portableConfig(context.globals, environment, from);
   const writeThere = async (state: StateFile | undefined) => {
     const text = settingsText(state, config);
     if (text !== undefined) await writeSettings(to, text);
@@ -309,10 +319,10 @@ async function copyToFolder(
 
 function copyReport(
   to: string,
-  { number, segments, written, bytes: size, purged }: Copied,
-  catalog: CatalogThere,
+  { number, segments, written, bytes: size, purged }: CopyLogResult,
+  catalog: CopiedCatalogState,
 ): string {
-  return present([
+  return joinReport([
     `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
     purged > 0 && `${counted(purged, 'record')} purged there as well.`,
     catalog === 'updated' && 'Its catalog was brought up to date.',
@@ -321,23 +331,23 @@ function copyReport(
   ]).join('\n');
 }
 
-async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended> {
-  const { surroundings, signal, output, now } = context;
-  const from = required(line.from, '--from');
-  const typed = required(line.to, '--to');
-  const problem = noPathProblem(typed);
+async function copyFrom(context: CommandContext, line: FromLine): Promise<CommandResult> {
+  const { environment, signal, output, now } = context;
+  const from = requireOption(line.from, '--from');
+  const typed = requireOption(line.to, '--to');
+  const problem = pathProblem(typed);
   if (problem !== undefined) throw invalidUsage('copy', `--to takes a path: ${problem}.`);
-  const to = path.resolve(surroundings.cwd, typed);
+  const to = path.resolve(environment.cwd, typed);
   const startedAt = now();
   const source = parseTarget(from);
   if (source.kind === 'folder') {
-    const folder = path.resolve(surroundings.cwd, source.path);
+    const folder = path.resolve(environment.cwd, source.path);
     if (existsSync(formatPath(folder))) return fromFolder(context, folder, to);
   }
   return withStore(context, from, { bytesPerSecond: line.limitRate }, async (store) => {
     const way = await openingKey(context, line);
     const activity = openActivity(context, 'opening the copy');
-    const back = await bringArchiveBack({
+    const back = await restoreArchive({
       ...{ store, to, way, signal },
       signer: line.signer,
       atCommit: line.atCommit,
@@ -350,9 +360,9 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
     const isUnproven = way.type === 'age' && line.signer === undefined;
     const copiedAt = new Date(back.copiedAt).toISOString();
     const lost = back.lost.map(({ segment, error }) => {
-      return { segment, error: sentenceOf(error).message };
+      return { segment, error: describeError(error).message };
     });
-    const invalid = back.invalid.map((error) => sentenceOf(error).message);
+    const invalid = back.invalid.map((error) => describeError(error).message);
     const { copyId, number, hash, segments, bytes: size, messages, settings } = back;
     const durationMs = now() - startedAt;
     const timings = { fetchMs: back.fetchMs, catalogMs: Math.max(0, durationMs - back.fetchMs) };
@@ -360,7 +370,7 @@ async function copyFrom(context: CommandContext, line: FromLine): Promise<Ended>
     const result = { from: store.label, to, copyId, signer, number, hash, copiedAt, segments };
     const about = { bytes: size, messages, lost, invalid, settings, timings, durationMs };
     await output.object({ ...result, ...about }, () =>
-      present([
+      joinReport([
         `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
         'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
         isUnproven &&
@@ -389,7 +399,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
       activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
     ...rebuildProgress(activity),
   }).finally(activity.stop);
-  const text = settingsIn(from);
+  const text = readSettings(from);
   const settings = (text && (await restoreSettings(to, text))) ?? null;
   const { number, hash, segments, bytes: size } = copied;
   const result = { from, to, number, hash, segments, bytes: size, settings };
@@ -404,7 +414,7 @@ async function fromFolder(context: CommandContext, from: string, to: string): Pr
 /** Lists what was restored besides the archive, and which secrets the user still has to enter. */
 function settingsLines(settings: RestoredSettings | null): readonly string[] {
   const { config = null, secrets = [], savedSearches = 0 } = settings ?? {};
-  return present([
+  return joinReport([
     savedSearches > 0 && `${counted(savedSearches, 'saved search', 'saved searches')} restored.`,
     config !== null && `The configuration is in ${config}, without its secrets.`,
     secrets.length > 0 && `Enter or provide: ${secrets.join(', ')}.`,
@@ -419,38 +429,38 @@ type CopyLine = Flags<'encrypt' | 'rebuild' | 'refresh'> &
 /** The signer that the copy must have: an Ed25519 key, 32 bytes. */
 type Signer = Values<'signer', Buffer>;
 type FromLine = CopyLine &
-  KeyLine &
+  KeyOptions &
   Signer &
   Values<'from'> &
   Values<'atCommit' | 'atLeast', number>;
 type InitLine = Flags<'createBucket' | 'objectLock' | 'writeOnly'> &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
   Values<'age', readonly string[]>;
-type AdoptLine = KeyLine & Signer & Values<'to'> & Flags<'olderKey'>;
+type AdoptLine = KeyOptions & Signer & Values<'to'> & Flags<'olderKey'>;
 
 const NEWER_SHOWN = 5;
 
 async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<ExitCode> {
   const { signal, output } = context;
-  const target = required(line.to, '--to');
-  const dataDir = archiveOf(context);
+  const target = requireOption(line.to, '--to');
+  const dataDir = requireArchiveDir(context);
   return withStore(context, target, {}, async (store) => {
     const way = await openingKey(context, line);
     const allowOlder = line.olderKey ?? false;
     const opened = { way, signer: line.signer };
     const adopted = await adoptCopy({ dataDir, store, ...opened, allowOlder, signal });
     const { copyId, signer, newer } = adopted;
-    const findings = foundIn(adopted.findings);
+    const findings = formatFindings(adopted.findings);
     const result = { to: store.label, copyId, signer: signer.toString('base64'), newer, findings };
     await output.object(result, () =>
-      present([
+      joinReport([
         `This archive continues the copy at ${store.label}, and signs for it with ${result.signer}.`,
         `"mailkeep copy --to ${target}" copies what is new.`,
         findings.map(
           ({ message, repaired }) => `${message}${repaired ? ' It was stored again.' : ''}`,
         ),
         newer.length > 0 &&
-          `${counted(newer.length, 'recipient')} with newer keys should be removed, with "mailkeep copy key remove": ${some(newer, NEWER_SHOWN)}.`,
+          `${counted(newer.length, 'recipient')} with newer keys should be removed, with "mailkeep copy key remove": ${shortList(newer, NEWER_SHOWN)}.`,
       ]).join('\n'),
     );
     return findings.length > 0 ? EXIT.damage : EXIT.done;
@@ -460,26 +470,26 @@ async function copyAdopt(context: CommandContext, line: AdoptLine): Promise<Exit
 /**
  * Creates a copy's keys, and starts the copy once the user has the recovery key.
  * @throws usage-invalid for invalid option combinations, offsite-no-witness if the recovery key can be neither shown
- *   nor written; errors of `beginCopy`
+ *   nor written; errors of `createCopy`
  */
 async function copyInit(context: CommandContext, line: InitLine): Promise<void> {
   const { signal, output, now } = context;
   const { createBucket = false, objectLock = false, age = [], writeOnly = false } = line;
-  const target = required(line.to, '--to');
+  const target = requireOption(line.to, '--to');
   if (objectLock && !createBucket) {
     const problem = '--object-lock needs --create-bucket: it changes no bucket that exists.';
     throw invalidUsage('copy init', problem);
   }
-  const dataDir = archiveOf(context);
+  const dataDir = requireArchiveDir(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
   refuseKeyFile(file);
   const passphrase = passphraseOf(context, line.passphraseFile);
   return withStore(context, target, { createBucket, objectLock }, async (store) => {
-    await refuseExisting(store, signal);
+    await refuseExistingCopy(store, signal);
     const prepared = await prepareCopy(dataDir);
     const begun = { dataDir, store, to: store.label, prepared, passphrase, age, writeOnly };
     const copyId = await withNewKeyFile(file, (written) =>
-      beginCopy({
+      createCopy({
         ...{ ...begun, signal, now },
         handOver: async () => {
           await handOver(context, file, store.label, prepared);
@@ -490,7 +500,7 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
     const signer = prepared.signer.toString('base64');
     const result = { to: store.label, copyId, signer, recoveryKeyFile: file ?? null, writeOnly };
     await output.object(result, () =>
-      present([
+      joinReport([
         `A copy begins at ${store.label}. Its manifests are signed by ${signer}.`,
         file !== undefined &&
           `The recovery key is in ${file}. Keep it away from this machine: anyone who has it can read the copy, and without it you cannot recover the copy.`,
@@ -506,12 +516,12 @@ async function copyInit(context: CommandContext, line: InitLine): Promise<void> 
  * @throws offsite-unknown, offsite-planned
  */
 async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<void> {
-  const { output, surroundings } = context;
-  const typed = required(line.to, '--to');
+  const { output, environment } = context;
+  const typed = requireOption(line.to, '--to');
   parseTarget(typed);
-  const to = nameOfTarget(typed, surroundings.cwd) ?? typed;
+  const to = canonicalTarget(typed, environment.cwd) ?? typed;
   const forget = (state: StateFile | undefined) => (state && forgetCopy(state, to)) ?? 'unknown';
-  const was = await withState(archiveOf(context), forget, openExistingState);
+  const was = await withState(requireArchiveDir(context), forget, openExistingState);
   if (was === 'unknown') throw copiesError('offsite-unknown', { to });
   if (was === 'planned') throw copiesError('offsite-planned', { to });
   await output.object(
@@ -520,11 +530,11 @@ async function copyDrop(context: CommandContext, line: Values<'to'>): Promise<vo
   );
 }
 
-type AddLine = OpenWithLine &
+type AddLine = OpenWithOptions &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile' | 'label'> &
   Values<'age', readonly string[]>;
 /** `limitRate` in bytes per second. */
-type RotateLine = OpenWithLine &
+type RotateLine = OpenWithOptions &
   Values<'to' | 'recoveryKeyFile' | 'passphraseFile'> &
   Flags<'reencrypt'> &
   Values<'limitRate', number>;
@@ -545,7 +555,7 @@ EXAMPLES
   mailkeep copy key rotate --to s3://my-bucket/mail --reencrypt`;
 
 function defineKeys(copy: Command, below: ReturnType<typeof actionsBelow>): void {
-  const key = sub(
+  const key = copySubcommand(
     copy,
     'key',
     'list, add and remove who can open an encrypted copy, or make new keys',
@@ -561,25 +571,29 @@ function defineKeys(copy: Command, below: ReturnType<typeof actionsBelow>): void
       const problem = `unknown command '${typed}'. Use list, add, remove or rotate.`;
       throw invalidUsage('copy key', problem);
     });
-  withTarget(sub(key, 'list', 'list who can open a copy, and who signs for it')).action(
+  withTarget(copySubcommand(key, 'list', 'list who can open a copy, and who signs for it')).action(
     below(keyList),
   );
-  const add = withTarget(sub(key, 'add', 'let somebody else open a copy'))
+  const add = withTarget(copySubcommand(key, 'add', 'let somebody else open a copy'))
     .option('--recovery-key-file <file>', 'a new recovery key, written to this new file')
     .option('--passphrase-file <file>', 'the passphrase in the first line of this file')
-    .option('--age <recipient>', 'this age recipient; repeatable', collected)
+    .option('--age <recipient>', 'this age recipient; repeatable', collect)
     .option('--label <text>', 'whose it is; everybody who can list the copy can read this')
     .addHelpText(
       'after',
       '\nWithout an option that names a recipient, a new recovery key is shown, and has to be typed back.',
     );
   withOpening(add).action(below(keyAdd));
-  withTarget(sub(key, 'remove', 'remove recipients; nothing that was learned is revoked'))
+  withTarget(
+    copySubcommand(key, 'remove', 'remove recipients; nothing that was learned is revoked'),
+  )
     .argument('<id...>', 'ids as "copy key list" shows them, or how they begin')
     .action((ids: string[], options: Values<'to'>) =>
       below((context, line: Values<'to'>) => keyRemove(context, ids, line))(options),
     );
-  const rotate = withTarget(sub(key, 'rotate', 'make new keys for what is copied from now on'))
+  const rotate = withTarget(
+    copySubcommand(key, 'rotate', 'make new keys for what is copied from now on'),
+  )
     .option('--recovery-key-file <file>', 'write the new recovery key to this new file')
     .option('--passphrase-file <file>', 'let the passphrase in this file open the copy as well')
     .option('--reencrypt', 'upload what is there again, encrypted for the new key')
@@ -612,8 +626,8 @@ const OPENS_COLUMNS = Math.max(...Object.values(OPENS).map((text) => text.length
 
 async function keyList(context: CommandContext, line: Values<'to'>): Promise<ExitCode> {
   const { output, signal } = context;
-  const target = required(line.to, '--to');
-  const dataDir = archiveOf(context);
+  const target = requireOption(line.to, '--to');
+  const dataDir = requireArchiveDir(context);
   return withStore(context, target, {}, async (store) => {
     const listed = await listKeys({ dataDir, store, signal });
     const { recipients, signers, damaged, isRotating } = listed;
@@ -638,7 +652,7 @@ async function keyList(context: CommandContext, line: Values<'to'>): Promise<Exi
       );
     }
     for (const error of damaged) {
-      const { message } = sentenceOf(error);
+      const { message } = describeError(error);
       const { name } = error.facts;
       const named = typeof name === 'string' ? name : null;
       await output.line({ what: 'damaged', name: named, error: message }, () =>
@@ -661,10 +675,10 @@ interface NewRecovery {
 }
 
 function newKeyFile(
-  { surroundings }: CommandContext,
+  { environment }: CommandContext,
   named: string | undefined,
 ): string | undefined {
-  return named === undefined ? undefined : path.resolve(surroundings.cwd, named);
+  return named === undefined ? undefined : path.resolve(environment.cwd, named);
 }
 
 /**
@@ -715,8 +729,8 @@ async function handOver(
   made: NewRecovery,
 ): Promise<void> {
   if (file !== undefined) return writeKey(file, to, made);
-  const asker = context.globals.json ? undefined : terminalAsker(context);
-  if (asker === undefined) throw copiesError('offsite-no-witness', {});
+  const prompter = context.globals.json ? undefined : terminalPrompter(context);
+  if (prompter === undefined) throw copiesError('offsite-no-witness', {});
   const { stream } = context.notices;
   const lines = recoveryLines(made.recovery);
   stream.write(
@@ -733,7 +747,7 @@ async function handOver(
   );
   for (const [at, wanted] of lines.entries()) {
     // Typing it back proves that the paper is readable.
-    while (!isLine(await asker.line(`Line ${at + 1}`), at + 1, wanted)) {
+    while (!isLine(await prompter.line(`Line ${at + 1}`), at + 1, wanted)) {
       stream.write(
         `That is not line ${at + 1}. Compare it with the paper, and the paper with the above.\n`,
       );
@@ -775,8 +789,8 @@ function writeKey(file: string, to: string, { recovery, signer }: NewRecovery): 
  */
 async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
   const { signal, output, now } = context;
-  const target = required(line.to, '--to');
-  const dataDir = archiveOf(context);
+  const target = requireOption(line.to, '--to');
+  const dataDir = requireArchiveDir(context);
   const file = newKeyFile(context, line.recoveryKeyFile);
   refuseKeyFile(file);
   const { age = [], label } = line;
@@ -801,7 +815,7 @@ async function keyAdd(context: CommandContext, line: AddLine): Promise<void> {
     });
     const result = { to: store.label, added, recoveryKeyFile: file ?? null };
     await output.object(result, () =>
-      present([
+      joinReport([
         `${counted(added.length, 'recipient')} added: ${added.join(', ')}.`,
         file !== undefined && `The recovery key is in ${file}. Keep it away from this machine.`,
       ]).join('\n'),
@@ -815,8 +829,8 @@ async function keyRemove(
   line: Values<'to'>,
 ): Promise<void> {
   const { output, signal } = context;
-  const target = required(line.to, '--to');
-  const dataDir = archiveOf(context);
+  const target = requireOption(line.to, '--to');
+  const dataDir = requireArchiveDir(context);
   return withStore(context, target, {}, async (store) => {
     const removed = await removeRecipients({ dataDir, store, signal, ids });
     await output.object({ to: store.label, removed }, () =>
@@ -840,8 +854,8 @@ const KEEP_ALL = Number.MAX_SAFE_INTEGER;
  */
 async function keyRotate(context: CommandContext, line: RotateLine): Promise<void> {
   const { signal, output } = context;
-  const target = required(line.to, '--to');
-  const order = { dataDir: archiveOf(context), signal };
+  const target = requireOption(line.to, '--to');
+  const order = { dataDir: requireArchiveDir(context), signal };
   const file = newKeyFile(context, line.recoveryKeyFile);
   // The environment's passphrase may be the opening secret, so it is not added as a recipient.
   const { passphraseFile } = line;
@@ -849,7 +863,7 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
     passphraseFile === undefined ? undefined : passphraseOf(context, passphraseFile);
   return withStore(context, target, { bytesPerSecond: line.limitRate }, async (store) => {
     const inStore = { ...order, store };
-    const isFinishing = await isSwitched(inStore);
+    const isFinishing = await isRotationUnfinished(inStore);
     const rotated = isFinishing
       ? await finishRotation(inStore)
       : await rotate(context, line, inStore, file, passphrase);
@@ -859,7 +873,7 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
     const recoveryKeyFile = isFinishing ? null : (file ?? null);
     const result = { to: store.label, ...rotated, recoveryKeyFile, uploaded };
     await output.object(result, () =>
-      present([
+      joinReport([
         isFinishing
           ? 'The rotation that was interrupted is complete: its recovery key opens the copy.'
           : `What is copied from now on is encrypted for a new key, with ${counted(rotated.added.length, 'recipient')}.`,
@@ -868,7 +882,7 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
         rotated.removed.length > 0 &&
           `${counted(rotated.removed.length, 'recipient')} of the earlier key removed.`,
         rotated.old.length > 0 &&
-          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${some(rotated.old, OLD_SHOWN)}.`,
+          `${counted(rotated.old.length, 'recipient')} can open only what was copied before: ${shortList(rotated.old, OLD_SHOWN)}.`,
         uploaded !== null &&
           `${counted(uploaded.objects, 'object')} uploaded again, ${bytes(uploaded.bytes)}. Earlier states stay readable with the earlier key until a copy removes them.`,
         uploaded === null &&
@@ -881,7 +895,7 @@ async function keyRotate(context: CommandContext, line: RotateLine): Promise<voi
 async function rotate(
   context: CommandContext,
   line: RotateLine,
-  order: KeysOrder,
+  order: KeyRequest,
   file: string | undefined,
   passphrase: string | undefined,
 ): Promise<RotatedKeys> {

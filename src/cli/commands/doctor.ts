@@ -2,14 +2,14 @@ import { accessSync, closeSync, constants, existsSync, readdirSync } from 'node:
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
-import { archiveError, holderText } from '../../archive/errors.ts';
+import { archiveError, describeHolder } from '../../archive/errors.ts';
 import { fileSystemOf, freeBytes } from '../../archive/file-system.ts';
 import { formatPath, logFolder, parseSegmentName, segmentName } from '../../archive/format.ts';
-import { noteOfHolder, tryLock } from '../../archive/lock.ts';
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { readHolder, tryLock } from '../../archive/lock.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
-import { reachedBy } from '../../catalog/implied.ts';
-import { allowsNetwork, holdsArchive } from '../../catalog/open-reader.ts';
+import { readCatalogHead } from '../../catalog/implied.ts';
+import { allowsNetworkFileSystem, holdsArchive } from '../../catalog/open-reader.ts';
 import { copiesError } from '../../copies/errors.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import {
@@ -19,14 +19,14 @@ import {
   tokenSources,
 } from '../../core/config-schema.ts';
 import {
-  combinedExit,
+  combineExitCodes,
+  describeError,
   EXIT,
   EXIT_OF_FAMILY,
   type ExitCode,
   errnoOf,
   hasCode,
   MailkeepError,
-  sentenceOf,
 } from '../../core/errors.ts';
 import { openRegularFile } from '../../core/files.ts';
 import { readToken, storedWebhooks } from '../../core/secrets.ts';
@@ -36,13 +36,9 @@ import { bytes, counted, span } from '../../core/text.ts';
 import { watchDeliveries } from '../../daemon/delivery-watch.ts';
 import { errorOf } from '../../daemon/notifying.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
-import {
-  damageError,
-  recalledVerification,
-  verificationStatus,
-} from '../../verify/verification.ts';
-import { type Clients, orderOf, SHORT_PATIENCE, withClients } from '../account-clients.ts';
-import { refusal, tryWriting, withState } from '../archive.ts';
+import { damageError, recallVerification, verificationStatus } from '../../verify/verification.ts';
+import { type Clients, orderOf, SHORT_RETRIES, withClients } from '../account-clients.ts';
+import { systemRefusal, testWriting, withState } from '../archive.ts';
 import type { CommandContext, Define } from '../context.ts';
 import type { Colours } from '../output.ts';
 import { verifiedText } from '../warnings.ts';
@@ -74,7 +70,7 @@ const skipped = (message: string, remedy: string | null = null): Finding => ({
 });
 
 function failed(error: MailkeepError): Finding {
-  const { message, hint } = sentenceOf(error);
+  const { message, hint } = describeError(error);
   return { state: 'failed', message, remedy: hint, exit: EXIT_OF_FAMILY[error.family] };
 }
 
@@ -128,11 +124,11 @@ async function checkAccount(
     return;
   }
   const hasToken = await checks.run('token', name, async () => {
-    await readToken(account.token, context.surroundings.env);
+    await readToken(account.token, context.environment.env);
     return well('The token can be read.');
   });
   if (!hasToken) return;
-  await withClients(context, settings, account, SHORT_PATIENCE, async (clients) => {
+  await withClients(context, settings, account, SHORT_RETRIES, async (clients) => {
     const isReached = await checks.run('service', name, async () => {
       const { mailboxes } = await clients.reach();
       const message = `${clients.mailbox.host} accepts the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
@@ -151,8 +147,8 @@ async function checkAccount(
  * the folder only for the unit. Otherwise the folder is used from which systemd reads credentials.
  */
 function withCredentials(context: CommandContext, account: AccountSettings): CommandContext | null {
-  const { surroundings } = context;
-  const { env } = surroundings;
+  const { environment } = context;
+  const { env } = environment;
   const names = tokenSources([account]).flatMap(({ kind, name }) =>
     kind === 'credential' ? name : [],
   );
@@ -165,7 +161,7 @@ function withCredentials(context: CommandContext, account: AccountSettings): Com
   if (folder === undefined) return null;
   return {
     ...context,
-    surroundings: { ...surroundings, env: { ...env, CREDENTIALS_DIRECTORY: folder } },
+    environment: { ...environment, env: { ...env, CREDENTIALS_DIRECTORY: folder } },
   };
 }
 
@@ -185,7 +181,7 @@ async function clockFinding(
 ): Promise<Finding> {
   const reading = await clockOf(baseUrl, now, signal);
   if (reading === null) return skipped('The service does not report the time.');
-  const skew = skewOf(reading);
+  const skew = clockSkew(reading);
   if (Math.abs(skew) <= MAX_SKEW_MS) return well("This machine's clock agrees with the service's.");
   return warned(
     `This machine's clock is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} the service's.`,
@@ -221,7 +217,7 @@ async function clockOf(
 }
 
 /** Returns how far our clock is ahead, in milliseconds. The header has whole seconds and was in transit. */
-export function skewOf({ theirs, before, after }: ClockReading): number {
+export function clockSkew({ theirs, before, after }: ClockReading): number {
   if (before > theirs + 1_000) return before - theirs - 1_000;
   return after < theirs ? after - theirs : 0;
 }
@@ -278,7 +274,7 @@ async function checkArchive(
 ): Promise<void> {
   checks.add('file-system', null, fileSystemFinding(dataDir, allowNetwork));
   checks.add('free-space', null, await spaceFinding(dataDir, minFreeBytes));
-  const { folder, error } = tryWriting(dataDir);
+  const { folder, error } = testWriting(dataDir);
   checks.add('write', null, error ? failed(error) : well(`${folder} can be written.`));
   try {
     if (!holdsArchive(dataDir, true)) {
@@ -295,7 +291,7 @@ async function checkArchive(
   await checks.run('lock', null, () => lockFinding(dataDir));
   await checks.run('verification', null, () =>
     withState(dataDir, (state) => {
-      const last = recalledVerification(state);
+      const last = recallVerification(state);
       const shown = verificationStatus(last);
       if (last === null || shown === null)
         return skipped('The archive was never verified.', '"mailkeep verify" reads every byte.');
@@ -332,7 +328,7 @@ async function spaceFinding(dataDir: string, minFreeBytes: number): Promise<Find
 function logFinding(dataDir: string): Finding {
   const folder = logFolder(dataDir);
   let names: string[] = [];
-  const listing = refusal(
+  const listing = systemRefusal(
     () => {
       closeSync(openRegularFile(formatPath(dataDir)));
       names = readdirSync(folder).filter((name) => name.endsWith('.seg'));
@@ -342,7 +338,7 @@ function logFinding(dataDir: string): Finding {
   if (listing !== undefined) return failed(listing);
   for (const name of names) {
     const file = path.join(folder, name);
-    const error = refusal(
+    const error = systemRefusal(
       // Sealing may have replaced the file since the listing.
       () => existsSync(file) && closeSync(openRegularFile(file)),
       (errno, cause) => archiveError('archive-unreadable', { dir: file, errno }, cause),
@@ -357,7 +353,7 @@ function logFinding(dataDir: string): Finding {
   ];
   for (const file of written.filter((name) => existsSync(name))) {
     // These are not opened, because closing one would release the locks of this process's connections.
-    const error = refusal(
+    const error = systemRefusal(
       () => accessSync(file, constants.R_OK | constants.W_OK),
       (errno, cause) => archiveError('archive-unwritable', { file, errno }, cause),
     );
@@ -381,11 +377,11 @@ function lockFinding(dataDir: string): Finding {
     return well('No process is writing to the archive.');
   } catch (error) {
     if (!hasCode(error, 'archive-in-use')) throw error;
-    const holder = noteOfHolder(dataDir);
+    const holder = readHolder(dataDir);
     const who =
       holder === null
         ? 'a daemon, or a sync'
-        : holderText(holder.pid, holder.command, holder.since, holder.host);
+        : describeHolder(holder.pid, holder.command, holder.since, holder.host);
     return well(`Another process is writing to the archive: ${who}.`);
   }
 }
@@ -400,7 +396,7 @@ async function checkCopies(
   if (copies.length === 0) return;
   try {
     await withState(dataDir, (state) => {
-      const known = copyStatuses(state, reachedBy(dataDir)?.number ?? 0, now);
+      const known = copyStatuses(state, readCatalogHead(dataDir)?.number ?? 0, now);
       for (const { to } of copies) {
         const copy = known.find((one) => one.to === to);
         checks.add('copy', to, copyFinding(to, copy, now));
@@ -447,23 +443,23 @@ export const define: Define = (command, chosen) => {
 };
 
 async function examine(context: CommandContext): Promise<ExitCode> {
-  const { output, surroundings } = context;
+  const { output, environment } = context;
   const checks = new Checks();
   let settings: Settings | undefined;
   await checks.run('config', null, () => {
-    settings = settingsOf(context);
+    settings = loadSettings(context);
     return well(`${settings.file} is in order.`);
   });
   const dataDir = settings?.dataDir ?? fallbackDataDir(context);
   if (dataDir !== null) {
     const least = settings?.minFreeBytes ?? 0;
-    const allowed = allowsNetwork(surroundings.env);
+    const allowed = allowsNetworkFileSystem(environment.env);
     await checkArchive(checks, dataDir, least, allowed, context.now());
     await checkCopies(checks, dataDir, settings?.copies ?? [], context.now());
   }
   if (settings !== undefined)
     for (const account of settings.accounts) await checkAccount(checks, context, settings, account);
-  const exit = combinedExit(checks.all.map((check) => check.exit));
+  const exit = combineExitCodes(checks.all.map((check) => check.exit));
   const shown = checks.all.map(({ exit: _, ...check }) => check);
   await output.object({ ok: exit === 0, checks: shown }, () =>
     shown.map((check) => lineOf(check, output.colours)).join('\n'),
@@ -472,9 +468,9 @@ async function examine(context: CommandContext): Promise<ExitCode> {
 }
 
 /** Returns the archive's folder if the rest of the configuration is invalid. */
-function fallbackDataDir({ globals, surroundings }: CommandContext): string | null {
+function fallbackDataDir({ globals, environment }: CommandContext): string | null {
   try {
-    return locateDataDir(globals, surroundings);
+    return locateDataDir(globals, environment);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     // The unreadable configuration is already reported.

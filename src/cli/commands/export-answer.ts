@@ -1,8 +1,8 @@
 import { openReader, type Reader } from '../../catalog/open-reader.ts';
-import { answerOver, joined } from '../../core/listener.ts';
+import { joinStreams, serveOverStream } from '../../core/listener.ts';
 import { exportBack } from '../../export/elsewhere/back.ts';
 import type { CommandContext, Define } from '../context.ts';
-import { chosenPlaces } from './export.ts';
+import { selectPlaces } from './export.ts';
 
 /** Ends an export that has stalled this long, so that another can start. */
 const IDLE_MS = 600_000;
@@ -22,7 +22,7 @@ async function answerExport(context: CommandContext): Promise<void> {
     return {
       catalog: opened.catalog,
       sources: opened.sources(),
-      choose: (typed, ids) => chosenPlaces(context, opened, typed, ids),
+      choose: (typed, ids) => selectPlaces(context, opened, typed, ids),
     };
   });
   const input = stdin();
@@ -33,7 +33,7 @@ async function answerExport(context: CommandContext): Promise<void> {
     idle.refresh();
   };
   try {
-    await answerOver(joined(input, write), fetch);
+    await serveOverStream(joinStreams(input, write), fetch);
     await output.written();
   } finally {
     clearTimeout(idle);

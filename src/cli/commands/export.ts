@@ -2,11 +2,11 @@ import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { Option } from 'commander';
-import { namesIn } from '../../catalog/folders.ts';
-import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { asList } from '../../catalog/folders.ts';
+import { type Reader, refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { combinedExit, EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
+import { combineExitCodes, EXIT, type ExitCode, errnoOf } from '../../core/errors.ts';
 import { isWithin } from '../../core/files.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
@@ -21,10 +21,10 @@ import {
 import type { ExportFailure, ExportSelection } from '../../transfer/plan-export.ts';
 import { type ExportResult, runExportFrom } from '../../transfer/run-export.ts';
 import {
-  oneMessage,
+  findMessage,
   readSelection,
   refuseUnknown,
-  warnBeforeBeginning,
+  warnBeforeFirstCommit,
   withReader,
 } from '../archive.ts';
 import {
@@ -35,8 +35,8 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { exclude, FOLDERS, given, MAILBOXES } from '../option-values.ts';
-import { present, shortId } from '../output.ts';
+import { exclude, FOLDERS, MAILBOXES, withoutAbsent } from '../option-values.ts';
+import { joinReport, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 /** Characters of a line, more than any id has. */
@@ -48,10 +48,10 @@ const LONGEST = 100;
  * @throws usage-ids-unreadable
  */
 async function* idsFrom(
-  { stdin, signal, surroundings }: Pick<CommandContext, 'stdin' | 'signal' | 'surroundings'>,
+  { stdin, signal, environment }: Pick<CommandContext, 'stdin' | 'signal' | 'environment'>,
   from: string,
 ): AsyncGenerator<string, void, undefined> {
-  const input = from === '-' ? stdin() : createReadStream(path.resolve(surroundings.cwd, from));
+  const input = from === '-' ? stdin() : createReadStream(path.resolve(environment.cwd, from));
   try {
     for await (const line of linesOf(addAbortSignal(signal, input))) {
       const id = line.trim();
@@ -72,7 +72,7 @@ async function docidsOf(
 ): Promise<number[]> {
   const docids: number[] = [];
   for await (const id of ids) {
-    const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));
+    const docid = reader.catalog.messages.docidOf(findMessage(reader, id));
     if (docid !== undefined) docids.push(docid);
   }
   return docids;
@@ -93,19 +93,19 @@ async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined
  * @param ids message ids or prefixes, if given
  * @throws usage-unknown-name for a mailbox or folder that never existed; errors of `parseQuery` and `docidsOf`
  */
-export async function chosenPlaces(
+export async function selectPlaces(
   context: CommandContext,
   reader: Reader,
   typed: TypedSelection,
   ids: AsyncIterable<string> | Iterable<string> | undefined,
 ): Promise<{ readonly selection: ExportSelection; readonly unknown: readonly UnknownName[] }> {
-  refuseUnknownChoice(reader, typed);
+  refuseUnknownFolder(reader, typed);
   const { query, asOf, unknown } = readSelection(context, reader, typed);
   const selection = {
     query,
     docids: ids === undefined ? null : await docidsOf(reader, ids),
-    mailboxes: namesIn(typed.mailbox),
-    folders: namesIn(typed.folder),
+    mailboxes: asList(typed.mailbox),
+    folders: asList(typed.folder),
     deleted: typed.deleted ?? false,
     withDeleted: typed.withDeleted ?? false,
     asOf,
@@ -125,7 +125,7 @@ const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
 function exportText(result: ExportResult): string {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
-  return present([
+  return joinReport([
     `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
     skipped > 0 && `${counted(skipped, 'place')} were there already`,
     kept > 0 &&
@@ -144,7 +144,7 @@ function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): strin
 /** Returns 3 for damage, 1 for incomplete or purged messages, as after a sync. */
 function exitOfExport(result: ExportResult): ExitCode {
   const { damaged, quarantined, purged, interrupted } = result;
-  return combinedExit([
+  return combineExitCodes([
     ...(interrupted ? [EXIT.interrupted] : []),
     ...(damaged > 0 ? [EXIT.damage] : []),
     ...(quarantined + purged > 0 ? [EXIT.failures] : []),
@@ -212,10 +212,10 @@ export const define: Define = (command, chosen) => {
 
 async function exportPlaces(context: CommandContext, line: ExportLine): Promise<ExitCode> {
   refuseMismatches(line);
-  const to = path.resolve(context.surroundings.cwd, line.to);
+  const to = path.resolve(context.environment.cwd, line.to);
   const { account, tenant } = line;
   const { query, mailbox, folder, deleted = false, withDeleted = false, asOf } = line;
-  const typed = { ...given({ query, mailbox, folder, asOf }), deleted, withDeleted };
+  const typed = { ...withoutAbsent({ query, mailbox, folder, asOf }), deleted, withDeleted };
   const ids = line.ids === undefined ? undefined : idsFrom(context, line.ids);
   if (account !== undefined) {
     const { withAccountElsewhere } = await import('../export-from-fleet.ts');
@@ -228,9 +228,9 @@ async function exportPlaces(context: CommandContext, line: ExportLine): Promise<
     );
   }
   return withReader(context, async (reader) => {
-    const { selection, unknown } = await chosenPlaces(context, reader, typed, ids);
+    const { selection, unknown } = await selectPlaces(context, reader, typed, ids);
     refuseUnknown(unknown, context.notices);
-    warnBeforeBeginning(reader.catalog, selection.asOf, context.notices);
+    warnBeforeFirstCommit(reader.catalog, selection.asOf, context.notices);
     if (isWithin(to, reader.dataDir))
       throw exportError('export-target-inside', { target: to, archive: reader.dataDir });
     const { catalog } = reader;

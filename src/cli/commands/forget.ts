@@ -1,27 +1,32 @@
 import { randomBytes } from 'node:crypto';
 import { Option } from 'commander';
 import type { Catalog } from '../../catalog/catalog.ts';
-import { isMailbox } from '../../catalog/folders.ts';
-import { purgedMessage, type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { hasMailboxName } from '../../catalog/folders.ts';
+import { findPurgedMessage, type Reader, refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { counted } from '../../core/text.ts';
 import type { MessageId } from '../../core/types.ts';
 import { isImported } from '../../mail/identity.ts';
 import { retentionError } from '../../verify/errors.ts';
-import type { Survey } from '../../verify/find-purged.ts';
-import { type Forgetting, finishPurge, journalForget, planForget } from '../../verify/purge.ts';
-import { oneMessage, withReader } from '../archive.ts';
-import { confirmed } from '../ask.ts';
+import type { PurgeSearch } from '../../verify/find-purged.ts';
+import {
+  finishPurge,
+  journalForget,
+  type MessageToForget,
+  planForget,
+} from '../../verify/purge.ts';
+import { findMessage, withReader } from '../archive.ts';
+import { confirm } from '../ask.ts';
 import {
   type CommandContext,
+  type CommandResult,
   type Define,
-  type Ended,
   type Flags,
   refuse,
   type Values,
 } from '../context.ts';
-import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
+import { type IncompleteSelection, selectIncomplete } from '../option-values.ts';
 import { type MailToRemove, removeMail } from '../remove-mail.ts';
 
 const HELP = `
@@ -57,7 +62,7 @@ EXAMPLES
   mailkeep forget --account anna 3f2a91c4 --no-wait
   mailkeep forget --account anna --list`;
 
-type ForgetLine = QuarantineChoice &
+type ForgetLine = IncompleteSelection &
   Flags<'quarantine' | 'yes' | 'dryRun' | 'list'> &
   Values<'account' | 'tenant'> & { readonly wait: boolean };
 
@@ -85,7 +90,7 @@ export const define: Define = (command, chosen) => {
 
 type ForgetOptions = ForgetChoice & ForgetLine & { readonly yes: boolean };
 
-async function run(context: CommandContext, options: ForgetOptions): Promise<Ended> {
+async function run(context: CommandContext, options: ForgetOptions): Promise<CommandResult> {
   checkChoice(options);
   const { account, tenant, list = false, dryRun = false } = options;
   if (account !== undefined) {
@@ -102,8 +107,8 @@ async function run(context: CommandContext, options: ForgetOptions): Promise<End
 
 /** @throws usage-unknown-name */
 function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
-  refuseUnknownChoice({ catalog }, { mailbox, deleted: true });
-  const chosen = catalog.folders.mailboxes().filter((box) => isMailbox(box, mailbox));
+  refuseUnknownFolder({ catalog }, { mailbox, deleted: true });
+  const chosen = catalog.folders.mailboxes().filter((box) => hasMailboxName(box, mailbox));
   const name = `the mailbox ${chosen.map(({ address }) => address).join(' and ')}`;
   return { act: 'forget', name, removable: catalog.ended.removable(chosen) };
 }
@@ -111,10 +116,10 @@ function mailboxToRemove(catalog: Catalog, mailbox: string): MailToRemove {
 /** Prints what would be forgotten, without a lock: the worker that holds an account in a fleet runs this for others. */
 async function printCandidates(context: CommandContext, choice: ForgetChoice): Promise<void> {
   const candidates = await withReader(context, (reader) => {
-    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    refuseUnknownFolder(reader, { ...choice, deleted: true });
     return forgetCandidates(reader, choice);
   });
-  await context.output.object({ wouldForget: candidates }, () => wouldText(candidates));
+  await context.output.object({ wouldForget: candidates }, () => dryRunText(candidates));
 }
 
 /**
@@ -125,7 +130,7 @@ async function printCandidates(context: CommandContext, choice: ForgetChoice): P
  */
 async function forget(context: CommandContext, options: ForgetOptions): Promise<void> {
   const dataDir = await withReader(context, (reader) => {
-    refuseUnknownChoice(reader, { ...options, deleted: true });
+    refuseUnknownFolder(reader, { ...options, deleted: true });
     return reader.dataDir;
   });
   let writer = await openWriter(context, dataDir);
@@ -144,7 +149,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       return;
     }
     const shown = [...candidateLines(candidates), ...sharedText(plan.survey)];
-    if (!options.yes && !(await confirmed(context, 'forget', shown))) return;
+    if (!options.yes && !(await confirm(context, 'forget', shown))) return;
     await journalForget(writer, plan);
     const done = await finishPurge(context, writer);
     const { facts, survey } = plan;
@@ -154,7 +159,7 @@ async function forget(context: CommandContext, options: ForgetOptions): Promise<
       [
         goneText(forgotten),
         ...sharedText(survey),
-        ...originText(atOrigin.length, facts.length),
+        ...stillAtServiceText(atOrigin.length, facts.length),
       ].join('\n'),
     );
   } finally {
@@ -191,7 +196,7 @@ function goneText(forgotten: readonly MessageId[]): string {
   return `Forgotten: ${counted(forgotten.length, 'message')} (${shortIds(forgotten)}).`;
 }
 
-function sharedText({ shared }: Survey): string[] {
+function sharedText({ shared }: PurgeSearch): string[] {
   return shared.map(({ message, blob, with: other }) => {
     const having =
       other === null ? 'something in quarantine has it too' : `${shortIds([other])} has it too`;
@@ -199,12 +204,12 @@ function sharedText({ shared }: Survey): string[] {
   });
 }
 
-interface ForgetChoice extends QuarantineChoice {
+interface ForgetChoice extends IncompleteSelection {
   readonly ids: readonly string[];
   readonly quarantine: boolean;
 }
 
-export interface ForgetCandidate extends Forgetting {
+export interface ForgetCandidate extends MessageToForget {
   /** Location of an incomplete message, as text. */
   readonly at: string | null;
   readonly date: string | null;
@@ -226,8 +231,8 @@ function forgetCandidates(
 ): readonly ForgetCandidate[] {
   const found = new Map<MessageId, ForgetCandidate>();
   for (const typed of choice.ids) {
-    const purged = purgedMessage({ catalog }, typed);
-    const message = purged?.id ?? oneMessage({ catalog }, typed);
+    const purged = findPurgedMessage({ catalog }, typed);
+    const message = purged?.id ?? findMessage({ catalog }, typed);
     const { subject = null, date = null } = catalog.messages.summary(message) ?? {};
     const places = catalog.ended.placesOf(catalog.messages.docidOf(message) ?? 0);
     const open = places.filter((place) => place.endedAt === null && !isImported(place));
@@ -236,7 +241,7 @@ function forgetCandidates(
     found.set(message, { message, ...about, purged: purged === undefined ? null : before });
   }
   if (choice.quarantine) {
-    for (const entry of chosenEntries(catalog, choice)) {
+    for (const entry of selectIncomplete(catalog, choice)) {
       // Its hash is unknown, so a random number represents it and reveals nothing.
       const message = randomBytes(32).toString('hex');
       const { host, mailbox, folder, generation, uid } = entry;
@@ -262,7 +267,7 @@ export function candidateLines(candidates: readonly ForgetCandidate[]): string[]
     });
 }
 
-export function wouldText(candidates: readonly ForgetCandidate[]): string {
+export function dryRunText(candidates: readonly ForgetCandidate[]): string {
   const lines = candidateLines(candidates);
   return lines.length === 0 ? 'All of these were forgotten before.' : lines.join('\n');
 }
@@ -271,7 +276,7 @@ export function shortIds(messages: readonly MessageId[]): string {
   return messages.map((id) => id.slice(0, SHORT)).join(', ');
 }
 
-export function originText(atOrigin: number, messages: number): string[] {
+export function stillAtServiceText(atOrigin: number, messages: number): string[] {
   if (atOrigin === 0) return [];
   const it = messages === 1 ? 'it' : 'them';
   return [

@@ -1,9 +1,9 @@
-import { purgedMessage, type Reader } from '../../catalog/open-reader.ts';
+import { findPurgedMessage, type Reader } from '../../catalog/open-reader.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { eventText } from '../../core/text.ts';
-import { oneMessage, withReader } from '../archive.ts';
+import { findMessage, withReader } from '../archive.ts';
 import type { CommandContext, Define } from '../context.ts';
-import { dateText, present } from '../output.ts';
+import { dateText, joinReport } from '../output.ts';
 
 const HELP = `
 Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a
@@ -26,7 +26,7 @@ async function printHistory(
   reader: Reader,
   typed: string,
 ): Promise<void> {
-  const purged = purgedMessage(reader, typed);
+  const purged = findPurgedMessage(reader, typed);
   if (purged !== undefined) {
     const { time, reason, id } = purged;
     await output.line(
@@ -35,9 +35,9 @@ async function printHistory(
     );
     return;
   }
-  for (const line of reader.catalog.history(oneMessage(reader, typed))) {
+  for (const line of reader.catalog.history(findMessage(reader, typed))) {
     const { time, event, mailbox, folder, uid, flags = [], detail } = line;
-    const more = present([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
+    const more = joinReport([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
     await output.line(line, () =>
       `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
     );

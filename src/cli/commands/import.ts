@@ -10,20 +10,20 @@ import {
   type MailToImport,
   previewImport,
 } from '../../transfer/run-import.ts';
-import { importRun, importRuns, remainsOf } from '../../verify/purge.ts';
+import { findImportRun, listImportRemains, listImportRuns } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
-import { terminalAsker } from '../ask.ts';
+import { terminalPrompter } from '../ask.ts';
 import {
   action,
   type CommandContext,
+  type CommandResult,
   type Define,
-  type Ended,
   type Flags,
   invalidUsage,
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { present, tableText } from '../output.ts';
+import { joinReport, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 import { removeMail } from '../remove-mail.ts';
 
@@ -85,7 +85,11 @@ export const define: Define = (command, chosen) => {
     .action(action(chosen, run));
 };
 
-function run(context: CommandContext, paths: string[], options: ImportLine): Promise<Ended> {
+function run(
+  context: CommandContext,
+  paths: string[],
+  options: ImportLine,
+): Promise<CommandResult> {
   const { undo, list = false, dryRun = false, yes = false } = options;
   const takesPaths = undo === undefined && !list;
   if (takesPaths !== paths.length > 0 || (list && undo !== undefined)) {
@@ -95,18 +99,18 @@ function run(context: CommandContext, paths: string[], options: ImportLine): Pro
   if (list) return listImports(context);
   if (undo === undefined) return importPaths(context, paths, options);
   return removeMail(context, { yes, dryRun }, (catalog, state) => {
-    const found = importRun(state, undo);
+    const found = findImportRun(state, undo);
     const name = `import ${undo} into ${found.mailbox}`;
-    return { act: 'undo', name, run: undo, removable: remainsOf(catalog, found) };
+    return { act: 'undo', name, run: undo, removable: listImportRemains(catalog, found) };
   });
 }
 
 function listImports({ output, ...context }: CommandContext): Promise<void> {
   return withReader(context, ({ catalog, dataDir }) =>
     withState(dataDir, (state) => {
-      const runs = importRuns(state).map((found) => ({
+      const runs = listImportRuns(state).map((found) => ({
         ...found,
-        left: remainsOf(catalog, found).places,
+        left: listImportRemains(catalog, found).places,
       }));
       const rows = runs.map(({ run: number, startedAt, mailbox, interrupted, added, left }) => [
         String(number),
@@ -142,31 +146,31 @@ async function importPaths(
   { mailbox, dryRun = false, yes = false }: ImportLine,
 ): Promise<ExitCode> {
   const name = mailbox.trim();
-  const { globals, surroundings, output, signal } = context;
+  const { globals, environment, output, signal } = context;
   if (name === '' || name.length > 200 || name !== terminalLine(name)) {
     const expected = 'a name of at most 200 plain characters';
     throw usageError('usage-option', { option: '--mailbox', found: name, expected });
   }
   const activity = openActivity(context, 'looking for mail');
   const mail: MailToImport = {
-    dataDir: locateDataDir(globals, surroundings),
-    paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
+    dataDir: locateDataDir(globals, environment),
+    paths: paths.map((given) => path.resolve(environment.cwd, given)),
     name,
     onRead: ({ messages, added }) =>
       activity.show(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
     onIndex: ({ indexed, remaining }) =>
       activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
   };
-  const asker = yes || dryRun || globals.json ? undefined : terminalAsker(context);
+  const prompter = yes || dryRun || globals.json ? undefined : terminalPrompter(context);
   let isWanted = true;
   let result: ImportResult & { readonly run?: number | null };
   try {
-    if (asker !== undefined) {
+    if (prompter !== undefined) {
       const found = await previewImport(context, mail, false);
       if (found.added > ASKED_ABOVE && !signal.aborted) {
         activity.stop();
         const question = `Import ${counted(found.added, 'message')} into the mailbox ${terminalLine(name)}?`;
-        isWanted = await asker.yes(question);
+        isWanted = await prompter.yes(question);
       }
     }
     if (!isWanted) {
@@ -186,7 +190,7 @@ function importText(result: ImportResult & { readonly run?: number | null }): st
   const { dryRun, added, places, known, forgotten, undated, manifests, failures, interrupted } =
     result;
   const shown = failures.slice(0, MAX_SHOWN);
-  return present([
+  return joinReport([
     `${interrupted ? 'Interrupted: ' : ''}${dryRun ? 'would import' : 'imported'} ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     dryRun &&
       result.folders.map(

@@ -5,7 +5,7 @@ import { isLoopback, parseServiceUrl, withScheme } from '../../core/address.ts';
 import { DEFAULT_DATA_DIR, locateConfig } from '../../core/config-locate.ts';
 import type { ConfigInput, TokenSource } from '../../core/config-schema.ts';
 import { configError, usageError } from '../../core/error-tables.ts';
-import { BeforeConfiguration, errnoOf, MailkeepError, sentenceOf } from '../../core/errors.ts';
+import { describeError, errnoOf, MailkeepError, UnconfiguredError } from '../../core/errors.ts';
 import { makeFolders } from '../../core/files.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MAX_REQUESTS_PER_MINUTE } from '../../core/quantities.ts';
 import { readToken, Secret } from '../../core/secrets.ts';
@@ -14,8 +14,8 @@ import { count, counted, span } from '../../core/text.ts';
 import { originError } from '../../service/errors.ts';
 import { AccountOrigins } from '../../sync/account-origins.ts';
 import { type Forecast, forecast } from '../../sync/plan/plan-folder.ts';
-import { tryWriting } from '../archive.ts';
-import { type Asker, pipedText, terminalAsker } from '../ask.ts';
+import { testWriting } from '../archive.ts';
+import { type Prompter, readStdinText, terminalPrompter } from '../ask.ts';
 import {
   action,
   type CommandContext,
@@ -25,7 +25,7 @@ import {
   type Values,
 } from '../context.ts';
 import { wholeNumber } from '../option-values.ts';
-import { present, shownName } from '../output.ts';
+import { joinReport, shownName } from '../output.ts';
 import { forecastText, isLong, timeText } from '../progress.ts';
 
 /**
@@ -38,7 +38,7 @@ async function reachOf(context: CommandContext, baseUrl: string, secret: Secret)
   const origins = new AccountOrigins({
     accounts: [{ name: 'main', baseUrl, insecure: false, token }],
     rateLimit: { requestsPerMinute: 60, concurrency: 1 },
-    env: context.surroundings.env,
+    env: context.environment.env,
     spoolDir: tmpdir(),
     // The user is waiting, and the address may be mistyped.
     retries: { attempts: 2 },
@@ -79,10 +79,10 @@ function firstSync(reach: Reach, requestsPerMinute: number): Forecast {
 async function chosenRate(
   { notices }: CommandContext,
   reach: Reach,
-  asker: Asker | undefined,
+  prompter: Prompter | undefined,
 ): Promise<number> {
   const usual = DEFAULT_REQUESTS_PER_MINUTE;
-  if (asker === undefined || !isLong(firstSync(reach, usual))) return usual;
+  if (prompter === undefined || !isLong(firstSync(reach, usual))) return usual;
   const times = [usual, ...FASTER].map(
     (rate) => `${count(rate)}: ${span(firstSync(reach, rate).hours * 3_600_000)}`,
   );
@@ -90,7 +90,7 @@ async function chosenRate(
     `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address for a while after too many requests: if you do not know its limit, begin with ${usual}.`,
   );
   for (;;) {
-    const typed = await asker.line('Requests a minute', String(usual));
+    const typed = await prompter.line('Requests a minute', String(usual));
     const rate = Number(typed);
     if (/^\d+$/.test(typed) && rate > 0 && rate <= MAX_REQUESTS_PER_MINUTE) return rate;
     notices.stream.write(
@@ -114,58 +114,58 @@ async function collectAnswers(
   options: InitOptions,
   onReach: (reach: Reach) => void,
 ) {
-  const { cwd, env } = context.surroundings;
+  const { cwd, env } = context.environment;
   const named = context.globals.config ?? env.MAILKEEP_CONFIG;
   const file = path.resolve(cwd, named ?? 'config.json');
   if (existsSync(file)) throw configError('config-exists', { file });
-  const asker = terminalAsker(context);
+  const prompter = terminalPrompter(context);
   const kept = givenToken(options, cwd);
   const newTokenFile = kept === null ? path.join(path.dirname(file), 'token') : null;
   if (newTokenFile !== null && existsSync(newTokenFile)) {
     throw configError('config-exists', { file: newTokenFile });
   }
-  const piped = kept === null && asker === undefined ? await pipedText(context.stdin()) : '';
-  if (asker === undefined) {
+  const piped = kept === null && prompter === undefined ? await readStdinText(context.stdin()) : '';
+  if (prompter === undefined) {
     const needsToken = kept === null && piped === '';
-    const missing = present([
+    const missing = joinReport([
       options.baseUrl === undefined && '--base-url',
       needsToken && 'a token (--token-env, --token-file, or on standard input)',
     ]);
     if (missing.length > 0) throw usageError('usage-not-interactive', { command: 'init', missing });
   }
-  const access = await accessTo(context, asker, options.baseUrl, kept ?? piped);
+  const access = await accessTo(context, prompter, options.baseUrl, kept ?? piped);
   onReach(access.reach);
-  const quiet = options.yes === true ? undefined : asker;
+  const quiet = options.yes === true ? undefined : prompter;
   const dataDir = await dataDirectory(context, file, quiet);
   const requestsPerMinute = options.rate ?? (await chosenRate(context, access.reach, quiet));
-  return { asker, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
+  return { prompter, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
 }
 
 type Answers = Awaited<ReturnType<typeof collectAnswers>>['answers'];
 
 async function accessTo(
   context: CommandContext,
-  asker: Asker | undefined,
+  prompter: Prompter | undefined,
   givenUrl: string | undefined,
   given: TokenSource | string,
 ) {
-  const { env } = context.surroundings;
+  const { env } = context.environment;
   let baseUrl = givenUrl === undefined ? undefined : serviceAddress(givenUrl);
   let token = typeof given === 'string' ? (given === '' ? undefined : literalToken(given)) : given;
   const typed = { url: baseUrl === undefined, token: token === undefined };
   for (;;) {
-    baseUrl ??= await askedAddress(context, asker);
-    token ??= await askedToken(context, asker);
+    baseUrl ??= await askedAddress(context, prompter);
+    token ??= await askedToken(context, prompter);
     try {
       const secret = await readToken(token, env);
       const reach = await reachOf(context, baseUrl, secret);
       return { baseUrl, token, secret, reach };
     } catch (error) {
-      const about = asker === undefined ? undefined : mistakeIn(error);
+      const about = prompter === undefined ? undefined : mistakeIn(error);
       if (about === undefined || !typed[about]) {
         const isOfService =
           error instanceof MailkeepError && ['auth', 'origin'].includes(error.family);
-        throw isOfService ? new BeforeConfiguration(error) : error;
+        throw isOfService ? new UnconfiguredError(error) : error;
       }
       showMistake(context, error);
       if (about === 'token') token = undefined;
@@ -181,24 +181,30 @@ function mistakeIn(error: unknown): 'url' | 'token' | undefined {
   return error.family === 'origin' ? 'url' : undefined;
 }
 
-async function askedAddress(context: CommandContext, asker: Asker | undefined): Promise<string> {
+async function askedAddress(
+  context: CommandContext,
+  prompter: Prompter | undefined,
+): Promise<string> {
   let meant: string | undefined;
   for (;;) {
-    const typed = (await asker?.line('Address of the mail service', meant)) ?? '';
+    const typed = (await prompter?.line('Address of the mail service', meant)) ?? '';
     try {
       return serviceAddress(typed);
     } catch (error) {
-      if (asker === undefined) throw error;
+      if (prompter === undefined) throw error;
       showMistake(context, error);
       meant = withScheme(typed.trim()) ?? undefined;
     }
   }
 }
 
-async function askedToken(context: CommandContext, asker: Asker | undefined): Promise<TokenSource> {
+async function askedToken(
+  context: CommandContext,
+  prompter: Prompter | undefined,
+): Promise<TokenSource> {
   for (;;) {
-    const typed = (await asker?.secret('Token')) ?? '';
-    if (typed !== '' || asker === undefined) return literalToken(typed);
+    const typed = (await prompter?.secret('Token')) ?? '';
+    if (typed !== '' || prompter === undefined) return literalToken(typed);
     context.notices.stream.write(
       'Enter the token that the panel of your mail service showed once.\n',
     );
@@ -211,7 +217,7 @@ function literalToken(text: string): TokenSource {
 
 /** Shown even with --quiet, because a prompt follows. */
 function showMistake({ notices }: CommandContext, error: unknown): void {
-  notices.stream.write(`${sentenceOf(error).message}\n`);
+  notices.stream.write(`${describeError(error).message}\n`);
 }
 
 function givenToken({ tokenEnv, tokenFile }: InitOptions, cwd: string): TokenSource | null {
@@ -237,23 +243,23 @@ function serviceAddress(text: string): string {
 async function dataDirectory(
   context: CommandContext,
   file: string,
-  asker: Asker | undefined,
+  prompter: Prompter | undefined,
 ): Promise<string> {
-  const { globals, surroundings } = context;
+  const { globals, environment } = context;
   const fallback = `./${DEFAULT_DATA_DIR}`;
   const folder = path.dirname(file);
   if (globals.data !== undefined) {
-    const { error } = tryWriting(path.resolve(surroundings.cwd, globals.data));
+    const { error } = testWriting(path.resolve(environment.cwd, globals.data));
     if (error !== undefined) throw error;
-    return asWritten(globals.data, surroundings.cwd, folder);
+    return asWritten(globals.data, environment.cwd, folder);
   }
-  if (asker === undefined) return fallback;
+  if (prompter === undefined) return fallback;
   for (;;) {
-    const given = await asker.line(
+    const given = await prompter.line(
       'Folder of the archive, relative to the configuration',
       fallback,
     );
-    const { error } = tryWriting(path.resolve(folder, given));
+    const { error } = testWriting(path.resolve(folder, given));
     if (error === undefined) return given === fallback ? given : asWritten(given, folder, folder);
     showMistake(context, error);
   }
@@ -301,14 +307,18 @@ export const define: Define = (command, chosen) => {
 
 async function initialise(context: CommandContext, options: InitOptions): Promise<void> {
   const proposed = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
-  const { answers, asker } = await collectAnswers(context, options, (reach) => {
+  const { answers, prompter } = await collectAnswers(context, options, (reach) => {
     context.notices.say(reachText(reach));
     context.notices.say(forecastText(firstSync(reach, proposed)));
   });
   const { reach, secret, requestsPerMinute } = answers;
   const ahead = firstSync(reach, requestsPerMinute);
   if (requestsPerMinute !== proposed) context.notices.say(timeText(ahead));
-  if (asker !== undefined && options.yes !== true && !(await asker.yes(`Write ${answers.file}?`))) {
+  if (
+    prompter !== undefined &&
+    options.yes !== true &&
+    !(await prompter.yes(`Write ${answers.file}?`))
+  ) {
     context.notices.say('Nothing was written.');
     return;
   }
@@ -364,11 +374,11 @@ function configuration(answers: Answers): ConfigInput {
 
 function closingText(
   { file, newTokenFile }: Answers,
-  { globals, surroundings }: CommandContext,
+  { globals, environment }: CommandContext,
 ): string {
   const written = newTokenFile === null ? file : `${file} and ${newTokenFile}`;
   // Without the option, the next command would find another configuration or none.
-  const isFound = locateConfig(undefined, surroundings) === file;
+  const isFound = locateConfig(undefined, environment) === file;
   const option = globals.config === undefined || isFound ? '' : ` --config ${shellWord(file)}`;
   return `Written: ${written}.\nNow run "mailkeep sync${option}".`;
 }

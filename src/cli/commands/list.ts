@@ -1,20 +1,20 @@
 import { Option } from 'commander';
-import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import type { HitCount } from '../../catalog/search.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
-import { warnBeforeBeginning, withReader } from '../archive.ts';
+import { warnBeforeFirstCommit, withReader } from '../archive.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
 import {
-  beginning,
   exclude,
   FOLDERS,
-  given,
   MAILBOXES,
-  moment,
+  parseStart,
+  parseTime,
   wholeNumber,
+  withoutAbsent,
 } from '../option-values.ts';
 import {
-  countingTime,
+  createCountTimer,
   FORMAT_HELP,
   footerText,
   formatOption,
@@ -74,18 +74,18 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
   const { output, notices, now } = context;
   const { format, sort, limit, deleted = false, held = false, ...rest } = options;
   const { asOf: at, after, before, ...choice } = rest;
-  const asOf = at === undefined ? undefined : moment('--as-of', at, now());
-  const from = after === undefined ? undefined : beginning('--after', after, now());
-  const to = before === undefined ? undefined : beginning('--before', before, now());
+  const asOf = at === undefined ? undefined : parseTime('--as-of', at, now());
+  const from = after === undefined ? undefined : parseStart('--after', after, now());
+  const to = before === undefined ? undefined : parseStart('--before', before, now());
   refuseTwoFormats('list', format, output.json);
   return withReader(context, async (reader) => {
-    refuseUnknownChoice(reader, options);
-    warnBeforeBeginning(reader.catalog, asOf, notices);
+    refuseUnknownFolder(reader, options);
+    warnBeforeFirstCommit(reader.catalog, asOf, notices);
     const places = reader.catalog.list({
       ...choice,
       deleted,
       held,
-      ...given({ asOf, from, to }),
+      ...withoutAbsent({ asOf, from, to }),
       sort,
     });
     const print = format === 'text' ? undefined : await lineWriter(format, LIST_COLUMNS, output);
@@ -112,7 +112,7 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
 }
 
 function countRest(listed: number, rest: Iterable<unknown>, now: () => number): HitCount {
-  const mayContinue = countingTime(now);
+  const mayContinue = createCountTimer(now);
   let count = listed;
   for (const _ of rest) {
     count += 1;

@@ -3,12 +3,18 @@ import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
-import { sentenceOf } from '../../core/errors.ts';
+import { describeError } from '../../core/errors.ts';
 import { mcpServer } from '../../web/mcp.ts';
 import { ServedArchive } from '../../web/served-archive.ts';
 import { mailboxKeys, withState } from '../archive.ts';
-import { action, type CommandContext, type Define, interrupted, type Values } from '../context.ts';
-import { collected } from '../option-values.ts';
+import {
+  action,
+  type CommandContext,
+  type Define,
+  untilInterrupted,
+  type Values,
+} from '../context.ts';
+import { collect } from '../option-values.ts';
 
 const HELP = `
 Speaks the Model Context Protocol over standard input and output, for an assistant on this machine that starts
@@ -24,7 +30,7 @@ EXAMPLES
 
 export const define: Define = (command, chosen) => {
   command
-    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collect)
     .addHelpText('after', HELP)
     .action(action(chosen, serveMcp));
 };
@@ -33,8 +39,8 @@ async function serveMcp(
   context: CommandContext,
   { mailbox: addresses = [] }: Values<'mailbox', string[]>,
 ): Promise<void> {
-  const { globals, surroundings, only, notices, output, now, signal } = context;
-  const dataDir = only?.dataDir ?? locateDataDir(globals, surroundings);
+  const { globals, environment, only, notices, output, now, signal } = context;
+  const dataDir = only?.dataDir ?? locateDataDir(globals, environment);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
   const archive = new ServedArchive(dataDir, only?.segments);
@@ -51,7 +57,7 @@ async function serveMcp(
             }),
           ),
         ),
-      (error) => notices.warn(`A tool could not be answered: ${sentenceOf(error).message}`),
+      (error) => notices.warn(`A tool could not be answered: ${describeError(error).message}`),
     );
     const input = context.stdin();
     if (input.isTTY === true)
@@ -60,7 +66,7 @@ async function serveMcp(
       );
     const ended = new Promise<void>((resolve) => {
       for (const event of ['end', 'close'] as const) input.once(event, resolve);
-      void interrupted(signal).then(resolve);
+      void untilInterrupted(signal).then(resolve);
     });
     const answers = new Writable({
       write(chunk: Uint8Array, _encoding, done) {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { openChannels, testMessage } from '../../daemon/notifier.ts';
 import { type CommandContext, type Define, invalidUsage, subCommand } from '../context.ts';
@@ -24,9 +24,9 @@ export const define: Define = (command, chosen) => {
 };
 
 async function sendTest(context: CommandContext): Promise<ExitCode> {
-  const { now, output, signal, surroundings } = context;
-  const { command, url } = settingsOf(context).notify;
-  const channels = openChannels({ command, url, env: surroundings.env }, signal);
+  const { now, output, signal, environment } = context;
+  const { command, url } = loadSettings(context).notify;
+  const channels = openChannels({ command, url, env: environment.env }, signal);
   if (channels.length === 0) {
     throw invalidUsage(
       'notify test',

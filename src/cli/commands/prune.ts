@@ -1,12 +1,12 @@
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import type { RetentionSettings } from '../../core/config-schema.ts';
-import { bytes, count, counted, KEPT_WHY, PRUNED_WHY } from '../../core/text.ts';
+import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS } from '../../core/text.ts';
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../verify/prune.ts';
-import { finishPurge, journalPrune, plannedPrune } from '../../verify/purge.ts';
+import { finishPurge, journalPrune, preparePrune } from '../../verify/purge.ts';
 import { withReader, withState } from '../archive.ts';
 import { action, type CommandContext, type Define, type Flags } from '../context.ts';
-import { present } from '../output.ts';
+import { joinReport } from '../output.ts';
 
 const HELP = `
 Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
@@ -63,12 +63,12 @@ function planText(plan: PrunePlan, done: Done | undefined): string {
   const { prune, byReason, kept, left } = plan;
   const what = `${counted(prune.length, 'message')}, ${bytes(totalBytes(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
-  return present([
+  return joinReport([
     done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
-    lines(byReason, PRUNED_WHY),
+    lines(byReason, PRUNE_REASONS),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
     keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,
-    lines(kept, KEPT_WHY),
+    lines(kept, KEEP_REASONS),
     done === undefined &&
       prune.length > 0 &&
       'Nothing was changed; --apply removes them permanently.',
@@ -102,7 +102,7 @@ function totalBytes(sums: ReadonlyMap<unknown, Sum>): number {
  * @throws log-damaged, disk-full and similar errors, purge-interrupted: the same command continues
  */
 async function prune(context: CommandContext, { apply = false }: Flags<'apply'>): Promise<void> {
-  const settings = settingsOf(context);
+  const settings = loadSettings(context);
   if (!hasPolicy(settings.retention)) {
     context.notices.warn('the configuration has no retention policy: everything is kept');
   }
@@ -110,7 +110,7 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
     const globals = { ...context.globals, data: settings.dataDir };
     return withReader({ ...context, globals }, ({ catalog }) =>
       withState(settings.dataDir, (state) =>
-        printPlan(context, plannedPrune(context, catalog, state, settings.retention)),
+        printPlan(context, preparePrune(context, catalog, state, settings.retention)),
       ),
     );
   }
@@ -120,7 +120,7 @@ async function prune(context: CommandContext, { apply = false }: Flags<'apply'>)
     // First finishes a purge that an earlier run of any command decided on.
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await open();
-    const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
+    const plan = preparePrune(context, writer.catalog, writer.state, settings.retention);
     let done: typeof before;
     if (plan.prune.length > 0) {
       context.notices.say('Reading the log for data of these messages.');

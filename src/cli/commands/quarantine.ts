@@ -1,12 +1,12 @@
 import { Option } from 'commander';
 import type { QuarantineEntry } from '../../catalog/messages.ts';
-import { refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import { openWriter } from '../../catalog/open-writer.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, counted } from '../../core/text.ts';
 import { withReader } from '../archive.ts';
 import { type CommandContext, type Define, type Flags, invalidUsage } from '../context.ts';
-import { chosenEntries, type QuarantineChoice } from '../option-values.ts';
+import { type IncompleteSelection, selectIncomplete } from '../option-values.ts';
 import { dateText, shownName } from '../output.ts';
 
 const HELP = `
@@ -31,7 +31,7 @@ export const define: Define = (command, chosen) => {
     .addOption(new Option('--uid <n>', 'only this uid').argParser(Number))
     .option('--all', 'with ack: everything in quarantine')
     .addHelpText('after', HELP)
-    .action((name: string | undefined, options: QuarantineChoice & Flags<'all'>) =>
+    .action((name: string | undefined, options: IncompleteSelection & Flags<'all'>) =>
       chosen((context) =>
         name === undefined ? listQuarantine(context, options) : acknowledge(context, name, options),
       ),
@@ -45,7 +45,7 @@ export const define: Define = (command, chosen) => {
 async function acknowledge(
   context: CommandContext,
   action: string,
-  { all = false, ...choice }: QuarantineChoice & Flags<'all'>,
+  { all = false, ...choice }: IncompleteSelection & Flags<'all'>,
 ): Promise<void> {
   const invalid = (problem: string) => invalidUsage('quarantine', problem);
   if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);
@@ -56,12 +56,12 @@ async function acknowledge(
   }
   // A reader locates the archive by any option, and reports a missing one.
   const dataDir = await withReader(context, (reader) => {
-    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    refuseUnknownFolder(reader, { ...choice, deleted: true });
     return reader.dataDir;
   });
   const writer = await openWriter(context, dataDir);
   try {
-    const entries = chosenEntries(writer.catalog, choice).filter(
+    const entries = selectIncomplete(writer.catalog, choice).filter(
       ({ acknowledged }) => !acknowledged,
     );
     const batch = writer.log.newBatch();
@@ -78,12 +78,12 @@ async function acknowledge(
   }
 }
 
-async function listQuarantine(context: CommandContext, choice: QuarantineChoice): Promise<void> {
+async function listQuarantine(context: CommandContext, choice: IncompleteSelection): Promise<void> {
   return withReader(context, async (reader) => {
     // The entry's folder may be gone.
-    refuseUnknownChoice(reader, { ...choice, deleted: true });
+    refuseUnknownFolder(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
-    const chosen = chosenEntries(reader.catalog, choice);
+    const chosen = selectIncomplete(reader.catalog, choice);
     for (const entry of chosen) {
       await context.output.line(lineOf(entry), () => textOf(entry));
     }

@@ -1,15 +1,15 @@
 import { acquireLock } from '../../archive/lock.ts';
-import { reachedBy } from '../../catalog/implied.ts';
+import { readCatalogHead } from '../../catalog/implied.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
-import { type RebuildResult, rebuild } from '../../catalog/rebuild.ts';
+import { type RebuildResult, rebuildWithExtractors } from '../../catalog/rebuild.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { EXIT } from '../../core/errors.ts';
 import type { KnownFinding } from '../../core/state.ts';
 import { count, counted, span } from '../../core/text.ts';
-import { rememberDamage } from '../../verify/verification.ts';
-import { isOfCatalog, noting } from '../../verify/verify.ts';
+import { recordDamage } from '../../verify/verification.ts';
+import { concernsCatalogOnly, writeStateOrWarn } from '../../verify/verify.ts';
 import type { CommandContext, Define } from '../context.ts';
-import { present, shortId } from '../output.ts';
+import { joinReport, shortId } from '../output.ts';
 import { openActivity, rebuildProgress } from '../progress.ts';
 
 const HELP = `
@@ -23,18 +23,18 @@ EXAMPLES
 export const define: Define = (command, chosen) => {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
-      const { globals, surroundings, output, signal, now } = context;
-      const dataDir = locateDataDir(globals, surroundings);
+      const { globals, environment, output, signal, now } = context;
+      const dataDir = locateDataDir(globals, environment);
       requireArchive(dataDir);
       const lock = acquireLock(dataDir);
       const startedAt = now();
       let searchableAt = startedAt;
       const activity = openActivity(context, 'reading the log');
       try {
-        const result = await rebuild({
+        const result = await rebuildWithExtractors({
           dir: dataDir,
           signal,
-          expected: reachedBy(dataDir),
+          expected: readCatalogHead(dataDir),
           ...rebuildProgress(activity),
           onSearchable: () => {
             searchableAt = now();
@@ -59,7 +59,7 @@ export const define: Define = (command, chosen) => {
 };
 
 function report(result: RebuildResult, durationMs: number, attachmentsMs: number): string {
-  return present([
+  return joinReport([
     `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
     result.unparsed > 0 &&
       `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
@@ -94,11 +94,12 @@ function rememberRebuild(
     finding.id === null ? finding : { ...finding, text: `message ${shortId(finding.id)}` },
   );
   const found = findings.length;
-  noting(
+  writeStateOrWarn(
     context,
     dataDir,
     'damage',
-    (state) => rememberDamage(state, { ...run, found, findings, covers: isOfCatalog }, 'rebuild'),
+    (state) =>
+      recordDamage(state, { ...run, found, findings, covers: concernsCatalogOnly }, 'rebuild'),
     true,
   );
 }

@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Reader, refuseUnknownChoice } from '../../catalog/open-reader.ts';
+import { type Reader, refuseUnknownFolder } from '../../catalog/open-reader.ts';
 import { usageError } from '../../core/error-tables.ts';
 import {
-  combinedExit,
+  combineExitCodes,
+  describeError,
   EXIT,
   type ExitCode,
   errnoName,
-  exitOf,
+  exitCodeFor,
   MailkeepError,
-  sentenceOf,
 } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, localTime, span } from '../../core/text.ts';
-import { holdYoungGeneration } from '../../core/worker-thread.ts';
+import { fixYoungGeneration } from '../../core/worker-thread.ts';
 import { restoreError } from '../../transfer/errors.ts';
 import {
   addressText,
@@ -33,11 +33,11 @@ import type { Alteration } from '../../transfer/restore-comparison.ts';
 import { openJournal, readJournal } from '../../transfer/restore-journal.ts';
 import type { RestoreSelection } from '../../transfer/restore-selection.ts';
 import { type RestoredFolder, type RestoreResult, runRestore } from '../../transfer/run-restore.ts';
-import { readSelection, refuseUnknown, warnBeforeBeginning, withReader } from '../archive.ts';
-import { terminalAsker } from '../ask.ts';
+import { readSelection, refuseUnknown, warnBeforeFirstCommit, withReader } from '../archive.ts';
+import { terminalPrompter } from '../ask.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
-import { collected, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
-import { type Output, present, shortId, tableText } from '../output.ts';
+import { collect, exclude, FOLDERS, wholeNumber } from '../option-values.ts';
+import { joinReport, type Output, shortId, tableText } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 type CredentialLine = Values<'passwordFile' | 'passwordEnv' | 'oauthTokenEnv'>;
@@ -52,14 +52,14 @@ async function credentialFor(
   { user, host }: ImapAddress,
   { passwordFile, passwordEnv, oauthTokenEnv }: CredentialLine,
 ): Promise<Credential> {
-  const { cwd, env } = context.surroundings;
+  const { cwd, env } = context.environment;
   if (passwordFile !== undefined) return { password: fromFile(path.resolve(cwd, passwordFile)) };
   if (passwordEnv !== undefined) return { password: fromEnvironment(env, passwordEnv) };
   if (oauthTokenEnv !== undefined) return { accessToken: fromEnvironment(env, oauthTokenEnv) };
-  const asker = context.globals.json ? undefined : terminalAsker(context);
-  if (asker === undefined) throw restoreError('restore-no-password', { user });
+  const prompter = context.globals.json ? undefined : terminalPrompter(context);
+  if (prompter === undefined) throw restoreError('restore-no-password', { user });
   return {
-    password: await asker.secret(`Password of ${terminalLine(user)} at ${terminalLine(host)}`),
+    password: await prompter.secret(`Password of ${terminalLine(user)} at ${terminalLine(host)}`),
   };
 }
 
@@ -118,7 +118,7 @@ function restoreText(
   if (result.planned === 0 && result.folders.length === 0)
     return 'Nothing to restore: the selection has no message and no folder.';
   const table = tableText(...folderTable(result.folders, result.dryRun), output);
-  return present([
+  return joinReport([
     table,
     '',
     result.dryRun ? plannedText(result) : doneText(result),
@@ -162,7 +162,7 @@ function plannedText(result: RestoreResult): string[] {
     rate === null
       ? []
       : [due / rate.messagesPerSecond, size / rate.bytesPerSecond].toSorted((x, y) => x - y);
-  return present([
+  return joinReport([
     continuedText(result),
     `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
     due > 0 &&
@@ -189,7 +189,7 @@ function continuedText({ continued, begun }: RestoreResult): string | false {
 
 function doneText(result: RestoreResult): string[] {
   const { appended, present: there, refused, due, interrupted, ended, rate, looked } = result;
-  return present([
+  return joinReport([
     continuedText(result),
     `${interrupted ? 'Interrupted: ' : ''}appended ${counted(appended, 'message')}; ${count(there)} already there, ${count(refused)} refused${due > 0 ? `, ${count(due)} left` : ''}.`,
     appended > 0 &&
@@ -197,7 +197,7 @@ function doneText(result: RestoreResult): string[] {
       `Speed: ${rate.messagesPerSecond < 1 ? '' : `${count(rate.messagesPerSecond)} messages or `}${bytes(rate.bytesPerSecond)} a second.`,
     looked.compared > 0 &&
       `Checked at the server: ${counted(looked.compared, 'message')} by size, flags and date, ${count(looked.fetched)} of them byte by byte.`,
-    ended !== null && sentenceOf(ended).message,
+    ended !== null && describeError(ended).message,
     (interrupted || ended !== null) &&
       'Run the same command again: it continues where it stopped, and sends nothing twice.',
   ]);
@@ -235,7 +235,7 @@ function messageLines<M extends NamedMessage>(
   all: number,
   why: (message: M) => string,
 ): string[] {
-  return present([
+  return joinReport([
     messages.slice(0, MAX_SHOWN).map((message) => {
       const { id, mailbox, folder, uid } = message;
       const short = id === null ? '-' : shortId(id);
@@ -248,9 +248,9 @@ function messageLines<M extends NamedMessage>(
 /** Returns 3 for damage, the code of an error that ended the run, or 1 for refused, missing or duplicated messages. */
 function exitOfRestore(result: RestoreResult): ExitCode {
   const { refusals, refused, lost, doubled, interrupted, ended } = result;
-  return combinedExit([
+  return combineExitCodes([
     ...(interrupted ? [EXIT.interrupted] : []),
-    ...(ended instanceof MailkeepError ? [exitOf(ended)] : []),
+    ...(ended instanceof MailkeepError ? [exitCodeFor(ended)] : []),
     ...((refusals.damaged ?? 0) > 0 ? [EXIT.damage] : []),
     ...(refused + lost.length + doubled.length > 0 ? [EXIT.failures] : []),
   ]);
@@ -299,7 +299,7 @@ export const define: Define = (command, chosen) => {
     .option('--password-env <name>', 'read it from this variable of the environment')
     .option('--oauth-token-env <name>', 'sign in with the OAuth access token in this variable')
     .option('--query <Q>', 'only messages that this query finds')
-    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collect)
     .option(...FOLDERS)
     .option('--as-of <T>', 'what existed at that time')
     .option(
@@ -328,18 +328,18 @@ export const define: Define = (command, chosen) => {
 };
 
 async function restore(context: CommandContext, line: RestoreLine): Promise<ExitCode> {
-  const { output, signal, surroundings, now } = context;
+  const { output, signal, environment, now } = context;
   const address = imapAddress(line.to);
   const destination = destinationOf(line);
   return withReader(context, async (reader) => {
     const selection = selectionOf(context, reader, line);
     const credential = await credentialFor(context, address, line);
     const dryRun = line.dryRun ?? false;
-    const file = line.journal === undefined ? null : path.resolve(surroundings.cwd, line.journal);
+    const file = line.journal === undefined ? null : path.resolve(environment.cwd, line.journal);
     const place = { dataDir: reader.dataDir, file };
     const journal = dryRun ? readJournal(place) : openJournal(place);
     // Most memory is short-lived here. Without this, the heap grows to keep it.
-    holdYoungGeneration();
+    fixYoungGeneration();
     const activity = openActivity(context, `connecting to ${address.host}`);
     try {
       const result = await runRestore({
@@ -361,7 +361,7 @@ async function restore(context: CommandContext, line: RestoreLine): Promise<Exit
       });
       activity.stop();
       const { ended } = result;
-      await output.object({ ...result, ended: ended === null ? null : sentenceOf(ended) }, () =>
+      await output.object({ ...result, ended: ended === null ? null : describeError(ended) }, () =>
         restoreText(result, output),
       );
       return exitOfRestore(result);
@@ -385,9 +385,9 @@ function destinationOf({ into, inPlace }: RestoreLine): Destination {
 
 function selectionOf(context: CommandContext, reader: Reader, line: RestoreLine): RestoreSelection {
   const { mailbox: mailboxes = [], folder: folders = [], deleted = false } = line;
-  refuseUnknownChoice(reader, line);
+  refuseUnknownFolder(reader, line);
   const { query, asOf, unknown } = readSelection(context, reader, line);
-  warnBeforeBeginning(reader.catalog, asOf, context.notices);
+  warnBeforeFirstCommit(reader.catalog, asOf, context.notices);
   refuseUnknown(unknown, context.notices);
   return { query, mailboxes, folders, asOf, asOfText: line.asOf ?? null, deleted };
 }

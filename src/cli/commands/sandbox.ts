@@ -1,5 +1,5 @@
-import { type Define, interrupted, type Values } from '../context.ts';
-import { collected, given, recipients, wholeNumber } from '../option-values.ts';
+import { type Define, untilInterrupted, type Values } from '../context.ts';
+import { collect, recipients, wholeNumber, withoutAbsent } from '../option-values.ts';
 
 type SandboxLine = Values<'state'> &
   Values<'from' | 'allow', string[]> &
@@ -34,7 +34,7 @@ export const define: Define = (command, chosen) => {
       'port to listen on; 0 is any free one (default: 0)',
       wholeNumber(0, 65_535),
     )
-    .option('--from <path>', 'mail to serve; repeatable', collected)
+    .option('--from <path>', 'mail to serve; repeatable', collect)
     .option(
       '--seed <n>',
       'decides tokens, ids and generated mail (default: 1)',
@@ -73,8 +73,8 @@ export const define: Define = (command, chosen) => {
         const { startSandbox } = await import('../../sandbox/sandbox.ts');
         const { port, from, seed, state: stateFile, webhookRetries: retries } = options;
         const sandbox = await startSandbox({
-          ...given({ port, from, seed, stateFile }),
-          settings: given({
+          ...withoutAbsent({ port, from, seed, stateFile }),
+          settings: withoutAbsent({
             requestsPerMinute: options.rpm,
             latencyMs: options.latency,
             outgoingAllowList: options.allow,
@@ -89,7 +89,7 @@ export const define: Define = (command, chosen) => {
           await output.text(
             JSON.stringify({ mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control }),
           );
-          await interrupted(signal);
+          await untilInterrupted(signal);
         } finally {
           await sandbox.close();
         }

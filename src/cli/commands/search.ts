@@ -3,10 +3,10 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import type { Reader } from '../../catalog/open-reader.ts';
 import type { SearchNode, SearchQuery } from '../../catalog/query-ast.ts';
 import {
+  expandSaved,
+  readSavedSearches,
   type SavedSearch,
-  savedSearches,
   saveSearch,
-  withSaved,
 } from '../../catalog/saved-searches.ts';
 import type { SearchHit, SearchPlan, SearchRequest, SearchResult } from '../../catalog/search.ts';
 import { usageError } from '../../core/error-tables.ts';
@@ -15,13 +15,13 @@ import { nearest } from '../../core/names.ts';
 import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../../core/terminal-safe.ts';
 import { notSearchableText } from '../../core/text.ts';
 import {
-  oneMessage,
+  findMessage,
   readQuery,
   refuseUnknown,
-  warnBeforeBeginning,
+  warnBeforeFirstCommit,
   withReader,
 } from '../archive.ts';
-import { terminalAsker } from '../ask.ts';
+import { terminalPrompter } from '../ask.ts';
 import {
   type CommandContext,
   type Define,
@@ -30,9 +30,9 @@ import {
   refuse,
   type Values,
 } from '../context.ts';
-import { given, minusWords, moment, wholeNumber } from '../option-values.ts';
+import { minusWords, parseTime, wholeNumber, withoutAbsent } from '../option-values.ts';
 import {
-  countingTime,
+  createCountTimer,
   FORMAT_HELP,
   footerText,
   formatOption,
@@ -203,7 +203,7 @@ function footer(
   const isAll = printed < request.limit && request.after === undefined;
   const all = isAll
     ? { count: printed, complete: true }
-    : catalog.countHitsWhile(request, countingTime(now));
+    : catalog.countHitsWhile(request, createCountTimer(now));
   const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
   return footerText(printed, all, 'message', next);
 }
@@ -309,7 +309,7 @@ async function keepSearches(
 ): Promise<ExitCode> {
   const { output, notices, report } = context;
   const { dataDir } = reader;
-  const saved = savedSearches(dataDir);
+  const saved = readSavedSearches(dataDir);
   const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
   if (isListing === true) {
     for (const { name, query } of saved)
@@ -318,7 +318,7 @@ async function keepSearches(
   }
   const name = (forget ?? save ?? '').replace(/^@/, '');
   if (forget !== undefined) {
-    withSaved(`@${name}`, () => saved);
+    expandSaved(`@${name}`, () => saved);
     saveSearch(dataDir, name, undefined, movedAside);
     notices.say(`Forgot @${name}.`);
     return EXIT.done;
@@ -340,13 +340,19 @@ async function search(
   const { output, notices, now } = context;
   const { catalog } = reader;
   const { query, accounts } = readQuery(context, reader, words.join(' '));
-  const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now());
-  warnBeforeBeginning(catalog, at, notices);
-  const last = options.after === undefined ? undefined : oneMessage(reader, options.after);
+  const at = asOf === undefined ? query.asOf : parseTime('--as-of', asOf, now());
+  warnBeforeFirstCommit(catalog, at, notices);
+  const last = options.after === undefined ? undefined : findMessage(reader, options.after);
   const after = last === undefined ? undefined : catalog.messages.docidOf(last);
   const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
   const { node } = query;
-  const request = { node, limit, sort, accounts, ...given({ asOf: at ?? undefined, after }) };
+  const request = {
+    node,
+    limit,
+    sort,
+    accounts,
+    ...withoutAbsent({ asOf: at ?? undefined, after }),
+  };
   if (explain === true) {
     const plan = catalog.explainSearch(request);
     refuseUnknown(plan.unknown, notices);
@@ -374,10 +380,12 @@ async function mayReplace(
   query: string,
 ): Promise<boolean> {
   if (before === undefined || before.query === query) return true;
-  const asker = context.globals.json ? undefined : terminalAsker(context);
-  if (asker === undefined) throw usageError('usage-search-exists', { ...before });
+  const prompter = context.globals.json ? undefined : terminalPrompter(context);
+  if (prompter === undefined) throw usageError('usage-search-exists', { ...before });
   const shown = terminalLine(before.query);
-  const answer = await asker.line(`@${before.name} is already saved: ${shown}\nReplace it? [y/N]`);
+  const answer = await prompter.line(
+    `@${before.name} is already saved: ${shown}\nReplace it? [y/N]`,
+  );
   if (/^y(es)?$/i.test(answer)) return true;
   context.notices.say('Nothing was saved.');
   return false;

@@ -125,7 +125,7 @@ function linesOf(file: string): string[] {
  * Quotes a word of a command line for a unit (systemd.syntax(7), systemd.service(5)), with `%` and `$` escaped.
  * @throws service-units-path for a control character: a line break would start a directive
  */
-export function quoted(word: string): string {
+export function quoteUnitWord(word: string): string {
   return inQuotes(literal(word).replaceAll('$', '$$$$'));
 }
 
@@ -133,7 +133,7 @@ export function quoted(word: string): string {
  * Quotes a path for a directive such as `ReadWritePaths=`, in which systemd expands `%`, but not `$`.
  * @throws service-units-path
  */
-export function quotedPath(file: string): string {
+export function quoteUnitPath(file: string): string {
   return inQuotes(literal(file));
 }
 
@@ -187,7 +187,11 @@ interface WorkerFacts extends Pick<UnitFacts, 'program' | 'config'> {
 
 export function workerUnit({ program, config, cache }: WorkerFacts): string {
   const facts: UnitFacts = { scope: 'system', program, config, dataDir: cache, credentials: [] };
-  const command = [...program.map(quoted), 'fleet worker --config', quoted(config)].join(' ');
+  const command = [
+    ...program.map(quoteUnitWord),
+    'fleet worker --config',
+    quoteUnitWord(config),
+  ].join(' ');
   return unit([
     section('Unit', [
       'Description=Worker of a mailkeep fleet',
@@ -301,15 +305,15 @@ function network({ scope }: UnitFacts): string[] {
 }
 
 function commandLine({ program, config, dataDir }: UnitFacts, command: string): string {
-  const words = [...program.map(quoted), command];
-  return [...words, '--config', quoted(config), '--data', quoted(dataDir)].join(' ');
+  const words = [...program.map(quoteUnitWord), command];
+  return [...words, '--config', quoteUnitWord(config), '--data', quoteUnitWord(dataDir)].join(' ');
 }
 
 function common(facts: UnitFacts): string[] {
   return [
     'Nice=10',
     'UMask=0077',
-    ...Object.entries(ALLOCATION).map(([name, value]) => `Environment=${name}=${value}`),
+    ...Object.entries(MALLOC_SETTINGS).map(([name, value]) => `Environment=${name}=${value}`),
     ...(facts.scope === 'user' ? USER_HARDENING : systemSettings(facts)),
     ...facts.credentials.map(
       (name) =>
@@ -322,7 +326,7 @@ function common(facts: UnitFacts): string[] {
  * Settings for glibc's malloc. By default each thread has an arena that retains freed memory, and large buffers stay
  * in an arena too. Measurements are in docs/performance.md.
  */
-export const ALLOCATION: Readonly<Record<string, string>> = {
+export const MALLOC_SETTINGS: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '1',
   MALLOC_MMAP_THRESHOLD_: '131072',
 };
@@ -376,7 +380,7 @@ function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
 function writableFolder(folder: string): string[] {
   if (folder === STATE_DIRECTORY) return ['StateDirectory=mailkeep', 'StateDirectoryMode=0700'];
   if (folder === CACHE_DIRECTORY) return ['CacheDirectory=mailkeep', 'CacheDirectoryMode=0700'];
-  return [`ReadWritePaths=${quotedPath(folder)}`];
+  return [`ReadWritePaths=${quoteUnitPath(folder)}`];
 }
 
 function section(name: string, lines: readonly string[]): string {
@@ -483,8 +487,8 @@ function writeUnit(file: string, content: string): void {
   }
 }
 
-function settingsFor({ surroundings, globals }: CommandContext): Settings | null {
-  const found = locateConfig(globals.config, surroundings);
+function settingsFor({ environment, globals }: CommandContext): Settings | null {
+  const found = locateConfig(globals.config, environment);
   if (found !== undefined && isPiped(found)) {
     throw invalidUsage(
       'service install',
@@ -499,7 +503,7 @@ function factsFor(
   scope: InstallCommand['scope'],
   settings: Settings | null,
 ): UnitFacts {
-  const xdg = configHome(context.surroundings.env);
+  const xdg = configHome(context.environment.env);
   return {
     scope,
     program: [process.execPath, realpathSync(process.argv[1] ?? '')],
@@ -511,11 +515,11 @@ function factsFor(
 }
 
 function filesFor(
-  { surroundings }: CommandContext,
+  { environment }: CommandContext,
   scope: InstallCommand['scope'],
   facts: UnitFacts,
 ): UnitFile[] {
-  const xdg = configHome(surroundings.env);
+  const xdg = configHome(environment.env);
   const folder = scope === 'system' ? '/etc/systemd/system' : path.join(xdg, 'systemd/user');
   return [
     ...unitFiles(facts).map((file) => ({ ...file, path: path.join(folder, file.path) })),
@@ -523,7 +527,7 @@ function filesFor(
   ];
 }
 
-function configHome(env: CommandContext['surroundings']['env']): string {
+function configHome(env: CommandContext['environment']['env']): string {
   const xdg = env.XDG_CONFIG_HOME;
   return xdg !== undefined && path.isAbsolute(xdg)
     ? xdg
@@ -532,17 +536,15 @@ function configHome(env: CommandContext['surroundings']['env']): string {
 
 /** Returns the archive's folder. For the system's configuration `./data` would be below /etc. */
 function dataDirOf(
-  { globals, surroundings }: CommandContext,
+  { globals, environment }: CommandContext,
   scope: InstallCommand['scope'],
   settings: Settings | null,
 ): string {
-  if (globals.data !== undefined) return path.resolve(surroundings.cwd, globals.data);
+  if (globals.data !== undefined) return path.resolve(environment.cwd, globals.data);
   if (scope === 'system' && (settings === null || settings.dataDir.startsWith(`${ETC}/`))) {
     return STATE_DIRECTORY;
   }
-  return (
-    settings?.dataDir ?? path.join(surroundings.env.HOME ?? homedir(), '.local/share/mailkeep')
-  );
+  return settings?.dataDir ?? path.join(environment.env.HOME ?? homedir(), '.local/share/mailkeep');
 }
 
 function credentialsOf({ accounts }: Settings): string[] {

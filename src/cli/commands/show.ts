@@ -7,10 +7,16 @@ import { bytes } from '../../core/text.ts';
 import type { MessageId } from '../../core/types.ts';
 import type { MessageReading } from '../../mail/extraction.ts';
 import { readMessage, readPage } from '../../mail/reading.ts';
-import { oneMessage, withReader } from '../archive.ts';
-import { action, type CommandContext, type Define, type Ended, type Flags } from '../context.ts';
+import { findMessage, withReader } from '../archive.ts';
+import {
+  action,
+  type CommandContext,
+  type CommandResult,
+  type Define,
+  type Flags,
+} from '../context.ts';
 import { exclude } from '../option-values.ts';
-import { type Colours, commandLine, type Output, present, wrapLine } from '../output.ts';
+import { type Colours, commandLine, joinReport, type Output, wrapLine } from '../output.ts';
 
 /** Shared fields have the same names as in list and search. */
 function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
@@ -53,7 +59,7 @@ export function messageText(
       ([name, value]) =>
         `${colours.dim(`${name}:`.padEnd(9))}${name === 'Subject' ? colours.bold(value) : value}`,
     );
-  return present([
+  return joinReport([
     lines,
     message.reason !== null &&
       colours.yellow(`This message could not be read to its end (${message.reason}); see --raw.`),
@@ -109,17 +115,17 @@ function attachmentLines(
 const DEFAULT_PAGER = 'less -FRX';
 
 /** Returns `MAILKEEP_PAGER`, `PAGER` or less; undefined if paging is disabled. */
-export function wantedPager(env: Readonly<Record<string, string | undefined>>): string | undefined {
+export function choosePager(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
   return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
 }
 
 /** Prints a terminal-safe text, through the pager on a terminal, or directly if the pager cannot start. */
 export async function printPaged(
-  { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
+  { output, environment: { env } }: Pick<CommandContext, 'output' | 'environment'>,
   text: string,
 ): Promise<void> {
-  const pager = output.interactive ? wantedPager(env) : undefined;
+  const pager = output.interactive ? choosePager(env) : undefined;
   if (pager === undefined || !(await runPager(pager, env, text))) await output.text(text);
 }
 
@@ -207,9 +213,9 @@ export const define: Define = (command, chosen) => {
   exclude(command, ['thread', 'raw', 'headers', 'html']);
 };
 
-function show(context: CommandContext, typed: string, options: ShowLine): Promise<Ended> {
-  return withReader<Ended>(context, (reader) => {
-    const id = oneMessage(reader, typed);
+function show(context: CommandContext, typed: string, options: ShowLine): Promise<CommandResult> {
+  return withReader<CommandResult>(context, (reader) => {
+    const id = findMessage(reader, typed);
     if (options.thread === true) return showThread(context, reader, id, options);
     if (options.raw === true) return raw(context, reader, id);
     if (options.html === true) return html(context, reader, id);

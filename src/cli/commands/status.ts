@@ -1,9 +1,9 @@
 import type { Reader } from '../../catalog/open-reader.ts';
-import { combinedExit, EXIT, type ExitCode } from '../../core/errors.ts';
+import { combineExitCodes, EXIT, type ExitCode } from '../../core/errors.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../core/terminal-safe.ts';
 import {
   bytes,
-  closingText,
+  consistencyText,
   count,
   counted,
   notSearchableText,
@@ -21,11 +21,11 @@ import {
   type MailboxStatus,
 } from '../../verify/archive-status.ts';
 import { type CopyStatus, copyStatuses } from '../../verify/copy-facts.ts';
-import { DAMAGED, type Issue, listIssues, percentOf, STALE } from '../../verify/issues.ts';
+import { DAMAGED, type Issue, listIssues, roundedPercent, STALE } from '../../verify/issues.ts';
 import { withReader, withState } from '../archive.ts';
 import type { CommandContext, Define, Values } from '../context.ts';
 import { duration } from '../option-values.ts';
-import { type Colours, type Output, present, shownName } from '../output.ts';
+import { type Colours, joinReport, type Output, shownName } from '../output.ts';
 import { verificationLines } from '../warnings.ts';
 
 /** Returns the archive's copies as text: a line each, and one per problem. */
@@ -41,13 +41,13 @@ function copyLines(
 function linesOf(copy: CopyStatus, now: number, { red }: Colours): string[] {
   const { to, copiedAt, behind, everySeconds, stale, failure, damage } = copy;
   const ago = (iso: string): string => `${span(Math.max(0, now - Date.parse(iso)))} ago`;
-  const parts = present([
+  const parts = joinReport([
     copiedAt === null ? 'not made yet' : `made ${ago(copiedAt)}`,
     behind !== null && (behind === 0 ? 'complete' : `lacks ${counted(behind, 'commit')}`),
     everySeconds === null && 'not kept by the daemon',
     verifiedPart(copy, ago),
   ]).join(', ');
-  return present([
+  return joinReport([
     `copy ${terminalLine(to)}: ${stale ? red(`STALE: ${parts}`) : parts}`,
     failure !== null &&
       `  ${red(`failing for ${span(Math.max(0, now - Date.parse(failure.since)))}, ${counted(failure.tries, 'attempt')}: ${terminalLine(failure.message)}`)}`,
@@ -83,7 +83,7 @@ function daemonLines(
   );
   const waiting = Object.values(daemon.waiting).reduce((sum, n) => sum + n, 0);
   const underway = daemon.underway.length;
-  return present([
+  return joinReport([
     '',
     `daemon ${daemon.pid}, for ${since}; ${next.join(', ')}`,
     underway + waiting > 0 &&
@@ -106,7 +106,7 @@ function accountLine(
       state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
     return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
-  const facts = present([
+  const facts = joinReport([
     counted(mailboxes, 'mailbox', 'mailboxes'),
     roundMs !== null && `the last round took ${span(roundMs)}`,
     everyMs !== null && `one began every ${span(everyMs)}`,
@@ -140,9 +140,9 @@ export function statusText(
   const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
   const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
-  return present([
+  return joinReport([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
-    status.mailboxes.some((mailbox) => !isImported(mailbox)) && closingText(status.sum),
+    status.mailboxes.some((mailbox) => !isImported(mailbox)) && consistencyText(status.sum),
     status.pending > 0 && notSearchableText(status.pending),
     status.unparsed > 0 &&
       `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
@@ -170,7 +170,7 @@ const NEVER_COMPARED = 'Stale: no mailbox was ever compared with the service.';
 /** Returns only the alerts: known damage, and stale mailboxes and copies. */
 function alertLines(issues: readonly Issue[], stale: readonly string[]): string[] {
   const has = (kind: Issue['kind']): boolean => issues.some((issue) => issue.kind === kind);
-  return present([
+  return joinReport([
     issues.flatMap((issue) =>
       issue.kind === 'archive-damaged'
         ? [`Damaged: ${counted(issue.verification.found, 'finding')} of the last verification`]
@@ -198,7 +198,7 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
 
 function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string | false {
   if (pending + done + failed === 0) return false;
-  const parts = present([
+  const parts = joinReport([
     `${count(done)} searchable`,
     pending > 0 && `${count(pending)} to be read by the next sync`,
     failed > 0 && `${count(failed)} not readable`,
@@ -210,7 +210,7 @@ function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments'])
 function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
   const where = terminalLine(gate);
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
-  return present([
+  return joinReport([
     learnedPerMinute !== null &&
       `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
     held > 0 && `${where}: the service asked for a pause of ${span(held)} more`,
@@ -229,7 +229,7 @@ const WORTH_PERCENT = 80;
 function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
   const parts = (quota?.resources ?? []).flatMap(({ name, usage, limit }) => {
     if (limit === null || limit <= 0) return [];
-    const percent = percentOf(usage / limit);
+    const percent = roundedPercent(usage / limit);
     const full = percent < WORTH_PERCENT ? '' : ` ${colours.yellow(`(${percent}% full)`)}`;
     if (name === 'STORAGE') return [`${bytes(usage)} of ${bytes(limit)}${full}`];
     return name === 'MESSAGE' ? [`${count(usage)} of ${count(limit)} messages${full}`] : [];
@@ -369,7 +369,7 @@ function printStatus(
         lines().join('\n'),
       );
     }
-    return combinedExit([
+    return combineExitCodes([
       fresh === false ? EXIT.failures : EXIT.done,
       has(DAMAGED) ? EXIT.damage : EXIT.done,
     ]);

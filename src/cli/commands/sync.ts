@@ -4,26 +4,26 @@ import path from 'node:path';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { realFiles } from '../../archive/file-system.ts';
 import { isUnused } from '../../archive/recovery.ts';
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { openWriter, type Writer } from '../../catalog/open-writer.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
-import { combinedExit, EXIT, type ExitCode, sayFacts } from '../../core/errors.ts';
+import { combineExitCodes, describeFacts, EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownDamage } from '../../core/state.ts';
 import { shellWord } from '../../core/terminal-safe.ts';
-import { bytes, closingText, count, counted, pendingText, span } from '../../core/text.ts';
+import { bytes, consistencyText, count, counted, pendingText, span } from '../../core/text.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
 import {
-  keepRun,
-  type OpenAccounts,
-  recordOfFailure,
-  recordOfPass,
+  type ConnectedAccounts,
+  recordFailedRun,
+  recordSyncRun,
+  storeRun,
   syncAccounts,
   withAccounts,
 } from '../../sync/make-run.ts';
 import { catalogMirror } from '../../sync/mirror.ts';
 import type { FolderPlan } from '../../sync/plan/plan-folder.ts';
 import {
-  type FolderCertificate,
+  type FolderReconciliation,
   isHeldOnly,
   type SyncPlan,
   type SyncResult,
@@ -31,17 +31,23 @@ import {
 } from '../../sync/result.ts';
 import { planSync } from '../../sync/run-sync.ts';
 import {
-  chosenAccounts,
-  type Narrowing,
+  chooseAccounts,
   refuseUnknownNames,
-  wantedOf,
+  type SyncRestrictions,
+  selectMail,
 } from '../../sync/selection.ts';
-import { readDamage, recalledVerification } from '../../verify/verification.ts';
+import { readDamage, recallVerification } from '../../verify/verification.ts';
 import { action, type CommandContext, type Define, type Flags, type Values } from '../context.ts';
-import { collected, FOLDERS } from '../option-values.ts';
-import { present, shownName } from '../output.ts';
-import { type FollowedPass, followPass, placesText, timeText } from '../progress.ts';
-import { damageTrouble, exitOfSync, printError, type Trouble, troublesOf } from '../warnings.ts';
+import { collect, FOLDERS } from '../option-values.ts';
+import { joinReport, shownName } from '../output.ts';
+import { followSyncRun, placesText, type SyncRunProgress, timeText } from '../progress.ts';
+import {
+  damageProblem,
+  listProblems,
+  printError,
+  type SyncProblem,
+  syncExitCode,
+} from '../warnings.ts';
 
 /** Returns a line per mailbox, and a final sentence with totals. */
 export function syncReport(result: SyncResult): string {
@@ -54,7 +60,7 @@ export function syncReport(result: SyncResult): string {
 }
 
 function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
-  const changes = present([
+  const changes = joinReport([
     mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
     mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
     mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
@@ -73,18 +79,18 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
 }
 
 /** Lists the folders that are not completely stored. */
-function certificateLines(certificates: readonly FolderCertificate[]): string[] {
+function certificateLines(certificates: readonly FolderReconciliation[]): string[] {
   const odd = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
   );
   return odd.map(
     (folder) =>
-      `${shownName(folder.mailbox, folder.folder)}: ${closingText(folder, folder.originTotal)}${incompleteNote(folder)}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${consistencyText(folder, folder.originTotal)}${incompleteNote(folder)}`,
   );
 }
 
 /** Pending deletions wait for the user or a later check. The next sync compares everything else again. */
-function incompleteNote(folder: FolderCertificate): string {
+function incompleteNote(folder: FolderReconciliation): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
     ? ' (until accepted, or still gone at a later sync)'
@@ -102,7 +108,7 @@ function closingLine(result: SyncResult): string {
   const proof =
     sum === null
       ? 'No folder was compared'
-      : `Total: ${closingText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
+      : `Total: ${consistencyText(sum, sum.originTotal)}, in ${counted(sum.folders, 'folder')}${sum.complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
 }
 
@@ -148,18 +154,18 @@ export function planText(plan: SyncPlan): string {
  */
 async function printResult(
   context: CommandContext,
-  command: Narrowing,
+  command: SyncRestrictions,
   result: SyncResult,
   { dataDir, damage }: { readonly dataDir: string; readonly damage: KnownDamage | null },
 ): Promise<ExitCode> {
   refuseUnknownNames(command, result, dataDir);
-  const found = damage === null ? [] : [damageTrouble(damage)];
-  const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
+  const found = damage === null ? [] : [damageProblem(damage)];
+  const code = combineExitCodes([syncExitCode(result), ...found.map(({ exit }) => exit)]);
   // Cron mails every line, so a sync without problems prints nothing.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   const printed = { ...result, sum: sumOf(result.certificates), damage };
   if (!silent) await context.output.object(printed, () => syncReport(result));
-  printTroubles(context, [...found, ...troublesOf(result)]);
+  printTroubles(context, [...found, ...listProblems(result)]);
   return code;
 }
 
@@ -174,7 +180,7 @@ async function printPlan(
 ): Promise<ExitCode> {
   await context.output.object({ ...plan, damage }, () => planText(plan));
   if (damage === null) return EXIT.done;
-  const trouble = damageTrouble(damage);
+  const trouble = damageProblem(damage);
   printTroubles(context, [trouble]);
   return trouble.exit;
 }
@@ -183,7 +189,10 @@ async function printPlan(
 const MAX_SHOWN = 20;
 
 /** Prints problems on standard error: all as text, but only the most severe with --json. */
-function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
+function printTroubles(
+  { globals, notices }: CommandContext,
+  troubles: readonly SyncProblem[],
+): void {
   for (const trouble of troubles.slice(0, globals.json ? 1 : MAX_SHOWN)) {
     printError(notices.stream, globals.json, trouble);
   }
@@ -221,7 +230,7 @@ type SyncLine = Flags<'full' | 'acceptEndings' | 'dryRun' | 'log'> &
 export const define: Define = (command, chosen) => {
   command
     .option('--account <name>', 'only this account of the configuration')
-    .option('--mailbox <address>', 'only this mailbox; repeatable', collected)
+    .option('--mailbox <address>', 'only this mailbox; repeatable', collect)
     .option(...FOLDERS)
     .option('--full', 'compare every message and flag, not only what counts and newest pages show')
     .option('--accept-endings', 'accept pending deletions')
@@ -239,14 +248,14 @@ type SyncCommand = ReturnType<typeof commandOf>;
 
 async function synchronise(context: CommandContext, line: SyncLine): Promise<ExitCode> {
   const command = commandOf(line);
-  const settings = settingsOf(context);
-  const chosen = chosenAccounts(settings, command.account);
+  const settings = loadSettings(context);
+  const chosen = chooseAccounts(settings, command.account);
   const handed = await handOver(context, settings, chosen, command);
   if (handed !== null) return handed;
   const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
   try {
     const writer = await openWriter(context, place.dir, settings.archive.codec);
-    const followed = await followPass(context, settings, command.log);
+    const followed = await followSyncRun(context, settings, command.log);
     try {
       return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
         command.dryRun
@@ -276,9 +285,9 @@ async function handOver(
   const { dataDir } = settings;
   const socket = findControlSocket(dataDir);
   if (socket === null) return null;
-  wantedOf(chosen, command);
+  selectMail(chosen, command);
   const { log, ...message } = command;
-  const followed = await followPass(context, settings, log);
+  const followed = await followSyncRun(context, settings, log);
   const { askSync } = await import('../../daemon/control.ts');
   const answer = await askSync(socket, message, {
     version: packageJson.version,
@@ -300,8 +309,8 @@ function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: 
 
 async function runPlan(
   context: CommandContext,
-  { accounts }: OpenAccounts,
-  followed: FollowedPass,
+  { accounts }: ConnectedAccounts,
+  followed: SyncRunProgress,
   { full }: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -313,14 +322,14 @@ async function runPlan(
     signal: context.signal,
   });
   followed.stop();
-  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
+  return printPlan(context, plan, recallVerification(writer.state)?.damage ?? null);
 }
 
 async function runPass(
   context: CommandContext,
   settings: Settings,
-  open: OpenAccounts,
-  followed: FollowedPass,
+  open: ConnectedAccounts,
+  followed: SyncRunProgress,
   command: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -332,7 +341,7 @@ async function runPass(
   );
   followed.result(result);
   followed.stop();
-  const damage = recalledVerification(writer.state)?.damage ?? null;
+  const damage = recallVerification(writer.state)?.damage ?? null;
   const code = await printResult(context, command, result, { dataDir: writer.dataDir, damage });
   const hasMail = result.mailboxes.some(({ added }) => added > 0);
   if (isFirst && hasMail && code === EXIT.done) sayWhatNext(context);
@@ -341,7 +350,7 @@ async function runPass(
 
 function sayWhatNext({ globals: { config, data }, notices }: CommandContext): void {
   if (!notices.live) return;
-  const named = present([
+  const named = joinReport([
     config !== undefined && ` --config ${shellWord(config)}`,
     data !== undefined && ` --data ${shellWord(data)}`,
   ]).join('');
@@ -361,15 +370,15 @@ async function recordRun(
     report({ event: 'state-not-written', what: 'run', error });
   try {
     const result = await pass();
-    const record = recordOfPass(
+    const record = recordSyncRun(
       result,
       frame(),
-      ({ code, facts }) => sayFacts(code, facts).message,
+      ({ code, facts }) => describeFacts(code, facts).message,
     );
-    keepRun(state, record, failed);
+    storeRun(state, record, failed);
     return result;
   } catch (error) {
-    keepRun(state, recordOfFailure(error, frame(), words.error(error)), failed);
+    storeRun(state, recordFailedRun(error, frame(), words.error(error)), failed);
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { ApiTokens, hasExpired } from '../../web/api-tokens.ts';
 import { webError } from '../../web/errors.ts';
 import { writableState } from '../../web/sessions.ts';
-import { archiveOf, mailboxKeys } from '../archive.ts';
+import { mailboxKeys, requireArchiveDir } from '../archive.ts';
 import {
   action,
   type CommandContext,
@@ -13,7 +13,7 @@ import {
   subCommand,
   type Values,
 } from '../context.ts';
-import { collected, duration } from '../option-values.ts';
+import { collect, duration } from '../option-values.ts';
 import { dateText } from '../output.ts';
 
 const HELP = `
@@ -57,7 +57,7 @@ export const define: Define = (command, chosen) => {
       .option('--tenant <name>', 'the tenant of the account, if several have one of that name');
   sub('create', 'create a token and print its secret, once')
     .option('--name <name>', 'what lists call it', 'token')
-    .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collected)
+    .option('--mailbox <address>', 'limit it to this mailbox; repeatable', collect)
     .option(
       '--expires <duration>',
       'how long it is valid, such as 90d (default: until it is revoked)',
@@ -132,7 +132,7 @@ async function withTokens<T>(
 ): Promise<T> {
   const dataDir =
     account === undefined
-      ? archiveOf(context)
+      ? requireArchiveDir(context)
       : await (await import('../served-account.ts')).servedFolderOf(
           context,
           { account, tenant },

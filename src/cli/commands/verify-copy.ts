@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { openCompared } from '../../catalog/implied.ts';
+import { openComparedCatalog } from '../../catalog/implied.ts';
 import { type CheckedTarget, checkFolder, checkTarget } from '../../copies/check-copy.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import type { KnownFinding } from '../../core/state.ts';
@@ -9,18 +9,18 @@ import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import { checkExport, type ExportCheck, type ExportFinding } from '../../transfer/check-export.ts';
 import {
-  type Drilled,
-  type DrillFinding,
-  drill,
+  type ExportTestFinding,
+  type ExportTestResult,
   seededRandom,
+  testExport,
 } from '../../transfer/export-test.ts';
-import { rememberCopyChecked } from '../../verify/copy-facts.ts';
-import { rememberDrill } from '../../verify/verification.ts';
-import { noting, type SampleSize } from '../../verify/verify.ts';
-import { archiveOf, withReader } from '../archive.ts';
+import { recordCopyCheck } from '../../verify/copy-facts.ts';
+import { recordExportTest } from '../../verify/verification.ts';
+import { type SampleSize, writeStateOrWarn } from '../../verify/verify.ts';
+import { requireArchiveDir, withReader } from '../archive.ts';
 import type { CommandContext } from '../context.ts';
-import { foundIn, isEncrypted, notingDamage, withStore } from '../copy-target.ts';
-import { type Colours, present, shortId } from '../output.ts';
+import { formatFindings, isEncrypted, recordRefusedCopy, withStore } from '../copy-target.ts';
+import { type Colours, joinReport, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
 /** @throws errors of `checkTarget` */
@@ -29,12 +29,12 @@ export async function verifyCopy(
   target: string,
   sample: SampleSize | undefined,
 ): Promise<ExitCode> {
-  const { surroundings, signal, output, now } = context;
-  const dataDir = archiveOf(context);
+  const { environment, signal, output, now } = context;
+  const dataDir = requireArchiveDir(context);
   const startedAt = now();
   const folder = isEncrypted(context, dataDir, target)
     ? undefined
-    : path.resolve(surroundings.cwd, target);
+    : path.resolve(environment.cwd, target);
   return withStore(context, target, {}, async (store) => {
     const activity = openActivity(context, 'reading what should be there');
     const order = {
@@ -44,19 +44,19 @@ export async function verifyCopy(
       onProgress: (done: { readonly checked: number; readonly of: number }) =>
         activity.show(() => `checked ${done.checked} of ${count(done.of)}`),
     };
-    const checked = await notingDamage(context, dataDir, store.label, () =>
+    const checked = await recordRefusedCopy(context, dataDir, store.label, () =>
       (folder === undefined
         ? checkTarget({ ...order, store, temporary: tmpdir() })
         : checkFolder(folder, order)
       ).finally(activity.stop),
     );
-    const findings = foundIn(checked.findings);
+    const findings = formatFindings(checked.findings);
     const copiedAt = new Date(checked.copiedAt).toISOString();
     const ok = findings.length === 0;
     const { checked: read, of, opened } = checked;
     const about = { at: now(), checked: read, of, unit: opened ? 'segment' : 'object' } as const;
-    noting(context, dataDir, 'copy', (state) =>
-      rememberCopyChecked(state, store.label, about, findings),
+    writeStateOrWarn(context, dataDir, 'copy', (state) =>
+      recordCopyCheck(state, store.label, about, findings),
     );
     await output.object(
       { ...checked, to: store.label, ok, copiedAt, findings, durationMs: now() - startedAt },
@@ -79,7 +79,7 @@ function report(
     ? 'opened and read'
     : 'compared with the signed manifest; this machine has no key that opens them';
   const since = isEncrypted ? 'copied at' : 'of';
-  return present([
+  return joinReport([
     `${to} is at commit ${count(number)}, ${since} ${copiedAt}: ${count(checked)} of ${counted(of, what)} ${how}.`,
     findings.length === 0 ? 'Nothing is damaged.' : findings.map(({ message }) => message),
     invalid.length > 0 &&
@@ -103,10 +103,10 @@ const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
 };
 
 export async function verifyExport(context: CommandContext, typed: string): Promise<ExitCode> {
-  const { surroundings, signal, output } = context;
+  const { environment, signal, output } = context;
   const activity = openActivity(context, 'reading the manifest');
   const check = await checkExport({
-    at: path.resolve(surroundings.cwd, typed),
+    at: path.resolve(environment.cwd, typed),
     signal,
     onProgress: ({ messages, bytes: read }) =>
       activity.show(() => `compared ${counted(messages, 'place')}, ${bytes(read)}`),
@@ -120,7 +120,7 @@ function checkText(check: ExportCheck): string {
   const { format, commit, messages, lacking, found, findings, sound } = check;
   const verdict = sound ? 'as exported' : 'DAMAGED';
   const of = format === null ? '' : ` (${format}, commit ${commit?.number ?? 0})`;
-  return present([
+  return joinReport([
     `${verdict}${of}: ${counted(messages, 'place')}, ${bytes(check.bytes)} compared`,
     lacking > 0 && `${counted(lacking, 'place')} had no bytes to export: the manifest names them`,
     findings.slice(0, MAX_SHOWN).map(findingText),
@@ -138,7 +138,7 @@ function findingText({ kind, path: at, id, mailbox, folder, uid }: ExportFinding
 
 const MAX_SEED = 2 ** 32 - 1;
 
-const EXPORT_TEST: Readonly<Record<DrillFinding['kind'], string>> = {
+const EXPORT_TEST: Readonly<Record<ExportTestFinding['kind'], string>> = {
   lost: 'could not be exported: its bytes are damaged or missing',
   unlisted: 'has no place, so no export contains it',
   bytes: 'came back with other bytes',
@@ -153,10 +153,10 @@ export async function verifyDrill(
 ): Promise<ExitCode> {
   const { now, signal, output } = context;
   return withReader(context, async (reader) => {
-    const stored = openCompared(reader.dataDir);
+    const stored = openComparedCatalog(reader.dataDir);
     try {
       const activity = openActivity(context, 'exporting messages and reading them back');
-      const drilled = await drill({
+      const drilled = await testExport({
         dir: reader.dataDir,
         catalog: reader.catalog,
         stored,
@@ -175,8 +175,8 @@ export async function verifyDrill(
         found: drilled.findings.length,
         findings: drilled.findings.map(knownFinding),
       };
-      const remembered = noting(context, reader.dataDir, 'result', (state) =>
-        rememberDrill(state, outcome),
+      const remembered = writeStateOrWarn(context, reader.dataDir, 'result', (state) =>
+        recordExportTest(state, outcome),
       );
       const shown = { mode: 'drill', ok, seed, ...rest, durationMs, verifiedAt, remembered };
       await output.object(shown, () => drillText(drilled, seed, output.colours));
@@ -188,7 +188,7 @@ export async function verifyDrill(
 }
 
 function drillText(
-  { messages, of, files, bytes: size, headers, findings }: Drilled,
+  { messages, of, files, bytes: size, headers, findings }: ExportTestResult,
   seed: number,
   colours: Colours,
 ): string {
@@ -205,11 +205,11 @@ function drillText(
 }
 
 /** Omits the path, which contains a folder's name. */
-function knownFinding(finding: DrillFinding): KnownFinding {
+function knownFinding(finding: ExportTestFinding): KnownFinding {
   return { what: 'drill', id: null, text: testFindingText({ ...finding, path: null }) };
 }
 
-function testFindingText({ kind, id, path }: DrillFinding): string {
+function testFindingText({ kind, id, path }: ExportTestFinding): string {
   const message = id === null ? '' : `message ${shortId(id)} `;
   return `${message}${EXPORT_TEST[kind]}${path === null ? '' : ` (${terminalLine(path)})`}`;
 }

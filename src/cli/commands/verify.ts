@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { InvalidArgumentError } from 'commander';
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { catalogFile } from '../../catalog/database.ts';
 import type { Finding } from '../../catalog/findings.ts';
 import { holdsArchive } from '../../catalog/open-reader.ts';
@@ -10,19 +10,19 @@ import { type SegmentsForRepair, segmentsForRepair } from '../../copies/restore-
 import { systemClock } from '../../core/concurrency.ts';
 import { catalogError, usageError } from '../../core/error-tables.ts';
 import {
-  combinedExit,
+  combineExitCodes,
+  describeError,
   EXIT,
   type ExitCode,
   hasCode,
   reasonText,
-  sentenceOf,
 } from '../../core/errors.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../core/text.ts';
 import { type Difference, examineAccount, type OriginFinding } from '../../sync/examine-account.ts';
-import { makePass, type OpenAccounts, withAccounts } from '../../sync/make-run.ts';
+import { type ConnectedAccounts, runAccounts, withAccounts } from '../../sync/make-run.ts';
 import type { SyncResult } from '../../sync/result.ts';
-import { chosenAccounts } from '../../sync/selection.ts';
+import { chooseAccounts } from '../../sync/selection.ts';
 import type { SegmentChecker } from '../../verify/check-segment.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
 import { verifyError } from '../../verify/errors.ts';
@@ -31,18 +31,18 @@ import type { VerifyProgress } from '../../verify/read-log.ts';
 import {
   type CatalogOutcome,
   type OtherCopies,
-  type Repaired,
+  type RepairResult,
   repairAndVerify,
 } from '../../verify/repair-archive.ts';
 import {
-  noteCheckup,
   readArchive,
-  rememberRead,
+  recordCheckup,
+  recordRead,
   type SampleSize,
-  verifySome,
+  verifySampleOf,
 } from '../../verify/verify.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
-import { archiveOf } from '../archive.ts';
+import { requireArchiveDir } from '../archive.ts';
 import {
   action,
   type CommandContext,
@@ -53,10 +53,10 @@ import {
 } from '../context.ts';
 import { isEncrypted, withStore } from '../copy-target.ts';
 import { findingText } from '../finding-text.ts';
-import { collected, wholeNumber } from '../option-values.ts';
-import { type Colours, present } from '../output.ts';
-import { followPass, openActivity } from '../progress.ts';
-import { printError, troublesOf } from '../warnings.ts';
+import { collect, wholeNumber } from '../option-values.ts';
+import { type Colours, joinReport } from '../output.ts';
+import { followSyncRun, openActivity } from '../progress.ts';
+import { listProblems, printError } from '../warnings.ts';
 
 type VerifyLine = Flags<'quick' | 'origin' | 'repair' | 'trustCopy'> &
   Values<'checkpoint' | 'publicKey' | 'export' | 'copy'> &
@@ -123,7 +123,7 @@ export const define: Define = (command, chosen) => {
     .option(
       '--from <copy>',
       'for --repair: a copy of the archive, a folder or s3://BUCKET/PREFIX; repeatable',
-      collected,
+      collect,
     )
     .option('--trust-copy', 'for --from: also take what nothing here proves')
     .option(
@@ -148,12 +148,12 @@ async function verify(context: CommandContext, options: VerifyLine): Promise<Exi
     if (copy !== undefined) return verifyCopy(context, copy, sample);
     return verifyDrill(context, typeof drill === 'number' ? drill : DRILLED, options.seed);
   }
-  const dataDir = archiveOf(context);
+  const dataDir = requireArchiveDir(context);
   if (sample !== undefined) return verifyPart(context, dataDir, sample);
   if (options.repair === true)
     return repairCopied(context, dataDir, options.from ?? [], options.trustCopy ?? false);
   // The worker threads load in parallel with this one.
-  const { checkerOnThreads } = await import('../../verify/check-segment.ts');
+  const { threadedChecker: checkerOnThreads } = await import('../../verify/check-segment.ts');
   const checker = checkerOnThreads();
   try {
     const statement =
@@ -209,7 +209,7 @@ function verifyReport(
 ): string {
   const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
   const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
-  return present([
+  return joinReport([
     `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
     mode === 'full' && `Rebuilt and hashed ${counted(rebuilt, 'message')}.`,
     catalogText(result.catalog, inLog(findings)),
@@ -241,7 +241,7 @@ function verdict(found: number, findings: readonly Finding[], colours: Colours):
   if (found === 0) return [colours.green('Everything is as it was written.')];
   const shown = findings.slice(0, MAX_SHOWN);
   const more = found - shown.length;
-  return present([
+  return joinReport([
     shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
     more > 0 && `… and ${counted(more, 'more finding')}; --json shows them.`,
     colours.red(`${counted(found, 'finding')}.`),
@@ -284,9 +284,9 @@ async function verifyAll(
   const result = await readArchive(dataDir, read, checker).finally(activity.stop);
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
-  const remembered = rememberRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
+  const remembered = recordRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
   if (remembered && full && result.found === 0 && result.catalog === 'equal') {
-    noteCheckup(context, dataDir, startedAt);
+    recordCheckup(context, dataDir, startedAt);
   }
   const exit = exitOfVerification(result);
   const { number, hash, signedAt, signer, compared } = checkpoint ?? {};
@@ -312,7 +312,7 @@ function printUnread(
 ): void {
   if (reason === null) return;
   const error = catalogError('catalog-io', { file: catalogFile(dataDir), reason });
-  printError(notices.stream, globals.json, sentenceOf(error));
+  printError(notices.stream, globals.json, describeError(error));
 }
 
 /**
@@ -321,14 +321,14 @@ function printUnread(
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
  */
 function vouchedBy(
-  { surroundings, notices }: CommandContext,
+  { environment, notices }: CommandContext,
   file: string,
   publicKey: string | undefined,
 ) {
-  const statement = readCheckpoint(path.resolve(surroundings.cwd, file));
+  const statement = readCheckpoint(path.resolve(environment.cwd, file));
   const signer = fingerprintOf(statement.publicKey);
   if (publicKey !== undefined) {
-    const wanted = readPublicKey(publicKey, path.resolve(surroundings.cwd, publicKey));
+    const wanted = readPublicKey(publicKey, path.resolve(environment.cwd, publicKey));
     if (wanted !== statement.publicKey) {
       throw verifyError('checkpoint-other-key', {
         file,
@@ -355,13 +355,13 @@ async function verifyPart(
 ): Promise<ExitCode> {
   const { output } = context;
   const activity = openActivity(context, 'verifying messages');
-  const done = await verifySome(context, dataDir, size).finally(activity.stop);
+  const done = await verifySampleOf(context, dataDir, size).finally(activity.stop);
   const { at, sampling, durationMs, remembered } = done;
   const { checked, of, found, findings } = sampling;
   const oldest = sampling.oldest === null ? null : isoTime(sampling.oldest);
   const result = { mode: 'sample', ok: found === 0, ...sampling, oldest, durationMs };
   await output.object({ ...result, verifiedAt: isoTime(at), remembered }, () =>
-    present([
+    joinReport([
       `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
       oldest === null
         ? 'Some messages have never been verified.'
@@ -387,14 +387,14 @@ const NO_NARROWING = { account: undefined, mailboxes: [], folders: [] };
  * @throws archive-in-use
  */
 async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
-  const settings = settingsOf(context);
-  const chosen = chosenAccounts(settings, undefined);
+  const settings = loadSettings(context);
+  const chosen = chooseAccounts(settings, undefined);
   const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
-  const followed = await followPass(context, settings, false);
-  const act = async ({ accounts, requests }: OpenAccounts): Promise<ExitCode> => {
+  const followed = await followSyncRun(context, settings, false);
+  const act = async ({ accounts, requests }: ConnectedAccounts): Promise<ExitCode> => {
     const tally = { folders: 0, messages: 0, differences: 0 };
     const findings: OriginFinding[] = [];
-    const result = await makePass(writer, settings, {
+    const result = await runAccounts(writer, settings, {
       accounts,
       policy: { verifyPerHour: Number.MAX_SAFE_INTEGER, full: true, acceptEndings: false },
       pass: (ctx, wanted) =>
@@ -447,7 +447,7 @@ async function report(
   await context.output.object(
     { ...tally, verified, corrected, findings, requests, durationMs, failures },
     () =>
-      present([
+      joinReport([
         findings.map(({ mailbox, folder, uid, difference }) => {
           const place = [mailbox, folder, ...(uid === null ? [] : [String(uid)])].join(' / ');
           return `${terminalLine(place)} ${SENTENCES[difference]}`;
@@ -456,10 +456,10 @@ async function report(
         `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(requests, 'request')}, ${span(durationMs)}.`,
       ]).join('\n'),
   );
-  const troubles = troublesOf(result);
+  const troubles = listProblems(result);
   for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
   const differs = differences > 0 ? EXIT.failures : EXIT.done;
-  return combinedExit([...troubles.map(({ exit }) => exit), differs]);
+  return combineExitCodes([...troubles.map(({ exit }) => exit), differs]);
 }
 
 const SENTENCES: Readonly<Record<Difference, string>> = {
@@ -478,10 +478,10 @@ async function repairCopied(
   from: readonly string[],
   trustsCopies: boolean,
 ): Promise<ExitCode> {
-  const { surroundings, signal } = context;
+  const { environment, signal } = context;
   const folders = from
     .filter((copy) => !isEncrypted(context, dataDir, copy))
-    .map((copy) => path.resolve(surroundings.cwd, copy));
+    .map((copy) => path.resolve(environment.cwd, copy));
   for (const copy of folders) {
     // A copy that exists but cannot be read is reported and skipped.
     if (!existsSync(copy) || isAbsent(copy))
@@ -560,7 +560,7 @@ function isAbsent(copy: string): boolean {
 }
 
 function repairReport(
-  { before, mended, restored, missing, unwritable, unproven, ...skipped }: Repaired,
+  { before, mended, restored, missing, unwritable, unproven, ...skipped }: RepairResult,
   { catalogRebuilt, unread }: CatalogOutcome,
   after: Verification,
   colours: Colours,
@@ -568,7 +568,7 @@ function repairReport(
   const { skippedCopies, skippedSegments } = skipped;
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
   const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
-  return present([
+  return joinReport([
     `${counted(before.found, 'finding')}.`,
     skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
     skippedSegments.map(

@@ -1,6 +1,6 @@
 import { accountHosts } from '../../catalog/saved-searches.ts';
-import { sentenceOf } from '../../core/errors.ts';
-import { answerOver, joined } from '../../core/listener.ts';
+import { describeError } from '../../core/errors.ts';
+import { joinStreams, serveOverStream } from '../../core/listener.ts';
 import { openBack } from '../../web/elsewhere/back.ts';
 import type { CommandContext, Define } from '../context.ts';
 
@@ -17,11 +17,11 @@ async function answerWeb(context: CommandContext): Promise<void> {
     accounts: (node) => accountHosts(node, context),
     now,
     onError: (error) =>
-      notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
+      notices.warn(`A request could not be answered: ${describeError(error).message}`),
   });
   try {
-    const stream = joined(stdin(), (bytes) => output.bytes(bytes));
-    await answerOver(stream, back.fetch);
+    const stream = joinStreams(stdin(), (bytes) => output.bytes(bytes));
+    await serveOverStream(stream, back.fetch);
     await output.written();
   } finally {
     await back.close();

@@ -4,17 +4,17 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import { requireArchive } from '../../catalog/open-reader.ts';
 import { accountHosts } from '../../catalog/saved-searches.ts';
 import { type ListenAddress, parseListen } from '../../core/address.ts';
 import { locateDataDir } from '../../core/config-locate.ts';
 import { usageError } from '../../core/error-tables.ts';
-import { EXIT, type ExitCode, hasCode, MailkeepError, sentenceOf } from '../../core/errors.ts';
-import { holdOldGeneration, holdYoungGeneration } from '../../core/worker-thread.ts';
-import { askToLook, isListening } from '../../daemon/control.ts';
+import { describeError, EXIT, type ExitCode, hasCode, MailkeepError } from '../../core/errors.ts';
+import { fixYoungGeneration, slowOldGenerationGrowth } from '../../core/worker-thread.ts';
+import { isListening, requestSync } from '../../daemon/control.ts';
 import { findControlSocket } from '../../daemon/control-path.ts';
-import { type ArchivePolicy, policyOf } from '../../verify/archive-status.ts';
+import { type ArchivePolicy, archivePolicy } from '../../verify/archive-status.ts';
 import { webError } from '../../web/errors.ts';
 import { askLink, linkSockets, openLinkChannel } from '../../web/link-channel.ts';
 import { CODE_MS, openSessions } from '../../web/sessions.ts';
@@ -24,10 +24,10 @@ import {
   type CommandContext,
   type Define,
   type Flags,
-  interrupted,
+  untilInterrupted,
   type Values,
 } from '../context.ts';
-import { collected } from '../option-values.ts';
+import { collect } from '../option-values.ts';
 
 interface WebLine extends Flags<'link' | 'open'>, Values<'account' | 'tenant'> {
   readonly listen: string;
@@ -56,7 +56,7 @@ export const define: Define = (command, chosen) => {
   command
     .option('--listen <address>', 'address to listen on; port 0 is any free one', '127.0.0.1:8027')
     .option('--link', 'print a new sign-in link of the server that runs')
-    .option('--mailbox <address>', 'limit the sign-in link to this mailbox; repeatable', collected)
+    .option('--mailbox <address>', 'limit the sign-in link to this mailbox; repeatable', collect)
     .option('--open', 'open the sign-in link in the browser')
     .option('--account <name>', 'an account of the fleet, instead of the archive here')
     .option('--tenant <name>', 'the tenant of the account, if several have one of that name')
@@ -96,8 +96,8 @@ async function openInBrowser(
   {
     notices,
     signal,
-    surroundings: { env },
-  }: Pick<CommandContext, 'notices' | 'signal' | 'surroundings'>,
+    environment: { env },
+  }: Pick<CommandContext, 'notices' | 'signal' | 'environment'>,
   keptMs: number,
 ): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-sign-in-'));
@@ -152,10 +152,10 @@ async function hasDaemon(dataDir: string): Promise<boolean> {
 
 /** Serves the archive until interrupted, which is the normal end. */
 async function serveWeb(context: CommandContext, options: ServeOptions): Promise<void> {
-  holdYoungGeneration();
-  holdOldGeneration();
-  const { globals, surroundings, notices, now } = context;
-  const dataDir = locateDataDir(globals, surroundings);
+  fixYoungGeneration();
+  slowOldGenerationGrowth();
+  const { globals, environment, notices, now } = context;
+  const dataDir = locateDataDir(globals, environment);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, options.mailboxes);
   const sessions = openSessions(dataDir);
@@ -170,13 +170,13 @@ async function serveWeb(context: CommandContext, options: ServeOptions): Promise
       accounts: (node) => accountHosts(node, context),
       async look() {
         const control = findControlSocket(dataDir);
-        return control !== null && askToLook(control, packageJson.version);
+        return control !== null && requestSync(control, packageJson.version);
       },
       hasDaemon: () => hasDaemon(dataDir),
       policy: () => policyFor(dataDir, context),
       now,
       onError: (error) =>
-        notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
+        notices.warn(`A request could not be answered: ${describeError(error).message}`),
     }).catch((error: unknown) => {
       throw cannotListen(options.listen, error);
     });
@@ -207,8 +207,8 @@ export async function whileServed(
   { url, apiUrl, mcpUrl, link }: WebServer,
   { dataDir, mailboxes, open, asking, areKept }: Announced,
 ): Promise<void> {
-  const { surroundings, output, notices, signal } = context;
-  const channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
+  const { environment, output, notices, signal } = context;
+  const channel = await openLinkChannel({ dataDir, env: environment.env, link }).catch(
     (error: unknown) => {
       if (!hasCode(error, 'daemon-socket-folder')) throw error;
       notices.warn(
@@ -228,7 +228,7 @@ export async function whileServed(
     if (!areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
     if (open) void openInBrowser(signInUrl, context, CODE_MS);
-    await interrupted(signal);
+    await untilInterrupted(signal);
   } finally {
     await channel?.close();
   }
@@ -245,13 +245,13 @@ async function askForLink(
   addresses: readonly string[],
   open: boolean,
 ): Promise<ExitCode> {
-  const { globals, surroundings } = context;
-  const dataDir = locateDataDir(globals, surroundings);
+  const { globals, environment } = context;
+  const dataDir = locateDataDir(globals, environment);
   requireArchive(dataDir);
   const mailboxes = await mailboxKeys(context, addresses);
   const control = findControlSocket(dataDir);
   const sockets = [
-    ...linkSockets(dataDir, surroundings.env),
+    ...linkSockets(dataDir, environment.env),
     ...(control === null ? [] : [control]),
   ];
   return printLink(context, { dataDir, sockets, mailboxes, open });
@@ -289,8 +289,8 @@ export async function printLink(
 function policyFor(dataDir: string, context: CommandContext): ArchivePolicy | null {
   const globals = { ...context.globals, data: undefined };
   try {
-    const settings = settingsOf({ ...context, globals, report: () => {} });
-    return settings.dataDir === dataDir ? policyOf(settings, context) : null;
+    const settings = loadSettings({ ...context, globals, report: () => {} });
+    return settings.dataDir === dataDir ? archivePolicy(settings, context) : null;
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     return null;

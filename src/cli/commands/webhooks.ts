@@ -1,15 +1,15 @@
 import { Option } from 'commander';
-import { settingsOf } from '../../catalog/archive-settings.ts';
+import { loadSettings } from '../../catalog/archive-settings.ts';
 import type { AccountSettings, Settings } from '../../core/config-schema.ts';
 import { webhookError } from '../../core/error-tables.ts';
 import {
-  combinedExit,
+  combineExitCodes,
+  describeError,
   EXIT,
   type ExitCode,
   errnoOf,
   hasCode,
   MailkeepError,
-  sentenceOf,
 } from '../../core/errors.ts';
 import { nearest, nearestAddress, selects } from '../../core/names.ts';
 import {
@@ -24,15 +24,15 @@ import { hasState, readState, stateFile } from '../../core/state.ts';
 import { terminalLine } from '../../core/terminal-safe.ts';
 import { count, counted, localTime } from '../../core/text.ts';
 import {
-  attemptsOf,
+  countAttempts,
+  fetchDeliveries,
   isSameAddress,
   judgeWebhooks,
-  keptDeliveries,
   type LoggedDelivery,
-  loggedDeliveries,
-  mergedDeliveries,
+  mergeDeliveries,
   type PlannedMailbox,
   planWebhooks,
+  storedDeliveries,
   type WebhookFinding,
   type WebhookStep,
 } from '../../daemon/delivery-watch.ts';
@@ -46,19 +46,19 @@ import {
 import type { DeliveryLogRecord, PlatformWebhookRecord } from '../../service/platform-wire.ts';
 import { Accepted } from '../../service/surface-client.ts';
 import { encodeBody } from '../../service/wire.ts';
-import { chosenAccounts } from '../../sync/selection.ts';
+import { chooseAccounts } from '../../sync/selection.ts';
 import {
   type Clients,
-  mailboxCalled,
+  chooseAccount,
+  findNamedMailbox,
+  matchMailbox,
   type NamedMailbox,
-  namedMailbox,
-  oneAccount,
   orderOf,
-  SHORT_PATIENCE,
+  SHORT_RETRIES,
   withClients,
   withEachClients,
 } from '../account-clients.ts';
-import { confirmed } from '../ask.ts';
+import { confirm } from '../ask.ts';
 import {
   action,
   type CommandContext,
@@ -69,8 +69,8 @@ import {
   type Values,
 } from '../context.ts';
 import { operationError } from '../errors.ts';
-import { collected, given, wholeNumber } from '../option-values.ts';
-import { present, tableText } from '../output.ts';
+import { collect, wholeNumber, withoutAbsent } from '../option-values.ts';
+import { joinReport, tableText } from '../output.ts';
 
 const HELP = `
 Webhooks notify an address of yours about new mail. They are managed over the platform surface if the
@@ -137,7 +137,7 @@ export const define: Define = (command, chosen) => {
     .option(
       '--mailbox <mailbox>',
       'for this mailbox only (address or resource id); repeatable',
-      collected,
+      collect,
     )
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of new webhooks', 'mailkeep')
@@ -226,7 +226,7 @@ async function testHook(clients: Clients, hook: Hook): Promise<OrAccepted<TestOu
 /** Lists webhooks, if possible over the Platform API, which lists an order in one request. */
 async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Promise<Hook[]> {
   const { platform, mailbox: client } = clients;
-  const options = { ...clients.options, ...given({ status }) };
+  const options = { ...clients.options, ...withoutAbsent({ status }) };
   const hooks: Hook[] = [];
   if (platform !== null) {
     const asked = { ...options, ...(await mailboxIdOf(clients, mailbox)) };
@@ -237,7 +237,7 @@ async function listHooks(clients: Clients, { mailbox, status }: HookFilter): Pro
   const mailboxes =
     mailbox === undefined
       ? (await clients.reach()).mailboxes
-      : [await namedMailbox(clients, mailbox)];
+      : [await findNamedMailbox(clients, mailbox)];
   for (const { resourceId, address } of mailboxes)
     for await (const hook of client.eachWebhook(resourceId, options))
       hooks.push(hookOf(clients, hook, resourceId, address));
@@ -273,7 +273,7 @@ async function removeHook(
 async function mailboxIdOf(clients: Clients, mailbox: string | undefined) {
   if (mailbox === undefined) return {};
   const isAddress = mailbox.includes('@');
-  return { mailboxId: isAddress ? (await namedMailbox(clients, mailbox)).resourceId : mailbox };
+  return { mailboxId: isAddress ? (await findNamedMailbox(clients, mailbox)).resourceId : mailbox };
 }
 
 function hookOf(
@@ -318,7 +318,7 @@ async function accountsWith(
   command: EnsureCommand,
 ): Promise<Chosen> {
   const { mailbox: names = [] } = command;
-  const asked = chosenAccounts(settings, command.account);
+  const asked = chooseAccounts(settings, command.account);
   if (names.length === 0 || asked.length === 1) {
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
   }
@@ -327,11 +327,11 @@ async function accountsWith(
   const reachedBy = async ({ account, reach }: Clients): Promise<ExitCode> => {
     const { mailboxes } = await reach();
     for (const { address } of mailboxes) known.add(address);
-    const here = names.filter((name) => mailboxCalled(mailboxes, name) !== undefined);
+    const here = names.filter((name) => matchMailbox(mailboxes, name) !== undefined);
     if (here.length > 0) accounts.push({ account, names: here });
     return EXIT.done;
   };
-  const codes = await withEachClients(context, settings, asked, SHORT_PATIENCE, reachedBy);
+  const codes = await withEachClients(context, settings, asked, SHORT_RETRIES, reachedBy);
   const found = new Set(accounts.flatMap((chosen) => chosen.names));
   const missing = names.find((name) => !found.has(name));
   if (missing === undefined) return { accounts, codes };
@@ -359,12 +359,12 @@ function keptLogs(
   const state = readState(dataDir);
   try {
     if (state !== undefined)
-      return new Map(accounts.map(({ name }) => [name, keptDeliveries(state, name)]));
+      return new Map(accounts.map(({ name }) => [name, storedDeliveries(state, name)]));
     const hint = 'Check its permissions. "mailkeep verify" moves a damaged one aside.';
     if (hasState(dataDir)) warn(`The state ${stateFile(dataDir)} cannot be read.`, hint);
   } catch (error) {
     if (!hasCode(error, 'catalog-damaged')) throw error;
-    const { message, hint } = sentenceOf(error);
+    const { message, hint } = describeError(error);
     warn(message, hint);
   } finally {
     state?.close();
@@ -437,9 +437,9 @@ async function knownDeliveries(
     platform === null || !anyListed
       ? null
       : await orWarning(context, 'The delivery log was not read', null, async () =>
-          loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
+          fetchDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
         );
-  if (logged !== null) return mergedDeliveries(kept, logged);
+  if (logged !== null) return mergeDeliveries(kept, logged);
   return kept.length === 0 ? null : kept;
 }
 
@@ -454,7 +454,7 @@ async function orWarning<T>(
     return await act();
   } catch (error) {
     if (signal.aborted || !(error instanceof MailkeepError)) throw error;
-    notices.warn(`${what}. ${sentenceOf(error).message}`);
+    notices.warn(`${what}. ${describeError(error).message}`);
     return otherwise;
   }
 }
@@ -466,8 +466,8 @@ async function listWebhooks(
   context: CommandContext,
   command: HookFilter & OfAccount,
 ): Promise<ExitCode> {
-  const settings = settingsOf(context);
-  const accounts = chosenAccounts(settings, command.account);
+  const settings = loadSettings(context);
+  const accounts = chooseAccounts(settings, command.account);
   const found: JudgedHook[] = [];
   const troubled: WebhookFinding[] = [];
   const { dataDir } = settings;
@@ -482,18 +482,18 @@ async function listWebhooks(
   });
   if (found.length > 0 && !context.output.json) {
     await context.output.text(webhooksText(found, accounts.length > 1, context));
-  } else if (found.length === 0 && combinedExit(codes) === EXIT.done) {
+  } else if (found.length === 0 && combineExitCodes(codes) === EXIT.done) {
     context.notices.say('There are no webhooks.');
   }
   warnOf(context, troubled);
-  return combinedExit(codes);
+  return combineExitCodes(codes);
 }
 
 function warnOf({ notices }: CommandContext, findings: readonly WebhookFinding[]): void {
   for (const finding of findings.slice(0, MAX_WARNED)) {
     const error = errorOf(finding);
     if (error === null) continue;
-    const { message, hint } = sentenceOf(error);
+    const { message, hint } = describeError(error);
     notices.warn(hint === null ? message : `${message} ${hint}`);
   }
   const more = findings.length - MAX_WARNED;
@@ -519,8 +519,8 @@ function webhooksText(
 
 async function showDeliveryLog(context: CommandContext, command: LogOptions): Promise<ExitCode> {
   const { output, notices } = context;
-  const settings = settingsOf(context);
-  const accounts = chosenAccounts(settings, command.account);
+  const settings = loadSettings(context);
+  const accounts = chooseAccounts(settings, command.account);
   const reached = accounts.filter(({ platform }) => platform !== null);
   if (reached.length === 0) {
     throw operationError('operation-needs-platform', {
@@ -546,8 +546,8 @@ async function showDeliveryLog(context: CommandContext, command: LogOptions): Pr
     return EXIT.done;
   });
   if (entries.length > 0) await output.text(logText(entries, context));
-  else if (combinedExit(codes) === EXIT.done) notices.say('Nothing was delivered yet.');
-  return combinedExit(codes);
+  else if (combineExitCodes(codes) === EXIT.done) notices.say('Nothing was delivered yet.');
+  return combineExitCodes(codes);
 }
 
 function lineOf(entry: DeliveryLogRecord): object {
@@ -557,7 +557,7 @@ function lineOf(entry: DeliveryLogRecord): object {
     url: entry.webhook_url,
     success: entry.is_successful,
     durationMs: entry.duration,
-    attempts: attemptsOf(entry),
+    attempts: countAttempts(entry),
     retryCount: entry.retry_count,
     maxRetryCount: entry.max_retry_count,
   };
@@ -570,8 +570,8 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
     const outcome = entry.is_successful ? 'delivered' : 'failed';
     return [
       Number.isNaN(at) ? entry.created_at : localTime(at),
-      attemptsOf(entry) === 0 ? 'waiting' : outcome,
-      `${attemptsOf(entry)} of ${entry.max_retry_count + 1}`,
+      countAttempts(entry) === 0 ? 'waiting' : outcome,
+      `${countAttempts(entry)} of ${entry.max_retry_count + 1}`,
       `${count(entry.duration)} ms`,
       entry.mailbox_address,
       entry.webhook_url,
@@ -594,9 +594,9 @@ async function actOnWebhooks(
     const problem = 'name webhooks by their ids, or all of a mailbox with --mailbox.';
     throw invalidUsage(`webhooks ${act}`, problem);
   }
-  const settings = settingsOf(context);
-  const account = oneAccount(settings, named);
-  const patience = act === 'test' ? SHORT_PATIENCE : {};
+  const settings = loadSettings(context);
+  const account = chooseAccount(settings, named);
+  const patience = act === 'test' ? SHORT_RETRIES : {};
   return withClients(context, settings, account, patience, async (clients) => {
     const all = await listHooks(clients, { mailbox });
     const hooks = ids.length === 0 ? all : findHooks(all, ids, mailbox, account.name);
@@ -604,14 +604,14 @@ async function actOnWebhooks(
     else if (act === 'delete' && yes !== true) {
       const lines = hooks.map((hook) => `  ${about(hook)}`);
       const shown = ['These webhooks would be deleted:', ...lines];
-      if (!(await confirmed(context, 'webhooks delete', shown))) return EXIT.failures;
+      if (!(await confirm(context, 'webhooks delete', shown))) return EXIT.failures;
     }
     const codes: ExitCode[] = [];
     for (const hook of hooks) {
       codes.push(await actOn(context, clients, act, hook));
       if (act === 'delete') await forget(context, settings.dataDir, hook);
     }
-    return combinedExit(codes);
+    return combineExitCodes(codes);
   });
 }
 
@@ -784,11 +784,11 @@ async function createWebhook(
     throw invalidUsage('webhooks create', problem);
   }
   if (mailbox === undefined) return ensureWebhooks(context, { ...command, createOnly: true });
-  const settings = settingsOf(context);
-  const account = oneAccount(settings, command.account);
+  const settings = loadSettings(context);
+  const account = chooseAccount(settings, command.account);
   const fields = webhookFields(settings, command, 'webhooks create');
-  return withClients(context, settings, account, SHORT_PATIENCE, async (clients) => {
-    const at = await namedMailbox(clients, mailbox);
+  return withClients(context, settings, account, SHORT_RETRIES, async (clients) => {
+    const at = await findNamedMailbox(clients, mailbox);
     const existing = await sameHook(clients, at, fields);
     if (existing !== undefined) return printExisting(context, settings.dataDir, existing);
     const made = await register(context, clients, at, fields, settings.dataDir);
@@ -820,7 +820,7 @@ async function printExisting(
   const { id, mailbox, url, status } = hook;
   const secretFile = await storedSecretFile(dataDir, id);
   await output.object({ ...hook, secretFile, test: null, existing: true }, () =>
-    present([
+    joinReport([
       `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)} already. Nothing was created.`,
       secretFile === null
         ? `Its secret is not stored here, so deliveries to this archive are refused. To replace it: mailkeep webhooks delete ${terminalLine(id)}, then create it again.`
@@ -849,7 +849,7 @@ async function testAndPrint(
   }
   const { id, mailbox, url } = made;
   await output.object({ ...made, test }, () =>
-    present([
+    joinReport([
       `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
       `Its secret is in ${made.secretFile} (0600); the service will not show it again.`,
       test !== null && `Test delivery: ${testText(test)}.`,
@@ -875,22 +875,22 @@ interface EnsureCommand extends NewCommand {
  */
 async function ensureWebhooks(context: CommandContext, command: EnsureCommand): Promise<ExitCode> {
   const { createOnly = false } = command;
-  const settings = settingsOf(context);
+  const settings = loadSettings(context);
   const name = createOnly ? 'webhooks create' : 'webhooks ensure';
   const fields = webhookFields(settings, command, name);
   const asked = await accountsWith(context, settings, command);
-  if (asked.accounts.length === 0) return combinedExit(asked.codes);
+  if (asked.accounts.length === 0) return combineExitCodes(asked.codes);
   const ensurer = new Ensurer(context, settings.dataDir, fields, command);
   const codes: ExitCode[] = [...asked.codes];
   for (const { account, names } of asked.accounts) {
     const act = (clients: Clients) => ensurer.ensure(clients, names);
-    codes.push(await withClients(context, settings, account, SHORT_PATIENCE, act));
+    codes.push(await withClients(context, settings, account, SHORT_RETRIES, act));
   }
   const { kept, resumed, created, failed, other } = ensurer.tally;
   const all = kept + resumed + created + failed;
   // Nothing was done, and the reason is already printed.
-  if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
-  const parts = present([
+  if (all + other === 0 && combineExitCodes(codes) !== EXIT.done) return combineExitCodes(codes);
+  const parts = joinReport([
     `${count(created)} created`,
     !createOnly && `${count(resumed)} resumed`,
     `${count(kept)} ${createOnly ? 'there already' : 'in order'}`,
@@ -898,7 +898,7 @@ async function ensureWebhooks(context: CommandContext, command: EnsureCommand): 
     other > 0 && `${counted(other, 'other webhook')} left alone`,
   ]);
   context.notices.say(`${counted(all, 'mailbox', 'mailboxes')}: ${parts.join(', ')}.`);
-  return combinedExit([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
+  return combineExitCodes([...codes, ensurer.hasFailed ? EXIT.failures : EXIT.done]);
 }
 
 /** Runs `act` for a mailbox, unless the service has refused one. Reports a refusal, so that other mailboxes continue. */
@@ -1001,7 +1001,7 @@ class Ensurer {
     const test = this.#isToTest
       ? await testDelivery(clients, made).catch((error: unknown) => {
           if (!isOfService(error)) throw error;
-          return { success: false, httpStatus: null, error: sentenceOf(error).message };
+          return { success: false, httpStatus: null, error: describeError(error).message };
         })
       : null;
     this.#isToTest = false;
@@ -1036,7 +1036,7 @@ class Ensurer {
   ): Promise<void> {
     this.tally.failed += 1;
     this.hasFailed = true;
-    const { code, message, hint } = sentenceOf(reason);
+    const { code, message, hint } = describeError(reason);
     const error = { code, message, hint };
     await this.context.output.line(
       { mailbox, mailboxId, account, action: 'failed', error },
@@ -1054,7 +1054,7 @@ async function wantedMailboxes(
   names: readonly string[],
 ): Promise<PlannedMailbox[]> {
   if (names.length > 0) {
-    const named = await Promise.all(names.map((name) => namedMailbox(clients, name)));
+    const named = await Promise.all(names.map((name) => findNamedMailbox(clients, name)));
     return [...new Map(named.map((mailbox) => [mailbox.resourceId, mailbox])).values()];
   }
   const { mailboxes } = await clients.reach();

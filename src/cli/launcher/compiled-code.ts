@@ -21,7 +21,7 @@ const OURS = /^reading-.*\.(code|tmp)$/;
 const CHECKSUM_BYTES = 8;
 
 /** Returns a script's CRC-32. Compiled code belongs to exactly one source. */
-export function sumOfSource(source: Buffer): number {
+export function sourceChecksum(source: Buffer): number {
   return crc32(source, 0);
 }
 
@@ -29,9 +29,9 @@ export function sumOfSource(source: Buffer): number {
  * Returns the compiled code in a file, or undefined if it is damaged or for another source. V8 checks little more
  * than lengths and crashes on a flipped bit.
  * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; written by the
- *   build (src/bootstrap/build.mjs) and `keepCode`
+ *   build (src/bootstrap/build.mjs) and `storeCode`
  */
-export function checkedCode(content: Buffer, sourceSum: number): Buffer | undefined {
+export function verifyCachedCode(content: Buffer, sourceSum: number): Buffer | undefined {
   const code = content.subarray(CHECKSUM_BYTES);
   const intact = content.subarray(0, CHECKSUM_BYTES).equals(checksum(code, sourceSum));
   return intact ? code : undefined;
@@ -81,7 +81,7 @@ export function cachedCode(file: string, sourceSum: number): Buffer | undefined 
     try {
       const stats = fstatSync(descriptor);
       if (!stats.isFile() || !onlyWeWrite(stats)) return undefined;
-      return checkedCode(readFileSync(descriptor), sourceSum);
+      return verifyCachedCode(readFileSync(descriptor), sourceSum);
     } finally {
       closeSync(descriptor);
     }
@@ -93,7 +93,7 @@ export function cachedCode(file: string, sourceSum: number): Buffer | undefined 
  * file system fails.
  * @param makeCode creates the code; called only if it can be written
  */
-export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
+export function storeCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
   attempt(() => {
     const folder = path.dirname(file);
     if (!makeFolders(folder) || !isOurFolder(folder)) return;

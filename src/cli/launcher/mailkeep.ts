@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { constants, Script } from 'node:vm';
 import { commandName, readingCommand } from '../command-name.ts';
-import { cachedCode, cachedCodeFile, checkedCode, keepCode, sumOfSource } from './compiled-code.ts';
+import {
+  cachedCode,
+  cachedCodeFile,
+  sourceChecksum,
+  storeCode,
+  verifyCachedCode,
+} from './compiled-code.ts';
 import { isNewEnough } from './node-version.ts';
 
 /** Names of files in dist/; set by the build. */
@@ -32,7 +38,7 @@ function launch(): void {
     require(LOAD);
     return;
   }
-  const sourceSum = sumOfSource(source);
+  const sourceSum = sourceChecksum(source);
   const key = READING_CODE.replace('.code', `-${process.version}-${process.arch}-${command}.code`);
   const cached = cachedCodeFile(key);
   const cachedData =
@@ -46,7 +52,7 @@ function launch(): void {
   });
   if (cached !== undefined && (cachedData === undefined || script.cachedDataRejected === true)) {
     process.on('exit', (code) => {
-      if (code === 0) keepCode(cached, sourceSum, () => script.createCachedData());
+      if (code === 0) storeCode(cached, sourceSum, () => script.createCachedData());
     });
   }
   const start: (load: NodeJS.Require, filename: string) => void = script.runInThisContext();
@@ -55,7 +61,7 @@ function launch(): void {
 
 function builtCode(sourceSum: number): Buffer | undefined {
   const content = contentOf(READING_CODE);
-  return content === undefined ? undefined : checkedCode(content, sourceSum);
+  return content === undefined ? undefined : verifyCachedCode(content, sourceSum);
 }
 
 function contentOf(name: string): Buffer | undefined {

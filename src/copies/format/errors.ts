@@ -1,4 +1,4 @@
-import { capital, defineErrors, some } from '../../core/errors.ts';
+import { capitalise, defineErrors, shortList } from '../../core/errors.ts';
 import { fitColumns } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 
@@ -79,7 +79,7 @@ export const offsiteError = defineErrors({
       'Use another recipient of the copy, such as the recovery key.',
     ],
     'copy-keys-differ': ({ names }: { names: readonly string[] }) => [
-      `Recipients of the copy contain different keys: ${some(names)}. One of them was not made by the owner of the copy.`,
+      `Recipients of the copy contain different keys: ${shortList(names)}. One of them was not made by the owner of the copy.`,
       'Use the recovery key or the passphrase: only the owner can make their recipients.',
     ],
     'copy-keys-too-many': ({ type, found }: { type: RecipientType; found: number }) => [
@@ -117,7 +117,7 @@ export const offsiteError = defineErrors({
             'Use the recovery key, or another recipient of the copy.',
           ]
         : [
-            `${capital(OPENERS[type])} does not open the copy.`,
+            `${capitalise(OPENERS[type])} does not open the copy.`,
             'Check whether it belongs to this copy, and whether it was typed correctly.',
           ],
     'copy-recovery-shape': ({ lines, characters }: { lines: number; characters: number }) => [

@@ -407,7 +407,7 @@ function checksum(data: Buffer, number: number): number {
   return sum;
 }
 
-export type Way =
+export type UnlockMethod =
   | { readonly type: 'passphrase'; readonly passphrase: string }
   | { readonly type: 'recovery'; readonly recovery: Buffer }
   | { readonly type: 'age'; readonly identities: readonly string[] };
@@ -423,7 +423,7 @@ export const MAX_TRIED = 64;
  */
 export async function unlock(
   recipients: readonly WrappedKeys[],
-  way: Way,
+  way: UnlockMethod,
   signal?: AbortSignal,
 ): Promise<CopySecrets> {
   const fitting = recipients.filter(({ type }) => type === way.type);
@@ -454,7 +454,7 @@ export async function unlock(
   throw offsiteError('copy-key-refused', { type: way.type, tried: fitting.length });
 }
 
-function unwrapWith(keys: WrappedKeys, way: Way): Promise<CopySecrets | undefined> {
+function unwrapWith(keys: WrappedKeys, way: UnlockMethod): Promise<CopySecrets | undefined> {
   if (way.type === 'passphrase') return unwrapWithPassphrase(keys, way.passphrase);
   if (way.type === 'recovery') return unwrapWithRecovery(keys, way.recovery);
   return unwrapWithAge(keys, way.identities);

@@ -129,7 +129,7 @@ export interface OpeningKey {
 }
 
 /** An object's kind and name, to which its encryption is bound. */
-export interface About {
+export interface ObjectIdentity {
   readonly kind: ObjectKind;
   readonly name: string;
 }
@@ -168,7 +168,7 @@ export function keyIdIn(sealed: Buffer): string {
 }
 
 /** Returns the header of a new object, with a fresh key. */
-export function newObjectKey({ copyId, publicKey }: SealingKey, about: About): ObjectKey {
+export function newObjectKey({ copyId, publicKey }: SealingKey, about: ObjectIdentity): ObjectKey {
   const key = randomBytes(KEY_BYTES);
   const ephemeral = newKeyPair();
   const wrapping = wrappingKey(ephemeral.privateKey, publicKey, {
@@ -191,7 +191,7 @@ export function newObjectKey({ copyId, publicKey }: SealingKey, about: About): O
  *
  * @throws `copy-object-damaged`, `copy-key-unknown`
  */
-function readObjectKey(opening: OpeningKey, about: About, header: Buffer): ObjectKey {
+function readObjectKey(opening: OpeningKey, about: ObjectIdentity, header: Buffer): ObjectKey {
   const { name } = about;
   const damaged = (reason: ObjectDamage) => offsiteError('copy-object-damaged', { name, reason });
   const copyId = header.subarray(AT.copyId, AT.keyId);
@@ -220,7 +220,7 @@ function readObjectKey(opening: OpeningKey, about: About, header: Buffer): Objec
 function unwrapped(
   privateKey: Buffer,
   recipient: Buffer,
-  about: About,
+  about: ObjectIdentity,
   header: Buffer,
 ): Buffer | undefined {
   const ephemeral = header.subarray(AT.ephemeral, AT.wrapped);
@@ -239,7 +239,7 @@ function wrappingKey(
     readonly ephemeral: Buffer;
     readonly recipient: Buffer;
     readonly copyId: Buffer;
-    readonly about: About;
+    readonly about: ObjectIdentity;
   },
 ): Buffer | undefined {
   const shared = sharedSecret(privateKey, publicKey);
@@ -288,7 +288,7 @@ interface Sealed {
  */
 export function seal(
   sealing: SealingKey,
-  about: About,
+  about: ObjectIdentity,
   length: number,
   plain: AsyncIterable<Uint8Array>,
 ): Sealed {
@@ -310,7 +310,7 @@ export function seal(
 
 async function* encrypted(
   sealing: SealingKey,
-  about: About,
+  about: ObjectIdentity,
   length: number,
   plain: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Buffer> {
@@ -366,7 +366,7 @@ async function* framed(
  */
 export async function* open(
   opening: OpeningKey,
-  about: About,
+  about: ObjectIdentity,
   sealed: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Buffer> {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -392,7 +392,7 @@ export async function* open(
 }
 
 class Chunks {
-  readonly #about: About;
+  readonly #about: ObjectIdentity;
   readonly #key: Buffer;
   readonly #bound: Buffer;
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES + TAG_BYTES);
@@ -402,7 +402,7 @@ class Chunks {
   #contentLeft = 0;
   #framedLeft = 0;
 
-  constructor(opening: OpeningKey, about: About, header: Buffer) {
+  constructor(opening: OpeningKey, about: ObjectIdentity, header: Buffer) {
     const { key, bound } = readObjectKey(opening, about, header);
     this.#about = about;
     this.#key = key;
@@ -455,7 +455,7 @@ class Chunks {
   }
 }
 
-function damaged({ name }: About, reason: ObjectDamage) {
+function damaged({ name }: ObjectIdentity, reason: ObjectDamage) {
   return offsiteError('copy-object-damaged', { name, reason });
 }
 

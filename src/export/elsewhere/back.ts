@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { z } from 'zod';
 import { parseJson } from '../../archive/format.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
-import { thrownBy } from '../../core/errors.ts';
+import { serializeError } from '../../core/errors.ts';
 import { scratchDatabase } from '../../core/sqlite.ts';
 import type { MessageId } from '../../core/types.ts';
 import { archiveOrigin } from '../../transfer/export-manifest.ts';
@@ -52,7 +52,7 @@ export function exportBack(
   app.onError((error, context) => {
     const isAsked = !(error instanceof z.ZodError);
     const told = isAsked ? error : new Error('a request that is not understood');
-    return context.json({ thrown: thrownBy(told) }, isAsked ? 500 : 400);
+    return context.json({ thrown: serializeError(told) }, isAsked ? 500 : 400);
   });
 
   app.post(SELECTION_PATH, async (context) => {

@@ -4,7 +4,7 @@ import { archiveError } from '../../archive/errors.ts';
 import { parseJson } from '../../archive/format.ts';
 import type { HistoryLine } from '../../catalog/messages.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
-import { rethrown } from '../../core/errors.ts';
+import { deserializeError } from '../../core/errors.ts';
 import type { MessageId } from '../../core/types.ts';
 import type { ExportOrigin, Selected, SelectionTaker } from '../../transfer/export-manifest.ts';
 import type { NamedFolder } from '../../transfer/export-names.ts';
@@ -177,7 +177,7 @@ class Elsewhere {
     const text = (await allOf(buffersOf(answer.body), LONGEST_LINE_BYTES)).toString('utf8');
     const { thrown } = understood(thrownShape, text);
     // Errors of its system say nothing about the system here.
-    throw thrown.ours === undefined ? new UnusableAnswer(thrown.message) : rethrown(thrown);
+    throw thrown.ours === undefined ? new UnusableAnswer(thrown.message) : deserializeError(thrown);
   }
 }
 

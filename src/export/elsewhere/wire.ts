@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { AnyOf } from '../../catalog/folders.ts';
+import type { OneOrMore } from '../../catalog/folders.ts';
 import type { HistoryLine } from '../../catalog/messages.ts';
 import type { UnknownName } from '../../catalog/resolve-query.ts';
-import { ERROR_FAMILIES, type Thrown } from '../../core/errors.ts';
+import { ERROR_FAMILIES, type TransferredError } from '../../core/errors.ts';
 import type { Selected, SelectedPlace } from '../../transfer/export-manifest.ts';
 import type { NamedFolder } from '../../transfer/export-names.ts';
 
@@ -25,8 +25,8 @@ export const LONGEST_LINE_BYTES = 64 * 1024 * 1024;
 /** Which places are exported, as somebody typed it. */
 export interface TypedSelection {
   readonly query?: string;
-  readonly mailbox?: AnyOf;
-  readonly folder?: AnyOf;
+  readonly mailbox?: OneOrMore;
+  readonly folder?: OneOrMore;
   readonly deleted?: boolean;
   readonly withDeleted?: boolean;
   readonly asOf?: string;
@@ -111,7 +111,7 @@ export const historyShape = z.array(
 
 const fact = z.union([text, z.number(), z.boolean(), z.null(), many]);
 export const thrownShape = z.object({
-  thrown: checked<Thrown>({
+  thrown: checked<TransferredError>({
     ...{ message: text, code: text },
     ours: z.object({ family: z.enum(ERROR_FAMILIES), facts: z.record(text, fact) }).optional(),
   }),

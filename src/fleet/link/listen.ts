@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ListenAddress } from '../../core/address.ts';
 import { errnoOf } from '../../core/errors.ts';
-import { beginListening } from '../../core/listener.ts';
+import { startListening } from '../../core/listener.ts';
 import { fleetLinkError } from '../errors.ts';
 import { keyOfIdentity, LINK_TLS, type LinkSecrets } from './link-keys.ts';
 
@@ -67,7 +67,7 @@ export async function listenForNodes(options: LinkListenerOptions): Promise<Link
   server.maxConnections = limits.connections;
   server.maxRequestsPerSocket = 1;
   const strangers = boundStrangers(server, limits.strangers);
-  const address = await beginListening(server, listen).catch((error: unknown) => {
+  const address = await startListening(server, listen).catch((error: unknown) => {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
     throw fleetLinkError('fleet-cannot-listen', { ...listen, reason }, error);

@@ -1,4 +1,4 @@
-import { AnswerCut, type RequestsOver, requestsOver } from '../../core/listener.ts';
+import { ResponseCutOff, requestOverStream, type StreamClient } from '../../core/listener.ts';
 import { fleetLinkError } from '../errors.ts';
 import type { Conversation } from './converse.ts';
 
@@ -14,8 +14,8 @@ const REPEATABLE = new Set(['GET', 'HEAD']);
  */
 export class HolderHttp {
   readonly #ending = new AbortController();
-  #over: RequestsOver | undefined;
-  #beginning: Promise<RequestsOver> | undefined;
+  #over: StreamClient | undefined;
+  #beginning: Promise<StreamClient> | undefined;
   #idle: NodeJS.Timeout | undefined;
   #node = '';
 
@@ -39,7 +39,7 @@ export class HolderHttp {
       try {
         return await over.fetch(request);
       } catch (error) {
-        if (!(error instanceof AnswerCut)) throw error;
+        if (!(error instanceof ResponseCutOff)) throw error;
         if (isFirst && REPEATABLE.has(request.method)) continue;
         throw fleetLinkError('fleet-answer-cut', { node: this.#node }, error);
       }
@@ -54,31 +54,31 @@ export class HolderHttp {
     this.#over?.close();
   }
 
-  get #open(): RequestsOver | undefined {
+  get #open(): StreamClient | undefined {
     return this.#over?.hasEnded === false ? this.#over : undefined;
   }
 
   /** Whoever asks meanwhile waits for the same conversation. */
-  #reached(): Promise<RequestsOver> {
+  #reached(): Promise<StreamClient> {
     this.#beginning ??= this.#begun().finally(() => {
       this.#beginning = undefined;
     });
     return this.#beginning;
   }
 
-  async #begun(): Promise<RequestsOver> {
+  async #begun(): Promise<StreamClient> {
     const { node, stream, ended } = await this.begin(this.#ending.signal);
     this.#node = node;
     // Whatever is being answered hears of it.
     ended.catch(() => undefined);
-    const over = requestsOver(stream, () => this.#rest(over));
+    const over = requestOverStream(stream, () => this.#rest(over));
     this.#over = over;
     this.#rest(over);
     return over;
   }
 
   /** Called whenever the last answer has ended: whatever was asked since keeps the conversation. */
-  #rest(over: RequestsOver): void {
+  #rest(over: StreamClient): void {
     if (over !== this.#over) return;
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { SegmentStore } from '../../archive/segment-files.ts';
-import { thrownBy } from '../../core/errors.ts';
+import { serializeError } from '../../core/errors.ts';
 import type { ReaderOrder } from './request.ts';
 
 /** MiB of the heap of a reader. A search of a large archive takes a tenth. */
@@ -101,7 +101,7 @@ export class ReaderProcess {
       await segments.fetch([fetch]);
       this.#send({ fetched: fetch });
     } catch (error) {
-      this.#send({ failed: fetch, thrown: thrownBy(error) });
+      this.#send({ failed: fetch, thrown: serializeError(error) });
     }
   }
 

@@ -5,12 +5,12 @@ import {
   Coverage,
   covers,
   type DeferredListing,
-  gapsOf,
+  evaluatePage,
+  findGaps,
   PAGE_SIZE,
   type PageTicket,
   type UidInterval,
   type UidIntervals,
-  weighPage,
 } from './plan-folder.ts';
 
 /**
@@ -39,7 +39,7 @@ export const NO_PLACES: FolderSums = {
 };
 
 /** Returns how many places the archive accounts for: the sum of all five. */
-export function accountedFor(sums: FolderSums): number {
+export function countAccountedFor(sums: FolderSums): number {
   return expectedAtOrigin(sums) + sums.held;
 }
 
@@ -49,17 +49,17 @@ export function expectedAtOrigin({ stored, assumed, quarantined, forgotten }: Fo
 }
 
 /** Returns how many places are open: they have a message, and it is not deleted at the service. */
-export function openPlaces({ stored, assumed, held }: FolderSums): number {
+export function countOpenPlaces({ stored, assumed, held }: FolderSums): number {
   return stored + assumed + held;
 }
 
 /** Returns how many of the service's messages the archive does not account for, at least 0. */
-export function notAccountedFor(originTotal: number, sums: FolderSums): number {
-  return Math.max(0, originTotal - accountedFor(sums));
+export function countMissing(originTotal: number, sums: FolderSums): number {
+  return Math.max(0, originTotal - countAccountedFor(sums));
 }
 
 /** Returns whether everything adds up except for held places, which await the deletion guard's decision. */
-export function differsByHeldOnly(originTotal: number, sums: FolderSums): boolean {
+export function differsOnlyByHeld(originTotal: number, sums: FolderSums): boolean {
   return sums.held > 0 && expectedAtOrigin(sums) === originTotal;
 }
 
@@ -172,12 +172,12 @@ export class FolderEvidence {
   /** Returns whether every uid is covered, nothing is undecided, and the sums equal the service's count. */
   isComplete(sums: FolderSums): boolean {
     const unresolved = this.contradicted.size + this.#undecided;
-    return this.everyUidCovered && accountedFor(sums) === this.total && unresolved === 0;
+    return this.everyUidCovered && countAccountedFor(sums) === this.total && unresolved === 0;
   }
 
   /** Returns the number of messages in the archive or undecided: the service's count unless messages are gone. */
   accountedFor(sums: FolderSums): number {
-    return accountedFor(sums) + this.#undecided;
+    return countAccountedFor(sums) + this.#undecided;
   }
 
   /**
@@ -197,7 +197,7 @@ export class FolderEvidence {
 
   /** Returns the parts of a range that no response has covered, ascending. */
   notWalked(within: UidInterval): UidIntervals {
-    return gapsOf(this.coverage.walked, within);
+    return findGaps(this.coverage.walked, within);
   }
 
   /** Returns whether a uid awaits its source or a decision. */
@@ -221,7 +221,7 @@ export class FolderEvidence {
     readonly total: number;
   }): UidInterval | null {
     this.total = page.total;
-    const { interval } = weighPage(
+    const { interval } = evaluatePage(
       { range: ALL_UIDS, order: 'descending', perPage: PAGE_SIZE },
       { uids: page.items.map(({ uid }) => uid), total: page.total },
     );
@@ -311,7 +311,7 @@ export class FolderEvidence {
 const NO_PAGE: PageTicket = { expect: () => {}, settle: () => {}, seal: () => {} };
 
 /** Limits of the deletion guard, from the `brake` section of the configuration. */
-export interface BrakePolicy {
+export interface DeletionGuardPolicy {
   /** The guard holds deletions of more than this share of a folder's or a mailbox's open places. */
   readonly maxEndedShare: number;
   /** In folders and mailboxes with fewer open places, shares do not count. */
@@ -342,7 +342,10 @@ const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
  * is suddenly empty is held whatever its size. If a large share of the whole mailbox is gone, every folder that
  * contributes is held.
  */
-export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): BrakeDecision[] {
+export function guardDeletions(
+  folders: readonly FolderEndings[],
+  policy: DeletionGuardPolicy,
+): BrakeDecision[] {
   const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));
   const open = counted.reduce((sum, folder) => sum + folder.open, 0);
   const ending = counted.reduce((sum, folder) => sum + folder.ending, 0);
@@ -357,7 +360,7 @@ export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): B
   });
 }
 
-function exceeds(ending: number, open: number, policy: BrakePolicy): boolean {
+function exceeds(ending: number, open: number, policy: DeletionGuardPolicy): boolean {
   return open >= policy.minMessages && ending > policy.maxEndedShare * open;
 }
 
@@ -444,7 +447,7 @@ const DECLARED_AT = 0.8;
 type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 
 /** Judges a sample of min(20, all) open uids. Missing uids count neither way. */
-export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerdict {
+export function judgeUidEpoch(sample: readonly SampleAnswer[]): GenerationVerdict {
   const other = sample.filter((answer) => answer === 'other').length;
   if (other === 0) return 'same';
   if (other >= DECLARED_AT * sample.length) return sample.length === 1 ? 'replaced' : 'new';

@@ -34,7 +34,7 @@ export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals
 }
 
 /** Returns the parts of `within` that the set does not cover, ascending. */
-export function gapsOf(set: UidIntervals, within: UidInterval): UidIntervals {
+export function findGaps(set: UidIntervals, within: UidInterval): UidIntervals {
   const gaps: UidInterval[] = [];
   let next = within.lo;
   for (const interval of set) {
@@ -48,7 +48,7 @@ export function gapsOf(set: UidIntervals, within: UidInterval): UidIntervals {
 }
 
 export function covers(set: UidIntervals, within: UidInterval): boolean {
-  return gapsOf(set, within).length === 0;
+  return findGaps(set, within).length === 0;
 }
 
 /** Tracks the messages on one page. Once all of them are durable, the page's interval is covered. */
@@ -227,7 +227,7 @@ export function planFolder(
   const pages = Math.max(1, Math.ceil(messages / PAGE_SIZE));
   const highest = covered[covered.length - 1]?.hi ?? 0;
   if (covered.length === 0) return plan('walk', 'new-folder', messages + pages);
-  if (gapsOf(covered, { lo: 1, hi: highest }).length > 0) {
+  if (findGaps(covered, { lo: 1, hi: highest }).length > 0) {
     return plan('walk', 'interrupted', messages + pages);
   }
   const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
@@ -295,7 +295,7 @@ export interface PageQuestion {
  * of a deletion during the request or an error of the service. The request is then repeated, and a walk never ends on
  * such a page.
  */
-export function weighPage(
+export function evaluatePage(
   question: PageQuestion,
   answer: { readonly uids: readonly number[]; readonly total: number },
 ) {
@@ -361,7 +361,7 @@ function firstAtLeast(uids: readonly number[], uid: number): number {
 }
 
 /** Mailboxes per request of the Platform API's listing. */
-export const MAILBOXES_A_REQUEST = 100;
+export const MAILBOXES_PER_REQUEST = 100;
 
 const DAY_MS = 86_400_000;
 const MIN_MS = 1_800_000;
@@ -382,13 +382,13 @@ export function listingPaysOff(pages: number, mailboxes: number): boolean {
  * Returns the milliseconds between listings, such that they cost at most half of one request per day and mailbox
  * (slightly more for 2 mailboxes). Null if no interval is worth it.
  */
-export function listingEveryMs(pages: number, mailboxes: number): number | null {
+export function listingIntervalMs(pages: number, mailboxes: number): number | null {
   if (!listingPaysOff(pages, mailboxes)) return null;
   return Math.min(MAX_MS, Math.max(MIN_MS, (2 * DAY_MS * pages) / mailboxes));
 }
 
 /** What a mailbox contains according to a listing. Null if not reported. */
-export interface HeldAmounts {
+export interface MailboxAmounts {
   readonly bytes: number | null;
   readonly messages: number | null;
 }
@@ -400,9 +400,9 @@ export interface HeldAmounts {
  * @param before undefined if this is the first listing
  * @param seen returns the messages listed at the last sync run over each folder
  */
-export function hasMoved(
-  before: HeldAmounts | undefined,
-  now: HeldAmounts,
+export function hasChanged(
+  before: MailboxAmounts | undefined,
+  now: MailboxAmounts,
   seen: () => number,
 ): boolean {
   if (before === undefined) return false;

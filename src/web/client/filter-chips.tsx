@@ -5,14 +5,14 @@ import { clockText, dayText, shortMonth } from '../../core/text.ts';
 import { Icon } from '../pages/elements.tsx';
 import type { Frame } from '../pages/page.ts';
 import {
+  addTerm,
   findTerm,
   pageAddress,
+  removeTerm,
+  replaceTerm,
   type Term,
   termsOf,
-  toggled,
-  withOther,
-  withoutTerm,
-  withTerm,
+  toggleTerm,
 } from '../query-text.ts';
 import { useOneColumn } from './focus.ts';
 import { laterPart } from './later-part.tsx';
@@ -163,8 +163,8 @@ function hasChip({ operator, value, text }: Term): boolean {
 
 export function withSlot(query: string, slot: Slot, text: string | null): string {
   const term = findChips(query).slots[slot];
-  if (term === undefined) return text === null ? query : withTerm(query, text);
-  return text === null ? withoutTerm(query, term) : withOther(query, term, text);
+  if (term === undefined) return text === null ? query : addTerm(query, text);
+  return text === null ? removeTerm(query, term) : replaceTerm(query, term, text);
 }
 
 /** Limits a query to a folder or mailbox. @param entry the query of its link in the sidebar; empty for everything */
@@ -179,8 +179,8 @@ export function withFolder(query: string, entry: string): string {
 export function withDeleted(query: string, deleted: Deleted): string {
   const wanted = deleted === 'shown' ? null : DELETED_TERMS[deleted];
   const [, other] = deletedIn(query) ?? [];
-  if (other === undefined) return wanted === null ? query : withTerm(query, wanted);
-  return wanted === null ? withoutTerm(query, other) : withOther(query, other, wanted);
+  if (other === undefined) return wanted === null ? query : addTerm(query, wanted);
+  return wanted === null ? removeTerm(query, other) : replaceTerm(query, other, wanted);
 }
 
 function deletedIn(query: string): readonly [Deleted, Term] | undefined {
@@ -219,7 +219,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
   const query = viewer.address.searchParams.get('q') ?? '';
   const { slots, attachment, unread, deleted, asOf, others, either } = findChips(query);
   const write = (text: string): void => viewer.type(text);
-  const without = (term: Span): void => write(withoutTerm(query, term));
+  const without = (term: Span): void => write(removeTerm(query, term));
   const folder = slots.in ?? slots.mailbox;
   const menuOf = (close: () => void, text: string): void => {
     close();
@@ -263,7 +263,7 @@ export function LiveChips({ frame }: { frame: Frame }) {
           key="has"
           label="Has attachment"
           isOn={attachment !== undefined}
-          change={() => write(toggled(query, ATTACHMENT))}
+          change={() => write(toggleTerm(query, ATTACHMENT))}
         />
         {either !== null && (
           <Switch key="either" label={either} isOn isText change={() => write('')} />
@@ -284,14 +284,14 @@ export function LiveChips({ frame }: { frame: Frame }) {
           key="unread"
           label="Unread"
           isOn={unread !== undefined}
-          change={() => write(toggled(query, UNREAD))}
+          change={() => write(toggleTerm(query, UNREAD))}
         />
         <ChipMenu key="more" id="menu-more" label="More" isOn={false}>
           {() =>
             MORE.map(([text, label]) => {
               const isOn = findTerm(query, text) !== undefined;
               return (
-                <Choice key={text} isOn={isOn} choose={() => write(toggled(query, text))}>
+                <Choice key={text} isOn={isOn} choose={() => write(toggleTerm(query, text))}>
                   {label}
                 </Choice>
               );

@@ -89,7 +89,7 @@ function isShown(element: Element): boolean {
 }
 
 /** Returns the text that a screen reader announces; empty for none. */
-export function spokenResults(page: Page): string {
+export function announcedResults(page: Page): string {
   if (page.kind !== 'mail') return '';
   const { frame, list } = page;
   if (frame.problem !== null) {

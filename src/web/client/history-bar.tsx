@@ -2,8 +2,8 @@ import type { TargetedPointerEvent } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { dayText } from '../../core/text.ts';
 import type { Frame } from '../pages/page.ts';
-import { Band, Since } from '../pages/shell.tsx';
-import { asOf, asOfWord, namedMoment } from '../query-text.ts';
+import { ChangesSince, HistoryBarFrame } from '../pages/shell.tsx';
+import { asOfTermText, wholeSecond, withAsOf } from '../query-text.ts';
 import { useKeys } from './page-keys.tsx';
 import { clamp } from './timeline.tsx';
 import { useViewer } from './viewer.ts';
@@ -52,7 +52,7 @@ export function columnPath(
 
 /** Rounds a moment to the second that a search for the previous or next change starts from. */
 function searchBound(moment: number, direction: 'previous' | 'next'): number {
-  return direction === 'next' ? namedMoment(moment) : Math.floor(moment / 1000) * 1000;
+  return direction === 'next' ? wholeSecond(moment) : Math.floor(moment / 1000) * 1000;
 }
 
 const HOUR_MS = 3_600_000;
@@ -175,7 +175,7 @@ const COLUMNS = 240;
 /** Idle time before the list and the sidebar follow. Milliseconds. */
 const REST_MS = 120;
 
-export function OpenBand({ frame }: { frame: Frame }) {
+export function LiveHistoryBar({ frame }: { frame: Frame }) {
   const viewer = useViewer();
   const { past, closing } = frame;
   const [changes, setChanges] = useState<Changes | null>(null);
@@ -198,16 +198,16 @@ export function OpenBand({ frame }: { frame: Frame }) {
       if (found !== undefined) setChanges(found);
     });
     void viewer.asked<Change | null>('/api/changes/next?than=0', asking.signal).then((found) => {
-      if (found != null) setFirst(namedMoment(found.time));
+      if (found != null) setFirst(wholeSecond(found.time));
     });
     return () => asking.abort();
   }, [viewer, closing.commit]);
   // The page shows a requested moment. If the user has since chosen another one, that one is still loading.
   useEffect(() => {
     const isNamed = (to: number): boolean =>
-      asOfWord(viewer.address.searchParams.get('q') ?? '') === asOf('', to);
+      asOfTermText(viewer.address.searchParams.get('q') ?? '') === withAsOf('', to);
     setMoving((to) => {
-      if (to === null || namedMoment(to) === past?.asOf) return null;
+      if (to === null || wholeSecond(to) === past?.asOf) return null;
       return rest.current !== undefined || isNamed(to) ? to : null;
     });
   }, [past?.asOf, viewer]);
@@ -235,7 +235,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     steps.current = steps.current.then(async () => {
       const than = searchBound(at.current, direction);
       const found = await viewer.asked<Change | null>(`/api/changes/${direction}?than=${than}`);
-      if (found != null) goTo(namedMoment(found.time));
+      if (found != null) goTo(wholeSecond(found.time));
       else if (found === null && direction === 'next') viewer.goTo(null);
     });
   };
@@ -258,7 +258,7 @@ export function OpenBand({ frame }: { frame: Frame }) {
     </button>
   );
   return (
-    <Band
+    <HistoryBarFrame
       moment={moment}
       back={nowAddress(viewer.address)}
       track={
@@ -273,24 +273,26 @@ export function OpenBand({ frame }: { frame: Frame }) {
           />
         )
       }
-      since={past === null ? <span>Drag on the track, or step.</span> : <Since frame={frame} />}
+      since={
+        past === null ? <span>Drag on the track, or step.</span> : <ChangesSince frame={frame} />
+      }
     >
       {button('− day', () => goTo(moment - DAY_MS))}
       {button('+ day', () => goTo(moment + DAY_MS), isNow)}
       {button(
         'previous change',
         () => step('previous'),
-        first !== null && namedMoment(moment) <= first,
+        first !== null && wholeSecond(moment) <= first,
       )}
       {button('next change', () => step('next'), isNow)}
       <DateField key={dayText(moment)} moment={moment} onChoose={goTo} />
-    </Band>
+    </HistoryBarFrame>
   );
 }
 
 function nowAddress(address: URL): string {
   const to = new URL(address);
-  const query = asOf(to.searchParams.get('q') ?? '', null);
+  const query = withAsOf(to.searchParams.get('q') ?? '', null);
   if (query === '') to.searchParams.delete('q');
   else to.searchParams.set('q', query);
   for (const place of ['after', 'at']) to.searchParams.delete(place);

@@ -67,7 +67,7 @@ export const KEY_MAP = keyMap([
 
 export type KeyAction = (typeof KEY_MAP)[number]['bindings'][number]['action'];
 
-export type Pressed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
+export type KeyPress = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export interface KeyContext {
   /** First key of an unfinished sequence, such as `g`; empty if there is none. */
@@ -93,7 +93,7 @@ const BEGINNINGS = new Set(
 const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
 
 export function interpretKey(
-  pressed: Pressed,
+  pressed: KeyPress,
   { begun, inField, letters }: KeyContext,
 ): KeyMeaning {
   const key = keyName(pressed);
@@ -107,7 +107,7 @@ export function interpretKey(
 }
 
 /** Returns a key in the table's notation; null for a modifier alone. */
-function keyName({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | null {
+function keyName({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyPress): string | null {
   if (['Shift', 'Control', 'Alt', 'Meta', 'AltGraph'].includes(key)) return null;
   const isSign = [...key].length === 1;
   // Some keyboards type brackets with AltGr, which browsers report as Ctrl and Alt.

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact
 import { clockText, dayText } from '../../core/text.ts';
 import type { LaterPage, Page } from '../pages/page.ts';
 import { Shell } from '../pages/shell.tsx';
-import { spokenResults } from './focus.ts';
+import { announcedResults } from './focus.ts';
 
 type LaterCode = typeof import('./later.tsx');
 
@@ -124,7 +124,7 @@ const REST_MS = 500;
 /** The only live region: it announces results and errors once typing rests. */
 export function LiveResults({ page }: { page: Page }) {
   const [spoken, setSpoken] = useState('');
-  const now = spokenResults(page);
+  const now = announcedResults(page);
   const { query } = page.frame;
   useEffect(() => {
     // Screen readers read the initial results with the page.

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SavedSearch } from '../../catalog/saved-searches.ts';
-import { count, two } from '../../core/text.ts';
+import { count, twoDigits } from '../../core/text.ts';
 import { type ConversationProps, initiallyOpen, Thread } from '../pages/conversation.tsx';
 import { folderIcon, Icon, type IconName, Link } from '../pages/elements.tsx';
 import {
@@ -11,20 +11,20 @@ import {
 } from '../pages/message-props.ts';
 import { PLAIN_FIELD, ProblemText } from '../pages/query-box.tsx';
 import { filterText, type Term } from '../query-text.ts';
-import type { Saving } from '../saving.ts';
-import type { SideEntry, SideTree } from '../side-tree.ts';
+import type { SaveResult } from '../saving.ts';
+import type { FolderTree, FolderTreeEntry } from '../side-tree.ts';
 import type { CompletionRow } from '../typed-word.ts';
 import { Choice } from './filter-chips.tsx';
 import { KEY_MAP, keyCaps } from './keys.ts';
 import { useKeys } from './page-keys.tsx';
 import { lettersEnabled } from './preferences.ts';
-import { completionsOf } from './query-box.tsx';
-import { ask, Latest, post, Refused, useViewer } from './viewer.ts';
+import { fetchCompletions } from './query-box.tsx';
+import { ask, LatestTask, postForm, RequestRefused, useViewer } from './viewer.ts';
 
 /** Code that loads with the first message, attachments page, menu or dialog. */
 export { FilesPage } from '../pages/files-page.tsx';
 export { MessagePage, MessagePane, NoMessagePage } from '../pages/message-pane.tsx';
-export { OpenBand } from './history-bar.tsx';
+export { LiveHistoryBar as OpenBand } from './history-bar.tsx';
 
 /** A conversation whose messages unfold in place. */
 export function LiveConversation({ message }: ConversationProps) {
@@ -90,16 +90,16 @@ export function FolderMenu({
   chosen,
   choose,
 }: {
-  tree: SideTree;
+  tree: FolderTree;
   chosen: Term | undefined;
   /** Takes the query of the link in the sidebar. */
   choose: (entry: string) => void;
 }) {
   const [wanted, setWanted] = useState('');
-  const fits = ({ name, path }: SideEntry): boolean =>
+  const fits = ({ name, path }: FolderTreeEntry): boolean =>
     `${path ?? ''} ${name}`.toLowerCase().includes(wanted.toLowerCase());
   const all = tree.mailboxes.flatMap(({ folders }) => folders);
-  const row = ({ name, query, count: found }: SideEntry, icon: IconName) =>
+  const row = ({ name, query, count: found }: FolderTreeEntry, icon: IconName) =>
     query === null ? null : (
       <Choice
         key={query}
@@ -131,12 +131,12 @@ export function FolderMenu({
 export function PeopleMenu({ choose }: { choose: (text: string | null) => void }) {
   const [wanted, setWanted] = useState('');
   const [rows, setRows] = useState<readonly CompletionRow[]>([]);
-  const asking = useRef(new Latest()).current;
+  const asking = useRef(new LatestTask()).current;
   useEffect(() => {
     // Quoted if it has spaces, as if typed.
     const text = wanted === '' ? 'from:' : filterText('from', wanted);
     asking.run(async (signal) => {
-      const found = await completionsOf({ text, caret: text.length }, signal);
+      const found = await fetchCompletions({ text, caret: text.length }, signal);
       if (!signal.aborted) setRows(found);
     });
   }, [wanted, asking]);
@@ -181,7 +181,7 @@ export function SinceMenu({ choose }: { choose: (text: string | null) => void })
   const year = now.getFullYear();
   const month = (ago: number): string => {
     const first = new Date(year, now.getMonth() - ago, 1);
-    return `${first.getFullYear()}-${two(first.getMonth() + 1)}`;
+    return `${first.getFullYear()}-${twoDigits(first.getMonth() + 1)}`;
   };
   const since = (label: string, value: string) => (
     <Choice key={value} choose={() => choose(`after:${value}`)}>
@@ -281,7 +281,7 @@ export function SaveBox() {
   const query = viewer.address.searchParams.get('q') ?? '';
   const [name, setName] = useState('@');
   const [saved, setSaved] = useState<readonly SavedSearch[]>([]);
-  const [problem, setProblem] = useState<Saving['problem']>(null);
+  const [problem, setProblem] = useState<SaveResult['problem']>(null);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     field.current?.focus();
@@ -297,14 +297,14 @@ export function SaveBox() {
   useKeys({ back: end });
   const send = async (path: string, fields: Readonly<Record<string, string>>): Promise<boolean> => {
     try {
-      const saving = await post<Saving>(path, fields);
+      const saving = await postForm<SaveResult>(path, fields);
       setSaved(saving.saved);
       setProblem(saving.problem);
       if (saving.problem !== null) return false;
       await viewer.refreshFrame();
       return true;
     } catch (error) {
-      const isLimited = error instanceof Refused && error.status === 403;
+      const isLimited = error instanceof RequestRefused && error.status === 403;
       const message = isLimited
         ? 'A limited sign-in saves no searches.'
         : 'No answer came. Nothing was changed.';

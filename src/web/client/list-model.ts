@@ -1,5 +1,5 @@
 import type { HitCount, SearchHit } from '../../catalog/search.ts';
-import type { ListSort, ListSpine } from '../mail-list.ts';
+import type { ListSort, ListTimeline } from '../mail-list.ts';
 import type { ListProps } from '../pages/mail-page.tsx';
 import type { RowsAnswer } from './viewer.ts';
 
@@ -20,7 +20,7 @@ export type ListPage = RowPage<SearchHit>;
 
 export type ListQuery = Pick<ListProps, 'query' | 'sort'>;
 type Position = Readonly<Record<'before' | 'all', HitCount>>;
-type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
+type SpineAnswer = (ListTimeline & { readonly problem: null }) | { readonly problem: object };
 
 /** Resolves to undefined if there is no answer, which the viewer reports. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
@@ -65,7 +65,7 @@ export class RowSource {
     return { count: answer.hits.length, isMore };
   }
 
-  async spine(signal: AbortSignal): Promise<ListSpine | undefined> {
+  async spine(signal: AbortSignal): Promise<ListTimeline | undefined> {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
     const answer = await this.ask<SpineAnswer>(`/api/spine?${parameters}`, signal);
@@ -521,26 +521,26 @@ export class ListModel {
 }
 
 /** Times of the first and last rows in view. Milliseconds since the epoch. */
-export interface Stretch {
+export interface TimeRange {
   readonly top: number;
   readonly bottom: number;
 }
 
 /** Publishes the times in view on every frame of a scroll, while the components render only at rest. */
-export class ShownStretch {
-  #now: Stretch | null = null;
-  readonly #listeners = new Set<(stretch: Stretch) => void>();
+export class VisibleTimes {
+  #now: TimeRange | null = null;
+  readonly #listeners = new Set<(stretch: TimeRange) => void>();
 
-  get now(): Stretch | null {
+  get now(): TimeRange | null {
     return this.#now;
   }
 
-  set(stretch: Stretch): void {
+  set(stretch: TimeRange): void {
     this.#now = stretch;
     for (const changed of this.#listeners) changed(stretch);
   }
 
-  subscribe(changed: (stretch: Stretch) => void): () => void {
+  subscribe(changed: (stretch: TimeRange) => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
   }

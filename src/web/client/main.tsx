@@ -12,15 +12,22 @@ import {
   pageClasses,
   pageTitle,
 } from '../pages/page.ts';
-import { asOf, pageAddress, withTerm } from '../query-text.ts';
+import { addTerm, pageAddress, withAsOf } from '../query-text.ts';
 import { LiveChips } from './filter-chips.tsx';
 import { leaveDrawer, useFocusReturn } from './focus.ts';
 import { keepContent, LiveLater, laterPart, loadLater, loadPane } from './later-part.tsx';
 import { MessageList } from './message-list.tsx';
-import { copied, listenToKeys, PageKeys } from './page-keys.tsx';
+import { copyToClipboard, listenToKeys, PageKeys } from './page-keys.tsx';
 import { addressInOwnZone, isUnfolded, storeFolding } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
-import { CurrentViewer, isOwnPage, type Shown, useShown, useViewer, Viewer } from './viewer.ts';
+import {
+  CurrentViewer,
+  isOwnPage,
+  useViewer,
+  useViewerState,
+  Viewer,
+  type ViewerState,
+} from './viewer.ts';
 
 /** How often the archive's state is refreshed, since a sync run without news makes no commit. Milliseconds. */
 const STATE_MS = 60_000;
@@ -28,7 +35,7 @@ const STATE_MS = 60_000;
 const OpenBand = laterPart((code) => code.OpenBand);
 
 function LiveTimeBand({ frame }: { frame: Frame }) {
-  const { isTimeOpen } = useShown();
+  const { isTimeOpen } = useViewerState();
   return frame.past !== null || isTimeOpen ? <OpenBand frame={frame} /> : null;
 }
 
@@ -55,7 +62,7 @@ function App({ viewer }: { viewer: Viewer }) {
 }
 
 function Window() {
-  const { page, lost, failed, busy } = useShown();
+  const { page, lost, failed, busy } = useViewerState();
   // In the same frame as the content.
   useLayoutEffect(() => {
     document.title = `${pageTitle(page)} · mailkeep`;
@@ -73,7 +80,7 @@ function Window() {
   );
 }
 
-function ProblemStrip({ lost }: Pick<Shown, 'lost'>) {
+function ProblemStrip({ lost }: Pick<ViewerState, 'lost'>) {
   const viewer = useViewer();
   return (
     <div class="strip warn lost" role="status">
@@ -110,7 +117,7 @@ function Copy({ text, label, icon, isAddress, isBrief }: CopyProps) {
   }, [confirmation]);
   const copy = async (): Promise<void> => {
     const whole = isAddress === true ? new URL(text, location.origin).href : text;
-    setConfirmation((await copied(whole)) ? 'Copied' : 'Not copied');
+    setConfirmation((await copyToClipboard(whole)) ? 'Copied' : 'Not copied');
   };
   return (
     <button
@@ -174,7 +181,7 @@ function followInPlace(event: MouseEvent, viewer: Viewer): void {
 
 function withFolderOf(to: URL, { address }: Viewer): string {
   const [folder, query] = [to, address].map(({ searchParams }) => searchParams.get('q') ?? '');
-  return pageAddress('/mail', { q: withTerm(query ?? '', asOf(folder ?? '', null)) });
+  return pageAddress('/mail', { q: addTerm(query ?? '', withAsOf(folder ?? '', null)) });
 }
 
 function sendInPlace(event: SubmitEvent, viewer: Viewer): void {

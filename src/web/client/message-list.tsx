@@ -5,10 +5,10 @@ import { count } from '../../core/text.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
 import { Icon } from '../pages/elements.tsx';
 import {
+  EmptyList,
   ListHead,
   type ListProps,
-  Nothing,
-  Pending,
+  PendingNote,
   RowText,
   rowClasses,
 } from '../pages/mail-page.tsx';
@@ -23,13 +23,13 @@ import {
   RowSource,
   renderedRows,
   rowHeightFor,
-  ShownStretch,
+  VisibleTimes,
   visibleRows,
 } from './list-model.ts';
 import { useKeys } from './page-keys.tsx';
-import { choose as prefer, chosen as preferred } from './preferences.ts';
-import { Spine, stepFrom, useSpine } from './timeline.tsx';
-import { useShown, useViewer, type Viewer } from './viewer.ts';
+import { writePreference as prefer, readPreference as preferred } from './preferences.ts';
+import { stepBars, TimelineBarStrip, useTimeline } from './timeline.tsx';
+import { useViewer, useViewerState, type Viewer } from './viewer.ts';
 
 /** Height of rows: one line, two, or three with matches. */
 const DENSITIES = ['compact', 'standard', 'roomy'] as const;
@@ -425,7 +425,7 @@ const ROW_PX = 54;
 export function MessageList(props: ListProps) {
   const { list, query, chosen, pending, after } = props;
   const viewer = useViewer();
-  const { page, busy, news } = useShown();
+  const { page, busy, news } = useViewerState();
   const { hits } = list;
   // A new answer makes a new list. A query with an error has no answer, so the last good list and its query stay.
   const listed = useMemo(() => createList(props, viewer), [hits]);
@@ -437,7 +437,7 @@ export function MessageList(props: ListProps) {
   const [density, setDensity] = useState(() => preferred('density'));
   const [, setRested] = useState<RowRange | null>(null);
   const pane = useMemo(() => new FollowingPane(viewer), [viewer]);
-  const scale = useSpine(source, of.sort);
+  const scale = useTimeline(source, of.sort);
   const fresh = useNewMail(source, listed.newest, news);
 
   useEffect(() => () => model.close(), [model]);
@@ -531,7 +531,7 @@ export function MessageList(props: ListProps) {
     if (scale === null || time === undefined) return;
     // The next key selects among the rows that are then in view.
     cursor.current = null;
-    const to = stepFrom(scale, time, bars);
+    const to = stepBars(scale, time, bars);
     if (to !== null) void model.seek({ kind: 'time', time: to });
     else void model.seek({ kind: bars > 0 ? 'last' : 'first' });
   };
@@ -603,9 +603,9 @@ export function MessageList(props: ListProps) {
           ),
         }}
       />
-      <Pending messages={pending} />
+      <PendingNote messages={pending} />
       {isNothing ? (
-        <Nothing query={query} nothing={list.nothing} />
+        <EmptyList query={query} nothing={list.nothing} />
       ) : (
         <div class="listbody">
           <RowsView
@@ -621,7 +621,7 @@ export function MessageList(props: ListProps) {
             onRest={onRest}
           />
           {scale !== null && (
-            <Spine
+            <TimelineBarStrip
               scale={scale}
               stretch={stretch}
               position={model.position(view.current?.visible.low ?? 0)}
@@ -650,7 +650,7 @@ function createList({ list, query, sort, after }: ListProps, viewer: Viewer) {
   const previous = isFirst ? null : (hits[0]?.line.id ?? null);
   const model = new ListModel(source, { rows: hits, previous, next }, ROW_PX, REST_MS);
   const newest = isFirst && sort === 'newest' ? (hits[0]?.line.id ?? null) : undefined;
-  return { of, source, model, stretch: new ShownStretch(), at, newest };
+  return { of, source, model, stretch: new VisibleTimes(), at, newest };
 }
 
 /** When a message was received. Milliseconds since the epoch. */

@@ -251,11 +251,11 @@ function copyLink(viewer: Viewer): boolean {
     one.checkVisibility(),
   );
   if (button !== undefined) button.click();
-  else void copied(viewer.address.href);
+  else void copyToClipboard(viewer.address.href);
   return true;
 }
 
-export async function copied(text: string): Promise<boolean> {
+export async function copyToClipboard(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

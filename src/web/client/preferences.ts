@@ -20,13 +20,13 @@ export const CHOICES: { readonly [N in keyof Choices]: readonly Choices[N][] } =
   density: ['auto', 'compact', 'standard', 'roomy'],
 };
 
-export function chosen<N extends keyof Choices>(name: N): Choices[N] {
+export function readPreference<N extends keyof Choices>(name: N): Choices[N] {
   const stored = read(name);
   const known: readonly Choices[N][] = CHOICES[name];
   return known.find((value) => value === stored) ?? (known[0] as Choices[N]);
 }
 
-export function choose<N extends keyof Choices>(name: N, value: Choices[N]): void {
+export function writePreference<N extends keyof Choices>(name: N, value: Choices[N]): void {
   const isDefault = value === CHOICES[name][0];
   write(name, isDefault ? null : value);
   if (isDefault) delete document.documentElement.dataset[name];
@@ -39,7 +39,7 @@ export function lettersEnabled(): boolean {
   return read(LETTERS) !== 'off';
 }
 
-export function setLetters(on: boolean): void {
+export function setLetterKeys(on: boolean): void {
   write(LETTERS, on ? null : 'off');
 }
 

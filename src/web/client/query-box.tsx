@@ -10,7 +10,7 @@ import { type CompletionRow, MAX_ROWS, operatorRows, typedWord } from '../typed-
 import type { QueryProblem } from '../understood-query.ts';
 import { focusResults } from './focus.ts';
 import { LiveResults, laterPart } from './later-part.tsx';
-import { ask, Latest, useShown, useViewer } from './viewer.ts';
+import { ask, LatestTask, useViewer, useViewerState } from './viewer.ts';
 
 interface Typed {
   readonly text: string;
@@ -43,7 +43,7 @@ type Rows = readonly CompletionRow[];
 function useCompletions({ text, caret }: Typed) {
   const [answer, setAnswer] = useState<{ readonly asked: Typed; readonly rows: Rows } | null>(null);
   const [active, setActive] = useState(-1);
-  const asking = useRef(new Latest()).current;
+  const asking = useRef(new LatestTask()).current;
   const rows = answer?.rows ?? [];
   const isCurrent = answer?.asked.text === text && answer.asked.caret === caret;
   return {
@@ -54,7 +54,7 @@ function useCompletions({ text, caret }: Typed) {
     isOpen: rows.length > 0,
     open(asked: Typed) {
       asking.run(async (signal) => {
-        const found = asked.text.trim() === '' ? [] : await completionsOf(asked, signal);
+        const found = asked.text.trim() === '' ? [] : await fetchCompletions(asked, signal);
         if (signal.aborted) return;
         setActive(-1);
         setAnswer({ asked, rows: found });
@@ -69,7 +69,10 @@ function useCompletions({ text, caret }: Typed) {
 }
 
 /** Returns the completions at the caret, or none if the request fails. */
-export async function completionsOf({ text, caret }: Typed, signal?: AbortSignal): Promise<Rows> {
+export async function fetchCompletions(
+  { text, caret }: Typed,
+  signal?: AbortSignal,
+): Promise<Rows> {
   const { operator, typed, from, to } = typedWord(text, caret);
   // Operators are completed locally: most keys type words, while the server is busy finding rows.
   if (operator === null && !typed.startsWith('@'))
@@ -214,7 +217,7 @@ function highlightClass({ tint, wrong }: Highlight): string | undefined {
 const SaveBox = laterPart((code) => code.SaveBox);
 
 export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }) {
-  const { page, isSaving } = useShown();
+  const { page, isSaving } = useViewerState();
   return (
     <search class="searching">
       {isSaving ? <SaveBox /> : <Box {...props} />}

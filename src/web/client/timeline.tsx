@@ -1,8 +1,8 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { SpineUnit } from '../../catalog/timeline.ts';
+import type { TimelineUnit } from '../../catalog/timeline.ts';
 import { count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
-import type { ListBar, ListSort, ListSpine } from '../mail-list.ts';
-import type { RowSource, ShownStretch, Stretch } from './list-model.ts';
+import type { ListBar, ListSort, ListTimeline } from '../mail-list.ts';
+import type { RowSource, TimeRange, VisibleTimes } from './list-model.ts';
 
 /** A month, week or day with messages, or a gap of any length between two of them. */
 interface SpineSlot {
@@ -16,9 +16,9 @@ interface SpineSlot {
 }
 
 /** The timeline from top to bottom. Positions are fractions of its length, from 0 to 1. */
-export type SpineScale = ReturnType<typeof spineScale>;
+export type TimelineScale = ReturnType<typeof createScale>;
 
-export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort) {
+export function createScale({ bars, unit, messages }: ListTimeline, sort: ListSort) {
   const slots: SpineSlot[] = [];
   let before = 0;
   for (const bar of sort === 'newest' ? bars.toReversed() : bars) {
@@ -36,7 +36,7 @@ export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort) 
   return { sort, unit, slots, messages, most };
 }
 
-export function timeAt(scale: SpineScale, position: number): number {
+export function timeAt(scale: TimelineScale, position: number): number {
   const { slots, sort } = scale;
   const slot = slotAt(scale, position);
   if (slot === undefined) return 0;
@@ -47,11 +47,11 @@ export function timeAt(scale: SpineScale, position: number): number {
   return Math.round(sort === 'newest' ? last - part * (last - from) : from + part * (last - from));
 }
 
-export function slotAt({ slots }: SpineScale, position: number): SpineSlot | undefined {
+export function slotAt({ slots }: TimelineScale, position: number): SpineSlot | undefined {
   return slots[Math.min(slots.length - 1, Math.floor(clamp(position) * slots.length))];
 }
 
-export function positionOf({ slots, sort }: SpineScale, time: number): number {
+export function positionOf({ slots, sort }: TimelineScale, time: number): number {
   const at = slots.findIndex(({ from, to }) => (sort === 'newest' ? from <= time : time < to));
   const slot = slots[at];
   if (slot === undefined) return slots.length === 0 ? 0 : 1;
@@ -62,7 +62,7 @@ export function positionOf({ slots, sort }: SpineScale, time: number): number {
 }
 
 /** Estimates the number of messages before a moment, in list order. */
-export function messagesBefore(scale: SpineScale, time: number): number {
+export function messagesBefore(scale: TimelineScale, time: number): number {
   const { slots } = scale;
   const position = positionOf(scale, time);
   const slot = slotAt(scale, position);
@@ -75,7 +75,7 @@ export function messagesBefore(scale: SpineScale, time: number): number {
 }
 
 /** Returns the start of the bar `bars` bars away from a moment, in list order; null beyond the ends. */
-export function stepFrom(scale: SpineScale, time: number, bars: number): number | null {
+export function stepBars(scale: TimelineScale, time: number, bars: number): number | null {
   const filled = scale.slots.filter(({ bar }) => bar !== null);
   const isNewest = scale.sort === 'newest';
   const reached = filled.findIndex(({ from, to }) => (isNewest ? from <= time : time < to));
@@ -85,7 +85,7 @@ export function stepFrom(scale: SpineScale, time: number, bars: number): number 
 }
 
 /** Chooses the labels that fit: years, then months, then days. @param room minimum slots per label */
-export function spineLabels({ slots, unit }: SpineScale, room: number) {
+export function timelineLabels({ slots, unit }: TimelineScale, room: number) {
   const labels: { readonly text: string; readonly slot: number; readonly isYear: boolean }[] = [];
   const isFree = (slot: number) => labels.every((label) => Math.abs(label.slot - slot) >= room);
   // At most three letters each.
@@ -111,7 +111,7 @@ export function clamp(part: number): number {
   return Number.isNaN(part) ? 0 : Math.min(1, Math.max(0, part));
 }
 
-function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
+function stretchText(unit: TimelineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to'>): string {
   switch (unit) {
     case 'month': {
       const date = new Date((from + to) / 2);
@@ -124,7 +124,7 @@ function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from' | 'to
   }
 }
 
-export function slotText(unit: SpineUnit, slot: SpineSlot): string {
+export function slotText(unit: TimelineUnit, slot: SpineSlot): string {
   const { bar, later } = slot;
   if (bar === null && later === 0) return 'No messages here';
   const since = later > 0 ? `, ${count(later)} since` : '';
@@ -132,8 +132,8 @@ export function slotText(unit: SpineUnit, slot: SpineSlot): string {
 }
 
 interface SpineProps {
-  readonly scale: SpineScale;
-  readonly stretch: ShownStretch;
+  readonly scale: TimelineScale;
+  readonly stretch: VisibleTimes;
   /** Number of rows before the first one in view; null if unknown. */
   readonly position: number | null;
   readonly size: number | null;
@@ -152,7 +152,7 @@ const WHEEL_PX = 60;
 const PAGE_BARS = 12;
 
 /** The scrollbar of the list. It shows when messages were received, and which are in view. */
-export function Spine(props: SpineProps) {
+export function TimelineBarStrip(props: SpineProps) {
   const { scale, stretch, onSeek } = props;
   const root = useRef<HTMLDivElement>(null);
   const bracket = useRef<HTMLDivElement>(null);
@@ -174,7 +174,7 @@ export function Spine(props: SpineProps) {
   }, []);
 
   useLayoutEffect(() => {
-    const place = (shown: Stretch): void => {
+    const place = (shown: TimeRange): void => {
       const { current } = bracket;
       if (current === null || height === 0) return;
       const { style } = current;
@@ -294,11 +294,11 @@ function valueOfScroll({ scale, stretch, position, size }: SpineProps) {
  * The bars and their labels, which change only with the query or the height. A bar's length is the square root of its
  * number, so that a month with few messages stays visible next to one with thousands.
  */
-function Bars({ scale, height }: { scale: SpineScale; height: number }) {
+function Bars({ scale, height }: { scale: TimelineScale; height: number }) {
   return useMemo(() => {
     const { slots, most } = scale;
     const labels =
-      height === 0 ? [] : spineLabels(scale, Math.ceil((WORD_PX * slots.length) / height));
+      height === 0 ? [] : timelineLabels(scale, Math.ceil((WORD_PX * slots.length) / height));
     return (
       <>
         <svg
@@ -340,8 +340,8 @@ function Bars({ scale, height }: { scale: SpineScale; height: number }) {
 const REST_MS = 150;
 
 /** Returns the timeline of a list, or the previous one while it loads; null if there is none. */
-export function useSpine(source: RowSource, sort: ListSort): SpineScale | null {
-  const [spine, setSpine] = useState<ListSpine | null>(null);
+export function useTimeline(source: RowSource, sort: ListSort): TimelineScale | null {
+  const [spine, setSpine] = useState<ListTimeline | null>(null);
   const isFirst = useRef(true);
   useEffect(() => {
     const asking = new AbortController();
@@ -356,5 +356,5 @@ export function useSpine(source: RowSource, sort: ListSort): SpineScale | null {
       asking.abort();
     };
   }, [source]);
-  return useMemo(() => (spine === null ? null : spineScale(spine, sort)), [spine, sort]);
+  return useMemo(() => (spine === null ? null : createScale(spine, sort)), [spine, sort]);
 }

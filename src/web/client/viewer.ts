@@ -3,7 +3,7 @@ import { useContext, useEffect, useReducer } from 'preact/hooks';
 import type { MailCounts, MailRows } from '../mail-list.ts';
 import type { MessageContent, NoMessage } from '../pages/message-props.ts';
 import type { Frame, Page, PageOf } from '../pages/page.ts';
-import { asOf, asOfWord } from '../query-text.ts';
+import { asOfTermText, withAsOf } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
 
 type Task = (signal: AbortSignal) => Promise<void>;
@@ -12,7 +12,7 @@ type Task = (signal: AbortSignal) => Promise<void>;
  * Runs one task at a time. Of the tasks that arrive meanwhile, only the last runs next. Answers therefore never arrive
  * out of order, and outdated tasks are skipped.
  */
-export class Latest {
+export class LatestTask {
   #current: AbortController | undefined;
   #next: Task | undefined;
 
@@ -79,7 +79,7 @@ function listParameters(address: URL): string {
 }
 
 /** The server answered with an error, or cannot be reached. */
-export class Refused extends Error {
+export class RequestRefused extends Error {
   override readonly name = 'Refused';
 
   /** @param status HTTP status; null without an answer */
@@ -105,7 +105,7 @@ export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
 }
 
 /** Posts a form that changes data. */
-export function post<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
+export function postForm<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
   return fetchData(address, { method: 'POST', headers, body });
@@ -117,9 +117,9 @@ async function fetchData<T>(address: string, options: RequestInit): Promise<T> {
     answer = await fetch(address, { ...options, credentials: 'same-origin', redirect: 'error' });
   } catch (error) {
     if (options.signal?.aborted === true) throw error;
-    throw new Refused(null, { cause: error });
+    throw new RequestRefused(null, { cause: error });
   }
-  if (!answer.ok) throw new Refused(answer.status);
+  if (!answer.ok) throw new RequestRefused(answer.status);
   const { data }: { readonly data: T } = await answer.json();
   return data;
 }
@@ -133,7 +133,7 @@ interface Lost {
 /** An unreachable server is asked again after 1, 2, 4 and at most 30 seconds. */
 const MAX_WAIT_MS = 30_000;
 
-export interface Shown {
+export interface ViewerState {
   readonly page: Page;
   readonly busy: boolean;
   readonly lost: Lost | null;
@@ -165,7 +165,7 @@ const KEPT = ['sort', 'type'];
 
 /** Shows the page of the current address, and navigates. Only the address decides what is shown. */
 export class Viewer {
-  #shown: Shown;
+  #shown: ViewerState;
   #address: URL;
   readonly #listeners = new Set<() => void>();
   /** Aborts requests for an address that is no longer current. */
@@ -173,7 +173,7 @@ export class Viewer {
   /** Aborts requests for the message, which may change while the list loads. */
   #opening = new AbortController();
   readonly #waiting = { list: false, message: false };
-  readonly #typing = new Latest();
+  readonly #typing = new LatestTask();
   #pause: number | undefined;
   #rest: number | undefined;
   /** Failed tries since the server was last reached. */
@@ -197,7 +197,7 @@ export class Viewer {
     });
   }
 
-  get shown(): Shown {
+  get shown(): ViewerState {
     return this.#shown;
   }
 
@@ -272,7 +272,7 @@ export class Viewer {
   /** Shows the page as of a moment in milliseconds since the epoch; null for now. */
   goTo(moment: number | null, options: { readonly replace?: boolean } = {}): void {
     const to = new URL(this.#address);
-    to.searchParams.set('q', asOf(to.searchParams.get('q') ?? '', moment));
+    to.searchParams.set('q', withAsOf(to.searchParams.get('q') ?? '', moment));
     to.searchParams.delete('after');
     to.searchParams.delete('at');
     if (moment === null) this.#change({ isTimeOpen: false });
@@ -467,7 +467,7 @@ export class Viewer {
       return signal?.aborted === true ? undefined : data;
     } catch (error) {
       if (signal?.aborted === true) return undefined;
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof RequestRefused)) throw error;
       if (error.status === null) this.#waitForServer();
       else if (error.status === 401) location.assign('/enter');
       else this.#fail({ failed: true });
@@ -475,7 +475,7 @@ export class Viewer {
     }
   }
 
-  #fail(change: Pick<Partial<Shown>, 'failed' | 'lost'>): void {
+  #fail(change: Pick<Partial<ViewerState>, 'failed' | 'lost'>): void {
     this.#waiting.list = false;
     this.#waiting.message = false;
     this.#change({ busy: false, ...change });
@@ -497,7 +497,7 @@ export class Viewer {
     this.#fail({ lost });
   }
 
-  #change(change: Partial<Shown>): void {
+  #change(change: Partial<ViewerState>): void {
     const shown = { ...this.#shown, ...change };
     // A history bar that was opened in the present closes when the user leaves the past.
     this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
@@ -506,7 +506,7 @@ export class Viewer {
 }
 
 function isPast({ searchParams }: URL): boolean {
-  return asOfWord(searchParams.get('q') ?? '') !== '';
+  return asOfTermText(searchParams.get('q') ?? '') !== '';
 }
 
 function withoutHash({ pathname, search }: URL): string {
@@ -521,7 +521,7 @@ export function useViewer(): Viewer {
   return viewer;
 }
 
-export function useShown(): Shown {
+export function useViewerState(): ViewerState {
   const viewer = useViewer();
   const [, changed] = useReducer<number, undefined>((count) => count + 1, 0);
   useEffect(() => viewer.subscribe(() => changed(undefined)), [viewer]);
@@ -534,7 +534,7 @@ export function backStep(address: URL): string | null {
   if (address.pathname.startsWith('/m/')) return mailAddress(address, query);
   if (address.pathname !== '/mail') return '/mail';
   if (address.searchParams.has('m')) return mailAddress(address, query);
-  const moment = asOfWord(query);
+  const moment = asOfTermText(query);
   if (query.trim() === '') return null;
   return mailAddress(address, query.trim() === moment ? '' : moment);
 }

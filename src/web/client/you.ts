@@ -2,10 +2,10 @@
 import {
   CHOICES,
   type Choices,
-  choose,
-  chosen,
   lettersEnabled,
-  setLetters,
+  readPreference,
+  setLetterKeys,
+  writePreference,
 } from './preferences.ts';
 
 const form = document.getElementById('preferences');
@@ -15,17 +15,17 @@ if (form instanceof HTMLFormElement) {
   const letters = form.elements.namedItem('letters');
   if (letters instanceof HTMLInputElement) {
     letters.checked = lettersEnabled();
-    letters.addEventListener('change', () => setLetters(letters.checked));
+    letters.addEventListener('change', () => setLetterKeys(letters.checked));
   }
 }
 
 function bind<N extends keyof Choices>(within: HTMLFormElement, name: N): void {
   const options = within.elements.namedItem(name);
   if (!(options instanceof RadioNodeList)) return;
-  options.value = chosen(name);
+  options.value = readPreference(name);
   within.addEventListener('change', ({ target }) => {
     if (!(target instanceof HTMLInputElement) || target.name !== name) return;
     const value = CHOICES[name].find((known) => known === target.value);
-    if (value !== undefined) choose(name, value);
+    if (value !== undefined) writePreference(name, value);
   });
 }

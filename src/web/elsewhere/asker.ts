@@ -29,15 +29,15 @@ const askerShape = z.object({
  * Who asks for something, as the server found that let them in. Where the archive is, this is believed: only a node of the
  * fleet can send it.
  */
-export type Asker = z.output<typeof askerShape>;
+export type RequestIdentity = z.output<typeof askerShape>;
 
 /** Returns the header of an asker, in characters that every header may have. */
-export function askerText(asker: Asker): string {
+export function askerText(asker: RequestIdentity): string {
   return Buffer.from(JSON.stringify(asker)).toString('base64url');
 }
 
 /** @throws an error for a text of another shape */
-export function askerOfText(text: string): Asker {
+export function askerOfText(text: string): RequestIdentity {
   return askerShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString('utf8')));
 }
 

@@ -3,11 +3,11 @@ import type { SegmentStore } from '../../archive/segment-files.ts';
 import type { SearchNode } from '../../catalog/query-ast.ts';
 import { mailboxKey, readState } from '../../core/state.ts';
 import { cookieNames, FormTokens } from '../access.ts';
-import { archiveRoutes, isOfMirror, lastRoutes } from '../app.tsx';
+import { archiveRoutes, fallbackRoutes, isMailboxApiPath } from '../app.tsx';
 import { builtAssets } from '../assets.ts';
 import { EventStreams } from '../event-streams.ts';
 import type { ArchiveParts, RequestFacts, WebApp } from '../request-context.ts';
-import type { Saving } from '../saving.ts';
+import type { SaveResult } from '../saving.ts';
 import { ServedArchive, type ServedReader } from '../served-archive.ts';
 import { assetRoute } from '../sign-in-routes.tsx';
 import { mcpOf, mirrorOf } from '../web-server.ts';
@@ -61,7 +61,7 @@ export function openBack({ dataDir, segments, accounts, now, onError }: BackOpti
     const asker = askerOfText(request.headers.get(ASKER_HEADER) ?? '');
     const { origin } = asker.reached;
     if (pathname === '/mcp') return mcp.fetch(request, origin);
-    if (isOfMirror(pathname)) return mirror.fetch(request, origin);
+    if (isMailboxApiPath(pathname)) return mirror.fetch(request, origin);
     const { reached, session } = asker;
     return session === null
       ? new Response(null, { status: 400 })
@@ -102,12 +102,12 @@ function appOf(parts: ArchiveParts): WebApp {
   for (const path of ['/api/saved', '/api/saved/forget'])
     app.post(path, (context) => context.json({ data: NOT_SAVED }));
   archiveRoutes(app, parts);
-  lastRoutes(app, parts);
+  fallbackRoutes(app, parts);
   return app;
 }
 
 /** The state of an archive in a fleet belongs to one copy of it: what is saved there is gone with the node. */
-const NOT_SAVED: Saving = {
+const NOT_SAVED: SaveResult = {
   saved: [],
   problem: {
     message: 'Searches of an account in a fleet cannot be saved.',

@@ -1,25 +1,25 @@
 import { MailkeepError } from '../../core/errors.ts';
 import { envelope, statusRefusal, unauthorized } from '../../service/surface.ts';
 import { cookieValue } from '../access.ts';
-import { refused } from '../app.tsx';
+import { apiError } from '../app.tsx';
 import { builtAssets } from '../assets.ts';
-import { responseOf } from '../mirror.ts';
+import { toResponse } from '../mirror.ts';
 import { FailurePage } from '../pages/plain-pages.tsx';
 import { THEME_COOKIE, themeOf } from '../pages/theme.ts';
 import { page, type RequestContext } from '../request-context.ts';
 import { Sessions } from '../sessions.ts';
 import {
-  type DoorOptions,
-  openDoor,
-  refuseOpenAddress,
+  type ListenOptions,
+  openSignedInServer,
+  requireLoopback,
   tokensOf,
   type WebServer,
 } from '../web-server.ts';
 import {
   ASKER_HEADER,
-  type Asker,
   askerText,
   MAILBOXES_PATH,
+  type RequestIdentity,
   type ServedMailboxes,
   servedMailboxes,
 } from './asker.ts';
@@ -27,7 +27,7 @@ import {
 /** Has a request answered where the archive is; its signal is aborted when nobody waits for it. */
 export type AskArchive = (request: Request) => Promise<Response>;
 
-export interface FrontOptions extends DoorOptions {
+export interface FrontOptions extends ListenOptions {
   /** @throws errors of this program where the archive cannot be reached */
   readonly ask: AskArchive;
 }
@@ -47,7 +47,7 @@ const LOOK_MS = 1_000;
  * @throws web-not-loopback, cannot-listen
  */
 export async function startFront(options: FrontOptions): Promise<WebServer> {
-  refuseOpenAddress(options);
+  requireLoopback(options);
   const { ask, now, onError } = options;
   const sessions = new Sessions(options.sessions);
   const assets = builtAssets();
@@ -63,11 +63,11 @@ export async function startFront(options: FrontOptions): Promise<WebServer> {
       onError(error);
       if (!(error instanceof MailkeepError)) throw error;
       return context.req.path.startsWith('/api/')
-        ? refused('elsewhere', 503)
+        ? apiError('elsewhere', 503)
         : page(context, FailurePage({ assets, kind: 'elsewhere' }), 503);
     }
   };
-  return openDoor(options, sessions, () => ({
+  return openSignedInServer(options, sessions, () => ({
     routes: (app) => void app.all('*', forBrowser),
     ...{ mirror: byToken, mcp: byToken },
     names: async (mailboxes) => {
@@ -96,7 +96,7 @@ function byTokenOf(options: FrontOptions) {
       const token = authorize(secret);
       if (token === undefined) {
         const why = 'The token is missing, malformed, expired or revoked';
-        return responseOf(envelope(unauthorized(why)));
+        return toResponse(envelope(unauthorized(why)));
       }
       const reached = { host: new URL(origin).host, origin, secure: origin.startsWith('https:') };
       try {
@@ -104,14 +104,14 @@ function byTokenOf(options: FrontOptions) {
         return whileKnown(answer, () => authorize(secret) !== undefined);
       } catch (error) {
         if (!request.signal.aborted) onError(error);
-        return responseOf(envelope(statusRefusal(503, undefined, undefined)));
+        return toResponse(envelope(statusRefusal(503, undefined, undefined)));
       }
     },
   };
 }
 
 /** Returns a request as it is passed on: with who asks, and without what let them in. Of cookies, only the theme is. */
-function passedOn(request: Request, asker: Asker): Request {
+function passedOn(request: Request, asker: RequestIdentity): Request {
   const headers = new Headers(request.headers);
   for (const name of OWN_HEADERS) headers.delete(name);
   const theme = themeOf(cookieValue(request.headers.get('cookie'), THEME_COOKIE));

@@ -4,7 +4,7 @@ import { count } from '../../core/text.ts';
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /** Returns an axis from 0 to a round number that is at least `most`. @param parts maximum marks above 0 */
-export function axisTo(most: number, parts = 4, areWhole = true) {
+export function createAxis(most: number, parts = 4, areWhole = true) {
   if (!(most > 0)) return { top: 1, marks: [0, 1] };
   const rough = most / parts;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -38,7 +38,7 @@ export function percent(share: number): string {
 }
 
 /** Chooses the bars that get a label: at most `most` of `count`, evenly spaced, including the last. */
-export function labelled(count: number, most: number): number[] {
+export function labelPositions(count: number, most: number): number[] {
   if (count <= 0) return [];
   const step = Math.max(1, Math.ceil(count / most));
   const found: number[] = [];
@@ -295,7 +295,7 @@ function NumberTable({ head, rows }: TableProps) {
   );
 }
 
-function axisMarks({ top, marks }: ReturnType<typeof axisTo>, text = shortNumber): Mark[] {
+function axisMarks({ top, marks }: ReturnType<typeof createAxis>, text = shortNumber): Mark[] {
   return marks.map((mark) => ({ at: mark / top, text: text(mark) }));
 }
 
@@ -326,8 +326,8 @@ const LEAST = 0.25;
 
 export function Diverging({ height, pairs, labels }: Framed & { pairs: readonly Pair[] }) {
   const most = (of: 'up' | 'down') => Math.max(0, ...pairs.map((pair) => pair[of] ?? 0));
-  const up = axisTo(most('up'), 3);
-  const down = axisTo(most('down'), 2);
+  const up = createAxis(most('up'), 3);
+  const down = createAxis(most('down'), 2);
   // The smaller side gets at least a quarter of the height, so that a few deletions show next to many arrivals.
   const share = up.top / (up.top + down.top);
   const line = height * Math.min(1 - LEAST, Math.max(LEAST, share));
@@ -380,7 +380,7 @@ interface Columns extends Framed {
 
 export function Columns({ height, bars, limit, labels }: Columns) {
   const most = Math.max(0, ...bars.map(({ value }) => value ?? 0));
-  const axis = axisTo(Math.max(most, limit?.value ?? 0), 3);
+  const axis = createAxis(Math.max(most, limit?.value ?? 0), 3);
   const level = height * (1 - (limit?.value ?? 0) / axis.top);
   return (
     <Plot height={height} marks={axisMarks(axis)} labels={labels}>
@@ -431,7 +431,7 @@ export function StackedArea({ height, layers, columns, labels }: Stack) {
     for (const at of points) sums[at] = (sums[at] ?? 0) + (values[at] ?? 0);
     return { ...layer, lower, upper: [...sums] };
   });
-  const axis = axisTo(Math.max(...sums));
+  const axis = createAxis(Math.max(...sums));
   const step = WIDE / Math.max(1, columns.length);
   const point = (value: number, at: number): string =>
     `${round(at * step)} ${round(height * (1 - value / axis.top))}`;
@@ -470,7 +470,7 @@ interface LinesProps extends Framed {
 /** Lines with their names at the end. A line starts late if earlier values are unknown. */
 export function Lines({ height, lines, labels, text, ...more }: LinesProps) {
   const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
-  const axis = axisTo(most, 4, false);
+  const axis = createAxis(most, 4, false);
   const y = (value: number): number => height * (1 - value / axis.top);
   const ends = lines.flatMap((line) => {
     const last = line.points.at(-1);
@@ -527,7 +527,7 @@ function separate<L extends { readonly y: number }>(lines: readonly L[], height:
 }
 
 /** A wall of bricks. Each brick is an image in a line of text, so the browser lays out the rows. */
-export function Bricks({ bricks }: { bricks: readonly Record<'title' | 'class', string>[] }) {
+export function ProofWall({ bricks }: { bricks: readonly Record<'title' | 'class', string>[] }) {
   return (
     <p class="wall" aria-hidden="true">
       {bricks.map(({ title, ...brick }) => (

@@ -4,9 +4,9 @@ import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine, shellWord } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, dayText, monthName, shortMonth } from '../../core/text.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
-import type { NoText } from '../message-view.ts';
-import { asOfWord, filterText, pageAddress } from '../query-text.ts';
-import { Icon, Link, Marked, Moment, Received, Strip, senderText } from './elements.tsx';
+import type { NoTextReason } from '../message-view.ts';
+import { asOfTermText, filterText, pageAddress } from '../query-text.ts';
+import { Icon, Link, MarkedText, Moment, Received, Strip, senderText } from './elements.tsx';
 import {
   type MessageContent,
   type MessagePlace,
@@ -23,7 +23,7 @@ export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
   other: 'Other',
 };
 
-export const NO_TEXT: Readonly<Record<NoText, string>> = {
+export const NO_TEXT: Readonly<Record<NoTextReason, string>> = {
   picture: 'picture without a preview',
   archive: 'archive, not opened',
   other: 'a kind without text',
@@ -127,13 +127,13 @@ function Attachments({ open, place }: { open: OpenMessage; place: MessagePlace }
             />
             {note?.hit != null && (
               <p class="hitline">
-                <Marked text={note.hit.text} matches={note.hit.matches} />
+                <MarkedText text={note.hit.text} matches={note.hit.matches} />
               </p>
             )}
             {note !== undefined && note.messages.count > 1 && (
               <a
                 class="also"
-                href={pageAddress('/files', { q: asOfWord(place.query), a: note.hash })}
+                href={pageAddress('/files', { q: asOfTermText(place.query), a: note.hash })}
               >
                 Also in {!note.messages.complete && 'more than '}
                 {counted(note.messages.count - 1, 'other message')}
@@ -276,7 +276,7 @@ export function Text({ pieces, folded }: { pieces: OpenMessage['text']; folded: 
   return (
     <div class={folded ? 'text' : 'text plain-text'} dir="auto">
       {pieces.map(({ kind, lines, matches }, i) => {
-        const text = <Marked text={lines.join('\n')} matches={matches} />;
+        const text = <MarkedText text={lines.join('\n')} matches={matches} />;
         if (kind === 'quote' && folded && lines.length > MAX_QUOTE_LINES)
           return (
             <details key={i} class="quoted">
@@ -428,7 +428,7 @@ function Fold({ hit: { line, matches }, message, toggle }: FoldProps) {
         <bdi>{senderText(line.from)}</bdi>
       </span>
       <span class="snip">
-        <Marked text={line.snippet} matches={matches} />
+        <MarkedText text={line.snippet} matches={matches} />
       </span>
       {line.endedAt !== null && <span class="tag ended">deleted</span>}
       <Received date={line.date} />
@@ -472,7 +472,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
           )}
         </div>
       </header>
-      <Ended line={line} open={open} />
+      <DeletedNote line={line} open={open} />
       {facts === null ? (
         <Damaged hit={hit} open={open} dataDir={message.dataDir} />
       ) : (
@@ -520,7 +520,7 @@ function Message({ hit, open, message, fold }: MessageProps) {
 type Line = SearchHit['line'];
 
 /** Says between which two checks the service deleted a message, and how long after it arrived. */
-export function Ended({ line, open }: { line: Line; open: OpenMessage }) {
+export function DeletedNote({ line, open }: { line: Line; open: OpenMessage }) {
   const { endedAt, date } = line;
   const { damage, lastSeen } = open;
   if (endedAt === null) return null;

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
-import { bytes, closingEquation, count, counted, span, two } from '../../core/text.ts';
+import { bytes, consistencyEquation, count, counted, span, twoDigits } from '../../core/text.ts';
 import { LATE_MS } from '../../verify/issues.ts';
 import type { DashboardData, Series } from '../dashboard.ts';
 import {
-  type BrickState,
   dayText,
   type Period,
+  type ProofState,
   RANGES,
   type Range,
   type StoredBytes,
@@ -16,7 +16,6 @@ import { pageAddress } from '../query-text.ts';
 import {
   AgeDots,
   Bars,
-  Bricks,
   Columns,
   Diverging,
   FILLS,
@@ -24,9 +23,10 @@ import {
   Heat,
   type Line,
   Lines,
-  labelled,
+  labelPositions,
   type Mark,
   MaybeLink,
+  ProofWall,
   StackedArea,
   Textures,
 } from './charts.tsx';
@@ -66,7 +66,7 @@ function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[
     const years = periods.flatMap(({ label }, at) =>
       label.startsWith('Jan ') ? [{ at: at / length, text: label.slice(4) }] : [],
     );
-    return labelled(years.length, MAX_LABELS + 2).flatMap((at) => years[at] ?? []);
+    return labelPositions(years.length, MAX_LABELS + 2).flatMap((at) => years[at] ?? []);
   }
   const textOf = {
     hour: ({ from }: Period) => timeText(from, zone).replace(/ \d{4} /, ' '),
@@ -76,7 +76,7 @@ function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[
     month: ({ label }: Period) => label.replace(/ \d\d(\d\d)$/, ' ’$1'),
   }[unit];
   const isLong = unit === 'hour' || unit === 'month';
-  return labelled(length, isLong ? MAX_LONG_LABELS : MAX_LABELS).flatMap((at) => {
+  return labelPositions(length, isLong ? MAX_LONG_LABELS : MAX_LABELS).flatMap((at) => {
     const period = periods[at];
     return period === undefined ? [] : [{ at: (at + 0.5) / length, text: textOf(period) }];
   });
@@ -337,7 +337,7 @@ function CorrespondentsPanel({
 }
 
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
-const HOURS = Array.from({ length: 24 }, (_, hour) => `${two(hour)}:00`);
+const HOURS = Array.from({ length: 24 }, (_, hour) => `${twoDigits(hour)}:00`);
 
 function RhythmPanel({ data, zone }: PanelProps<'rhythm'>) {
   const { counts, from, cut, query } = data;
@@ -559,7 +559,7 @@ function shareText(share: number): string {
   return per < 1 ? 'less than 1 %' : `${Math.round(per)} %`;
 }
 
-const BRICKS: Readonly<Record<BrickState, string>> = {
+const BRICKS: Readonly<Record<ProofState, string>> = {
   recent: 'read back within 26 h',
   earlier: 'longer ago',
   partly: 'in part',
@@ -602,7 +602,7 @@ function VerificationPanel({ data, zone }: PanelProps<'verification'>) {
           .toReversed(),
       }}
     >
-      <Bricks
+      <ProofWall
         bricks={shown.map(({ segment, size, name, when, ...brick }) => ({
           ...brick,
           title: `segment ${segment}, ${size}: ${name}${when === '' ? '' : `, ${when}`}`,
@@ -780,7 +780,7 @@ const TERM_CLASSES: Readonly<Record<string, string>> = { stored: 'k', quarantine
 
 function Equation({ closing }: { closing: DashboardData['closing'] }) {
   const { imported, ended, endedQuery } = closing;
-  const { atService, terms, pending } = closingEquation(closing);
+  const { atService, terms, pending } = consistencyEquation(closing);
   const term = (number: number, text: string, kind?: string, href?: string) => (
     <span class={kind === undefined ? 'term' : `term ${kind}`}>
       <strong>

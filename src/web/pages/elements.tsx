@@ -1,7 +1,7 @@
 import type { ComponentChildren, RenderableProps, VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { type ClosingSums, clockText, closingText, dayText } from '../../core/text.ts';
+import { type ConsistencySums, clockText, consistencyText, dayText } from '../../core/text.ts';
 import { pageAddress } from '../query-text.ts';
 
 /** Drawn with a stroke of 1.4 units in a square of 16. */
@@ -148,8 +148,8 @@ export function PageNav({
 }
 
 /** The sum of a folder or a run, worded as on the command line. */
-export function SumText({ originTotal, ...sums }: ClosingSums & { originTotal: number }) {
-  return <span>{closingText(sums, originTotal)}</span>;
+export function SumText({ originTotal, ...sums }: ConsistencySums & { originTotal: number }) {
+  return <span>{consistencyText(sums, originTotal)}</span>;
 }
 
 /** `head` is the column with the names of the rows; other kinds are classes of the cells. */
@@ -274,7 +274,7 @@ export function markedParts(text: string, matches: readonly Match[], current?: n
   return [...parts, text.slice(at)];
 }
 
-export function Marked({ text, matches }: { text: string; matches: readonly Match[] }) {
+export function MarkedText({ text, matches }: { text: string; matches: readonly Match[] }) {
   return <bdi>{markedParts(text, matches)}</bdi>;
 }
 

@@ -2,7 +2,7 @@ import { FILE_GROUPS, type FileGroup } from '../../catalog/file-group-names.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted } from '../../core/text.ts';
 import type { FileDetail, FilesList, FileTile } from '../files.ts';
-import { asOfWord, pageAddress } from '../query-text.ts';
+import { asOfTermText, pageAddress } from '../query-text.ts';
 import {
   DamageStrip,
   GROUP_NAMES,
@@ -13,7 +13,7 @@ import {
   shownName,
   typeLabel,
 } from './conversation.tsx';
-import { Icon, Link, Marked, Moment, PageNav, Strip, senderText } from './elements.tsx';
+import { Icon, Link, MarkedText, Moment, PageNav, Strip, senderText } from './elements.tsx';
 import { MAX_FILES } from './message-props.ts';
 import { type PageOf, useParts } from './page.ts';
 import { BackToNow, Problem } from './query-box.tsx';
@@ -31,7 +31,7 @@ function Tile({ tile, page }: { tile: FileTile; page: FilesPageData }) {
         aria-current={page.chosen === tile.hash ? 'true' : undefined}
       >
         <span class="sheet" aria-hidden="true">
-          <Sheet tile={tile} q={asOfWord(page.frame.query)} />
+          <Sheet tile={tile} q={asOfTermText(page.frame.query)} />
           <span class="ty">{typeLabel(type, filename)}</span>
         </span>
         <span class="nm">
@@ -70,7 +70,7 @@ function Sheet({ tile: { sheet, hash }, q }: { tile: FileTile; q: string }) {
     case 'text':
       return (
         <span class="small-page" dir="auto">
-          <Marked text={sheet.excerpt.text} matches={sheet.excerpt.matches} />
+          <MarkedText text={sheet.excerpt.text} matches={sheet.excerpt.matches} />
         </span>
       );
     case 'none':
@@ -132,7 +132,7 @@ function Detail({ file, query, address }: OfFile & { address: string }) {
       <States {...file} />
       {isPicture ? (
         <p class="sheet large" aria-hidden="true">
-          <Picture key={hash} hash={hash} q={asOfWord(query)} />
+          <Picture key={hash} hash={hash} q={asOfTermText(query)} />
         </p>
       ) : (
         <Text text={file.text} />
@@ -189,7 +189,7 @@ function Text({ text }: Pick<FileDetail, 'text'>) {
         {parts.map((part, i) => (
           <p key={i}>
             {part.before && '… '}
-            <Marked text={part.text} matches={part.matches} />
+            <MarkedText text={part.text} matches={part.matches} />
             {part.after && ' …'}
           </p>
         ))}
@@ -269,7 +269,7 @@ const NOT_READ = {
 function messageLink({ message, isFound }: FileDetail, query: string): string {
   return isFound
     ? pageAddress('/mail', { q: query, m: message.slice(0, 16) })
-    : pageAddress(`/m/${message}`, { q: asOfWord(query) });
+    : pageAddress(`/m/${message}`, { q: asOfTermText(query) });
 }
 
 export function FilesPage({ page }: { page: FilesPageData }) {

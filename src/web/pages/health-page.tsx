@@ -1,6 +1,6 @@
 import type { RenderableProps } from 'preact';
 import { plainLine } from '../../core/terminal-safe.ts';
-import { bytes, count, counted, KEPT_WHY, PRUNED_WHY, span } from '../../core/text.ts';
+import { bytes, count, counted, KEEP_REASONS, PRUNE_REASONS, span } from '../../core/text.ts';
 import { LATE_HOURS, LATE_MS } from '../../verify/issues.ts';
 import {
   type FolderPages,
@@ -10,12 +10,12 @@ import {
   type HeldPages,
   isFailed,
   type Linked,
-  type LookAnswer,
   type MailboxRow,
   type Overview,
   type Preview,
   type QuarantinePages,
   type Retention,
+  type ServiceCheckResult,
   type Verifications,
 } from '../health.ts';
 import type { ShownIssue } from '../issues.ts';
@@ -644,9 +644,9 @@ function WouldRemove({ preview }: { preview: Preview }) {
         rows={[
           ...removed.map((sum) => ({
             ...sum,
-            why: `removed: ${reasonText(PRUNED_WHY, sum.reason)}`,
+            why: `removed: ${reasonText(PRUNE_REASONS, sum.reason)}`,
           })),
-          ...kept.map((sum) => ({ ...sum, why: `kept: ${reasonText(KEPT_WHY, sum.reason)}` })),
+          ...kept.map((sum) => ({ ...sum, why: `kept: ${reasonText(KEEP_REASONS, sum.reason)}` })),
         ]}
         columns={[
           ['', ({ why }) => why, 'wrap'],
@@ -668,7 +668,7 @@ function WouldRemove({ preview }: { preview: Preview }) {
             ['Subject', Subject, 'wrap'],
             ['Deleted', ({ endedAt }) => <Maybe at={endedAt} never="unknown" />],
             ['Size', (message) => bytes(message.size), 'r'],
-            ['Why', ({ reason }) => reasonText(PRUNED_WHY, reason), 'wrap'],
+            ['Why', ({ reason }) => reasonText(PRUNE_REASONS, reason), 'wrap'],
           ]}
         />
       )}
@@ -777,7 +777,7 @@ function LookNow({ token }: { token: string }) {
   );
 }
 
-function LookStrip({ said }: { said: LookAnswer }) {
+function LookStrip({ said }: { said: ServiceCheckResult }) {
   if (said === 'asked')
     return (
       <Strip kind="ok" icon="pulse" role="status">

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { KeptRun } from '../../core/state-runs.ts';
+import type { StoredRun } from '../../core/state-runs.ts';
 import { count, counted, span } from '../../core/text.ts';
 import { DAY_MS, isFailed, type Lane, type Mark, type RunPages } from '../health.ts';
 import { pageAddress } from '../query-text.ts';
@@ -120,12 +120,12 @@ const CLOSINGS: Readonly<Record<string, string>> = {
   import: 'mail imported',
 };
 
-export function durationText({ startedAt, endedAt }: KeptRun): string {
+export function durationText({ startedAt, endedAt }: StoredRun): string {
   return span(Math.max(0, endedAt - startedAt));
 }
 
 /** A 0 is blank unless the run is a sync run. */
-function number({ messages, kind }: KeptRun, of: number) {
+function number({ messages, kind }: StoredRun, of: number) {
   const isPass = messages === null && !Object.hasOwn(CLOSINGS, kind);
   return of === 0 ? <span class="zero">{isPass && '0'}</span> : count(of);
 }
@@ -190,11 +190,11 @@ export function RunsTab(pages: RunPages) {
   );
 }
 
-function isFine(run: KeptRun): boolean {
+function isFine(run: StoredRun): boolean {
   return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
 }
 
-function closing(run: KeptRun): ComponentChildren {
+function closing(run: StoredRun): ComponentChildren {
   const { outcome, troubles, failures, sum, messages, kind } = run;
   const [first] = troubles;
   if (outcome === 'interrupted') return 'interrupted';
@@ -216,7 +216,7 @@ function closing(run: KeptRun): ComponentChildren {
   return `${counted(messages, 'message')} ${kind === 'prune' ? 'removed' : 'read back'}`;
 }
 
-function RunDetails({ run }: { run: KeptRun }) {
+function RunDetails({ run }: { run: StoredRun }) {
   const { folders, sum, troubles, failures } = run;
   const more = (sum?.folders ?? 0) - folders.length;
   return (
@@ -265,7 +265,7 @@ function logLine({
   startedAt,
   endedAt,
   ...rest
-}: KeptRun): string {
+}: StoredRun): string {
   return JSON.stringify({
     time: new Date(endedAt).toISOString(),
     ...rest,

@@ -3,14 +3,14 @@ import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { count, counted } from '../../core/text.ts';
 import type { ArchiveState, FirstSync } from '../issues.ts';
-import type { ListHit, MailList, NothingFound, OtherQuery } from '../mail-list.ts';
-import { findTerm, pageAddress, withTerm } from '../query-text.ts';
+import type { ListHit, MailList, NoResults, OtherQuery } from '../mail-list.ts';
+import { addTerm, findTerm, pageAddress } from '../query-text.ts';
 import {
   Command,
   Icon,
   Link,
   Mark,
-  Marked,
+  MarkedText,
   type Match,
   Moment,
   PageNav,
@@ -115,10 +115,10 @@ export function RowText({ hit }: { hit: ListHit }) {
           <>
             <Icon name="clip" />
             <bdi>{plainLine(found.filename ?? 'an attachment')}</bdi>:{' '}
-            <Marked {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
+            <MarkedText {...rowSnippet(found.snippet, attachmentMatches[0] ?? [])} />
           </>
         ) : (
-          <Marked {...rowSnippet(line.snippet, matches)} />
+          <MarkedText {...rowSnippet(line.snippet, matches)} />
         )}
       </span>
     </>
@@ -139,9 +139,9 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
   return (
     <>
       <ListHead {...{ list, query, sort }} />
-      <Pending messages={pending} />
+      <PendingNote messages={pending} />
       {list.hits.length === 0 ? (
-        <Nothing query={query} nothing={list.nothing} />
+        <EmptyList query={query} nothing={list.nothing} />
       ) : (
         <ol class="rows">
           {list.hits.map((hit) => (
@@ -216,7 +216,7 @@ function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query:
         <>
           ,{' '}
           {findTerm(query, 'is:deleted') === undefined ? (
-            <Link q={withTerm(query, 'is:deleted')}>{deleted}</Link>
+            <Link q={addTerm(query, 'is:deleted')}>{deleted}</Link>
           ) : (
             deleted
           )}
@@ -226,7 +226,7 @@ function Found({ all, ended, query }: Pick<MailList, 'all' | 'ended'> & { query:
   );
 }
 
-export function Pending({ messages }: { messages: number }) {
+export function PendingNote({ messages }: { messages: number }) {
   if (messages === 0) return null;
   return (
     <Strip kind="warn" icon="alert">
@@ -236,7 +236,7 @@ export function Pending({ messages }: { messages: number }) {
   );
 }
 
-export function Nothing({ query, nothing }: { query: string; nothing?: NothingFound | undefined }) {
+export function EmptyList({ query, nothing }: { query: string; nothing?: NoResults | undefined }) {
   const { without, beginning } = nothing ?? {};
   return (
     <div class="nothing">

@@ -3,12 +3,12 @@ import type { HistoryLine, LastSeen } from '../../catalog/messages.ts';
 import type { SearchHit } from '../../catalog/search.ts';
 import { plainLine } from '../../core/terminal-safe.ts';
 import { bytes, count, counted, eventText, span } from '../../core/text.ts';
-import { asOf, asOfWord, namedMoment, pageAddress } from '../query-text.ts';
+import { asOfTermText, pageAddress, wholeSecond, withAsOf } from '../query-text.ts';
 import {
   conversationText,
   Damaged,
+  DeletedNote,
   DeletedWhen,
-  Ended,
   FileLink,
   folderQuery,
   PlaceList,
@@ -27,15 +27,15 @@ import {
 } from './elements.tsx';
 import {
   attachedFiles,
+  exceedsDownloadLimit,
   FRAME_SANDBOX,
-  isTooMuch,
   listAddress,
   MAX_OF_THREAD,
   MAX_TOGETHER,
   type MessageContent,
   messageAddress,
   type NoMessage,
-  ownHit,
+  openedHit,
   type SourceText,
   VIEWS,
   type View,
@@ -57,7 +57,7 @@ const TABS: Readonly<Record<View, string>> = {
 export function MessagePane(props: MessageContent) {
   const { id, place, conversation, content } = props;
   const { Copy } = useParts();
-  const { line } = ownHit(conversation);
+  const { line } = openedHit(conversation);
   const address = messageAddress(place, id, content.view);
   return (
     <>
@@ -104,7 +104,7 @@ export function MessagePane(props: MessageContent) {
         </nav>
       </header>
       <section class={`rbody view-${content.view}`} aria-label={TABS[content.view]} tabindex={0}>
-        {content.view !== 'thread' && <Ended line={line} open={props} />}
+        {content.view !== 'thread' && <DeletedNote line={line} open={props} />}
         <Content {...props} />
       </section>
     </>
@@ -114,7 +114,7 @@ export function MessagePane(props: MessageContent) {
 function Who(conversation: MessageContent['conversation']) {
   const { all } = conversation;
   if (all.length > 1) return <span>{conversationText(all, all.length === MAX_OF_THREAD)}</span>;
-  const { line } = ownHit(conversation);
+  const { line } = openedHit(conversation);
   return (
     <span>
       <bdi>{senderText(line.from)}</bdi>, <Received date={line.date} />
@@ -146,7 +146,7 @@ function Places({ places: [first, ...more], size }: SearchHit['line']) {
 function Content(props: MessageContent): VNode {
   const { id, content, facts, conversation } = props;
   const { Conversation } = useParts();
-  const hit = ownHit(conversation);
+  const hit = openedHit(conversation);
   if (content.view === 'thread')
     return <Conversation message={props} key={`${id} ${props.place.query}`} />;
   if (content.view === 'history') return <History {...content} message={props} />;
@@ -402,7 +402,7 @@ function flagsText(before: readonly string[], after: readonly string[]): string 
 }
 
 function History({ lines, asOf, message }: ContentOf<'history'> & { message: MessageContent }) {
-  const { date } = ownHit(message.conversation).line;
+  const { date } = openedHit(message.conversation).line;
   const received = date === null ? null : Date.parse(date);
   const steps = historySteps(lines, message.lastSeen, received, asOf);
   return (
@@ -462,7 +462,7 @@ function Step({ step, message }: { step: HistoryStep; message: MessageContent })
 }
 
 function thenAddress({ place, id }: MessageContent, ms: number): string {
-  const then = asOf(place.query, namedMoment(ms));
+  const then = withAsOf(place.query, wholeSecond(ms));
   return messageAddress({ ...place, query: then, after: undefined }, id, 'history');
 }
 
@@ -550,7 +550,7 @@ const MAX_FILES = 50;
 function Rail({ message }: { message: MessageContent }) {
   const { Copy } = useParts();
   const { id, conversation, commit, near, place } = message;
-  const { line } = ownHit(conversation);
+  const { line } = openedHit(conversation);
   return (
     <aside class="rail" aria-label="About this message">
       {conversation.all.length > 1 && (
@@ -639,17 +639,17 @@ function Files({ conversation, id, place }: MessageContent) {
     <section>
       <div class="with-act">
         <h2>Attachments</h2>
-        {files.length > 1 && !isTooMuch(files) && (
+        {files.length > 1 && !exceedsDownloadLimit(files) && (
           <a
             class="link"
-            href={pageAddress(`/m/${id}/attachments/all.zip`, { q: asOfWord(place.query) })}
+            href={pageAddress(`/m/${id}/attachments/all.zip`, { q: asOfTermText(place.query) })}
             download
           >
             Save all {count(files.length)}
           </a>
         )}
       </div>
-      {isTooMuch(files) && (
+      {exceedsDownloadLimit(files) && (
         <p class="small">
           These are too many, or more than {bytes(MAX_TOGETHER)}, for one file: save each by itself.
         </p>

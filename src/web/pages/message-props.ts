@@ -4,7 +4,7 @@ import type { HitCount, SearchHit } from '../../catalog/search.ts';
 import type { Range } from '../../catalog/snippets.ts';
 import type { MessageReading } from '../../mail/extraction.ts';
 import type { AttachmentLine } from '../../mail/identity.ts';
-import type { RemotePictures } from '../../mail/safe-page.ts';
+import type { RemoteImages } from '../../mail/safe-page.ts';
 import type { AttachmentNote, MessageFacts } from '../mail-pages.ts';
 import type { FoundInSource, Hop } from '../message-view.ts';
 import { pageAddress } from '../query-text.ts';
@@ -40,7 +40,7 @@ export type ViewContent =
   /** The query also finds `others`, so they are unfolded as well. */
   | { readonly view: 'thread'; readonly others: readonly OpenMessage[] }
   | { readonly view: 'plain' }
-  | { readonly view: 'html'; readonly remote: RemotePictures | null; readonly isReadable: boolean }
+  | { readonly view: 'html'; readonly remote: RemoteImages | null; readonly isReadable: boolean }
   | {
       readonly view: 'headers';
       readonly fields: MessageReading['headers'];
@@ -92,7 +92,7 @@ export type NoMessage =
       readonly time: string | null;
     };
 
-export function ownHit({ all, at }: Conversation): SearchHit {
+export function openedHit({ all, at }: Conversation): SearchHit {
   const own = all[at];
   if (own === undefined) throw new RangeError('no message of its own');
   return own;
@@ -132,11 +132,11 @@ export function attachedFiles(hits: readonly Pick<SearchHit, 'line'>[]): Attache
   );
 }
 
-export function isTooMuch(files: readonly SavedFile[]): boolean {
-  return files.length > MAX_FILES || bytesOf(files) > MAX_TOGETHER;
+export function exceedsDownloadLimit(files: readonly SavedFile[]): boolean {
+  return files.length > MAX_FILES || totalBytes(files) > MAX_TOGETHER;
 }
 
-export function bytesOf(files: readonly Pick<SavedFile, 'size'>[]): number {
+export function totalBytes(files: readonly Pick<SavedFile, 'size'>[]): number {
   return files.reduce((sum, { size }) => sum + size, 0);
 }
 

@@ -6,22 +6,22 @@ import type { Range } from '../dashboard-data.ts';
 import type { DownloadFormat, ExportOffer } from '../exporting.ts';
 import type { FileDetail, FilesList, FilesMessages } from '../files.ts';
 import type { HealthContent } from '../health.ts';
-import type { ArchiveState, ClosingSum, PastSum } from '../issues.ts';
+import type { ArchiveState, PastSum, ServiceSum } from '../issues.ts';
 import type { ListSort, MailList } from '../mail-list.ts';
-import type { SideTree } from '../side-tree.ts';
+import type { FolderTree } from '../side-tree.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import type { ConversationProps } from './conversation.tsx';
 import type { IconName } from './elements.tsx';
 import type { ListProps } from './mail-page.tsx';
-import { type MessageContent, type NoMessage, ownHit } from './message-props.ts';
+import { type MessageContent, type NoMessage, openedHit } from './message-props.ts';
 import type { ProblemProps } from './query-box.tsx';
 
 export interface Frame {
   /** The query exactly as typed. */
   readonly query: string;
   readonly problem: QueryProblem | null;
-  readonly tree: SideTree;
-  readonly closing: ClosingSum;
+  readonly tree: FolderTree;
+  readonly closing: ServiceSum;
   /** Sums as of the moment of `asof:`; null for now. */
   readonly past: PastSum | null;
   readonly issues: number;
@@ -149,7 +149,7 @@ export function pageTitle(page: Page): string {
     case 'mail':
       return listTitle(page.frame.query);
     case 'message':
-      return ownHit(page.message.conversation).line.subject ?? '(no subject)';
+      return openedHit(page.message.conversation).line.subject ?? '(no subject)';
     case 'no-message':
       return 'No such message';
     case 'health':

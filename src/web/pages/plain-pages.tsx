@@ -20,7 +20,7 @@ import {
   pageTitle,
 } from './page.ts';
 import { Chips, Problem, QueryBox } from './query-box.tsx';
-import { TimeBand } from './shell.tsx';
+import { HistoryBar } from './shell.tsx';
 import { ChosenTheme } from './theme.ts';
 
 interface DocumentProps {
@@ -127,10 +127,10 @@ export function NotFoundPage({ assets }: Plain) {
   );
 }
 
-export type EnterProblem = 'wrong-code' | 'stale-form' | null;
+export type SignInProblem = 'wrong-code' | 'stale-form' | null;
 
 /** The sign-in page. With JavaScript, the code in a link is entered and submitted automatically. */
-export function EnterPage({ assets, token, problem }: WithForm & { problem: EnterProblem }) {
+export function SignInPage({ assets, token, problem }: WithForm & { problem: SignInProblem }) {
   return (
     <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
       <h1>Ask the machine for a way in</h1>
@@ -168,7 +168,7 @@ export function EnterPage({ assets, token, problem }: WithForm & { problem: Ente
   );
 }
 
-export function AwayPage({ assets, to }: Plain & { to: string | null }) {
+export function LeavePage({ assets, to }: Plain & { to: string | null }) {
   if (to === null)
     return (
       <PlainPage assets={assets} title="A link in a message">
@@ -239,7 +239,7 @@ interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'
   readonly mailboxes: readonly string[] | null;
 }
 
-export function YouPage({
+export function SettingsPage({
   assets,
   token,
   browsers,
@@ -360,7 +360,7 @@ export function ArchiveDocument({ assets, page }: Plain & { page: Page }) {
     List: ListPages,
     Conversation,
     Copy: () => null,
-    TimeBand,
+    TimeBand: HistoryBar,
     isUnfolded: () => null,
     Later: LaterPages,
     Message: MessagePane,

@@ -1,5 +1,5 @@
 import type { ComponentChild } from 'preact';
-import { asOfWord, findTerm, pageAddress, toggled } from '../query-text.ts';
+import { asOfTermText, findTerm, pageAddress, toggleTerm } from '../query-text.ts';
 import type { QueryProblem } from '../understood-query.ts';
 import { Icon, Link } from './elements.tsx';
 import type { Frame, Here } from './page.ts';
@@ -67,7 +67,7 @@ export function Chips({ frame: { query } }: { frame: Frame }) {
           <a
             key={word}
             class={on ? 'chip on' : 'chip'}
-            href={pageAddress('/mail', { q: toggled(query, word) })}
+            href={pageAddress('/mail', { q: toggleTerm(query, word) })}
           >
             {label}
             {on && (
@@ -84,10 +84,10 @@ export function Chips({ frame: { query } }: { frame: Frame }) {
 }
 
 export function BackToNow({ query, path }: { query: string; path: string }) {
-  const moment = asOfWord(query);
+  const moment = asOfTermText(query);
   if (moment === '') return null;
   return (
-    <a class="chip past" href={pageAddress(path, { q: toggled(query, moment) })}>
+    <a class="chip past" href={pageAddress(path, { q: toggleTerm(query, moment) })}>
       Back to now
       <Icon name="cross" />
     </a>

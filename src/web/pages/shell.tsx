@@ -2,8 +2,8 @@ import type { ComponentChildren, VNode } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { clockText, count, counted, dayText, weekdayText } from '../../core/text.ts';
 import type { ArchiveState } from '../issues.ts';
-import { asOf, asOfWord, pageAddress } from '../query-text.ts';
-import type { EarlierFolder, SideEntry, SideMailbox } from '../side-tree.ts';
+import { asOfTermText, pageAddress, withAsOf } from '../query-text.ts';
+import type { EarlierFolder, FolderTreeEntry, MailboxTree } from '../side-tree.ts';
 import { Brand, folderIcon, Icon, type IconName, Link, Moment } from './elements.tsx';
 import { type Frame, type Here, useParts } from './page.ts';
 
@@ -31,7 +31,7 @@ function Side({ tree, query, here, issues }: SideProps) {
         <div>
           <Entry entry={tree.all} icon="mail" level="strong" current={current} />
           {TARGETS.slice(1).map(([name, path, label, icon]) => {
-            const queried = here === 'mail' ? query : asOfWord(query);
+            const queried = here === 'mail' ? query : asOfTermText(query);
             return (
               <a
                 key={name}
@@ -91,7 +91,7 @@ function Side({ tree, query, here, issues }: SideProps) {
 }
 
 interface MailboxProps {
-  readonly mailbox: SideMailbox;
+  readonly mailbox: MailboxTree;
   readonly current: string | null;
   readonly at: number;
   readonly isUnfolded: boolean;
@@ -105,7 +105,7 @@ function Mailbox({ mailbox, current, at, isUnfolded }: MailboxProps) {
   );
   if (folders.length + earlier.length === 0) return own;
   const isCurrent = folders.some(({ query }) => query === current);
-  const entry = (folder: SideEntry, icon: IconName, life?: EarlierFolder) => (
+  const entry = (folder: FolderTreeEntry, icon: IconName, life?: EarlierFolder) => (
     <Entry
       key={folder.query ?? folder.name}
       {...{ entry: folder, icon, current, life }}
@@ -135,7 +135,7 @@ function Mailbox({ mailbox, current, at, isUnfolded }: MailboxProps) {
 }
 
 interface EntryProps {
-  readonly entry: SideEntry;
+  readonly entry: FolderTreeEntry;
   readonly icon: IconName;
   readonly level: 'strong' | 'l2' | '';
   /** Query of the shown list; null on other pages. */
@@ -220,13 +220,13 @@ function StateLink({ state, issues }: Pick<Frame, 'state' | 'issues'>) {
   return (
     <a class="stat wide state" href="/health" title={title}>
       <span class={`dot ${level}`} />
-      {stateWords(state, issues, now)}
+      {stateText(state, issues, now)}
     </a>
   );
 }
 
 /** Returns the archive's state in a few words. @param now milliseconds since the epoch */
-export function stateWords(
+export function stateText(
   { level, provenAt, isMirror }: Pick<ArchiveState, 'level' | 'provenAt' | 'isMirror'>,
   issues: number,
   now: number,
@@ -319,14 +319,14 @@ function Foot({
         <span class="sum">
           As of <Moment ms={past.asOf} />:{' '}
           {past.messages !== null && (
-            <Link q={asOf('', past.asOf)}>
+            <Link q={withAsOf('', past.asOf)}>
               <b>{count(past.messages)}</b> {past.messages === 1 ? 'message' : 'messages'} known
             </Link>
           )}
           {past.ended !== null && (
             <>
               ,{' '}
-              <Link q={`is:deleted ${asOf('', past.asOf)}`}>
+              <Link q={`is:deleted ${withAsOf('', past.asOf)}`}>
                 <b>{count(past.ended)}</b> of them deleted at the service by then
               </Link>
             </>
@@ -383,9 +383,10 @@ const AGO = [
 ] as const;
 
 /** The history bar. Without a script it moves by days. */
-export function TimeBand({ frame }: { frame: Frame }) {
+export function HistoryBar({ frame }: { frame: Frame }) {
   const { past, query, state } = frame;
-  const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
+  const then = (moment: number | null): string =>
+    pageAddress('/mail', { q: withAsOf(query, moment) });
   // The link next to the query box opens it.
   if (past === null)
     return (
@@ -401,10 +402,10 @@ export function TimeBand({ frame }: { frame: Frame }) {
       </section>
     );
   return (
-    <Band
+    <HistoryBarFrame
       moment={past.asOf}
       back={then(null)}
-      since={<Since frame={frame} />}
+      since={<ChangesSince frame={frame} />}
       track={<div class="track" />}
     >
       <a class="step" href={then(past.asOf - DAY_MS)}>
@@ -413,14 +414,14 @@ export function TimeBand({ frame }: { frame: Frame }) {
       <a class="step" href={then(past.asOf + DAY_MS)}>
         + day
       </a>
-    </Band>
+    </HistoryBarFrame>
   );
 }
 
-export function Since({ frame: { past, query } }: { frame: Frame }) {
+export function ChangesSince({ frame: { past, query } }: { frame: Frame }) {
   if (past === null) return null;
   const { messages, ended, later, day } = past;
-  const then = asOfWord(query) || asOf('', past.asOf);
+  const then = asOfTermText(query) || withAsOf('', past.asOf);
   const link = (q: string, text: string) => <Link q={q}>{text}</Link>;
   return (
     <span>
@@ -450,7 +451,7 @@ interface BandProps {
   readonly since?: VNode;
 }
 
-export function Band({ moment, back, children, track, since }: BandProps) {
+export function HistoryBarFrame({ moment, back, children, track, since }: BandProps) {
   return (
     <section class="band" id="then" aria-label="As it was">
       <div class="then">

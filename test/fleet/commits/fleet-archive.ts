@@ -8,7 +8,7 @@ import { realFiles } from '../../../src/archive/file-system.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES, segmentPath } from '../../../src/archive/format.ts';
 import { openLogReader, scanLog } from '../../../src/archive/log-reader.ts';
 import type { LogWriter } from '../../../src/archive/log-writer.ts';
-import { openLogAtEnd, supplyBytes } from '../../../src/archive/log-writer.ts';
+import { openReplicaLog, writeMissingBytes } from '../../../src/archive/log-writer.ts';
 import { hasCode } from '../../../src/core/errors.ts';
 import type { ChunkContent, UploadChunk } from '../../../src/fleet/chunks.ts';
 import { FleetDurability } from '../../../src/fleet/durability.ts';
@@ -132,13 +132,13 @@ export class Node {
     const durability = this.#recorded(new FleetDurability(this.held, this.patience));
     const options = { dir: this.dir, now: () => 1_770_000_000_000, end: log.end, durability };
     for (;;) {
-      const opened = await openLogAtEnd({ ...options, segmentBytes });
+      const opened = await openReplicaLog({ ...options, segmentBytes });
       if (opened.is === 'open') {
         this.#writer = opened.log;
         break;
       }
       for (const missing of opened.missing)
-        await supplyBytes(options, missing, supply(log, missing));
+        await writeMissingBytes(options, missing, supply(log, missing));
     }
     await this.#expectCopy(log);
   }

@@ -1,6 +1,6 @@
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../../../src/archive/format.ts';
 import type { LogEnd, MissingBytes, UnsealedSegment } from '../../../src/archive/recovery.ts';
-import { provenCommits } from '../../../src/archive/recovery.ts';
+import { verifyLooseBatches } from '../../../src/archive/recovery.ts';
 import type { ChainState } from '../../../src/archive/segment-reader.ts';
 import { rawBatch, rawChunk } from '../../../src/fleet/chunks.ts';
 import { readArchive, type StoredArchive } from '../../../src/registry/reading.ts';
@@ -32,7 +32,7 @@ export async function storedLog(
     const bytes = await bytesOf(stored, segment, objects);
     const space = { archiveId: logId, segment };
     const at = { offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
-    const found = provenCommits(`segment ${segment}`, { bytes, space, at, after: chain });
+    const found = verifyLooseBatches(`segment ${segment}`, { bytes, space, at, after: chain });
     unsealed.push({ segment, previous: chain, ...(found.at(-1)?.end ?? at) });
     segments.set(segment, bytes);
     commits.push(...found);

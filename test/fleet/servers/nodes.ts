@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect } from 'vitest';
 import { genesisHash, logFolder } from '../../../src/archive/format.ts';
 import { dropOldGenerations, sealClosedSegments } from '../../../src/archive/seal.ts';
-import { fetching } from '../../../src/archive/segment-files.ts';
+import { withFetching } from '../../../src/archive/segment-files.ts';
 import { CATALOG_VERSION } from '../../../src/catalog/database.ts';
 import type { Writer } from '../../../src/catalog/open-writer.ts';
 import type { UploadingStore } from '../../../src/copies/object-store.ts';
@@ -211,7 +211,7 @@ export class Fleet {
     const { log, catalog, sources, segments, dataDir } = writer;
     expect(log.last).toMatchObject({ number: this.commits.length, hash: this.commits.at(-1) });
     expect(catalog.reached()).toMatchObject({ number: this.commits.length });
-    for (const id of this.messages) await fetching(segments, () => sources.readMessage(id));
+    for (const id of this.messages) await withFetching(segments, () => sources.readMessage(id));
     await this.write(writer, 1);
     await this.seal(writer);
     const { head } = held;

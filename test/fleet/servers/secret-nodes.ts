@@ -14,7 +14,7 @@ import { type OpenedArchive, openHeld } from '../../../src/fleet/open-held.ts';
 import type { FleetPurges } from '../../../src/fleet/purges.ts';
 import { wipeCopies } from '../../../src/fleet/wiping.ts';
 import type { Extractor } from '../../../src/mail/extraction.ts';
-import { surveyPurge } from '../../../src/verify/find-purged.ts';
+import { findPurgedRecords } from '../../../src/verify/find-purged.ts';
 import { journalPurge, purgedFact } from '../../../src/verify/prune.ts';
 import { finishPurge } from '../../../src/verify/purge.ts';
 import { signal } from '../../objects/store-contract.ts';
@@ -176,7 +176,7 @@ export class Nodes {
     const { dataDir, log, catalog, segments } = writer;
     const ids = SECRETS.map((raw) => hash('sha256', raw));
     const wanted = { messages: new Set(ids), quarantined: new Map() };
-    const survey = await surveyPurge(realFiles, dataDir, wanted, signal, segments);
+    const survey = await findPurgedRecords(realFiles, dataDir, wanted, signal, segments);
     const facts = ids.map((id) =>
       purgedFact(id, 'forgotten', catalog.ended.placesOf(catalog.messages.docidOf(id) ?? 0)),
     );

@@ -20,7 +20,7 @@ import {
 } from '../../../src/copies/format/keys.ts';
 import { recipientName } from '../../../src/copies/format/manifest.ts';
 import { canonicalBytes } from '../../../src/copies/format/sealed-object.ts';
-import { hasCode, MailkeepError, sentenceOf } from '../../../src/core/errors.ts';
+import { describeError, hasCode, MailkeepError } from '../../../src/core/errors.ts';
 import { numbers } from './sample.ts';
 
 /** The least that is read, so that tests are quick. */
@@ -233,7 +233,7 @@ describe('age', () => {
       await expect(wrapForAge(secrets, found, note)).rejects.toSatisfy(
         (error) =>
           hasCode(error, 'copy-age-recipient') &&
-          !`${sentenceOf(error).message} ${error}`.includes(identity.slice(20, 40)),
+          !`${describeError(error).message} ${error}`.includes(identity.slice(20, 40)),
       );
     }
     const broken = `${identity.slice(0, -1)}${identity.endsWith('Q') ? 'P' : 'Q'}`;
@@ -248,7 +248,7 @@ describe('age', () => {
         expect.unreachable();
       } catch (error) {
         expect(error).toMatchObject({ code: 'copy-age-identity', facts: { line } });
-        const { message } = sentenceOf(error);
+        const { message } = describeError(error);
         expect(`${message} ${String(error)}`).not.toContain(broken.slice(20, 40));
       }
     }

@@ -6,7 +6,7 @@ import {
   RECOVERY_BYTES,
   recoveryLines,
 } from '../../../src/copies/format/keys.ts';
-import { MailkeepError, sentenceOf } from '../../../src/core/errors.ts';
+import { describeError, MailkeepError } from '../../../src/core/errors.ts';
 import { noise } from './sample.ts';
 
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
@@ -136,7 +136,7 @@ test('no refusal repeats what was typed', () => {
       parseRecoveryKey(typed);
       expect.unreachable();
     } catch (error) {
-      const { message, hint } = sentenceOf(error);
+      const { message, hint } = describeError(error);
       const shown = `${message} ${hint} ${String(error)}`;
       for (const group of text.split(/[-\n]/)) expect(shown).not.toContain(group);
     }

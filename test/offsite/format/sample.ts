@@ -1,5 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { About, OpeningKey, SealingKey } from '../../../src/copies/format/sealed-object.ts';
+import type {
+  ObjectIdentity,
+  OpeningKey,
+  SealingKey,
+} from '../../../src/copies/format/sealed-object.ts';
 import { newKeyPair, open, seal } from '../../../src/copies/format/sealed-object.ts';
 import { MailkeepError } from '../../../src/core/errors.ts';
 
@@ -10,7 +14,7 @@ const pair = newKeyPair();
 export const sealing = { copyId, publicKey: pair.publicKey };
 export const opening = { copyId, privateKeys: [pair.privateKey] };
 
-export const about: About = { kind: 'segment', name: `data/${'0'.repeat(48)}` };
+export const about: ObjectIdentity = { kind: 'segment', name: `data/${'0'.repeat(48)}` };
 
 /** Returns bytes that depend on a seed only. */
 export function noise(length: number, seed: string): Buffer {

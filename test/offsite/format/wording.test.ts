@@ -7,7 +7,7 @@ import {
   type RecipientType,
   type SignerDamage,
 } from '../../../src/copies/format/errors.ts';
-import { sentenceOf } from '../../../src/core/errors.ts';
+import { describeError } from '../../../src/core/errors.ts';
 
 const OBJECT: readonly ObjectDamage[] = [
   ...(['header', 'other-copy', 'other-kind', 'key', 'chunk', 'cut', 'appended', 'frame'] as const),
@@ -40,7 +40,7 @@ test('every error has a sentence of its own, also for hostile names', () => {
     ),
     offsiteError('copy-age-recipient', { found: '\x1b[2J' }),
   ];
-  const sentences = errors.map((error) => sentenceOf(error).message);
+  const sentences = errors.map((error) => describeError(error).message);
   expect(new Set(sentences).size).toBe(errors.length);
   for (const sentence of sentences) {
     expect(sentence).toMatch(/\.$/);

@@ -3,17 +3,21 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { openLogWriter } from '../../../src/archive/log-writer.ts';
-import { beginCopy, prepareCopy } from '../../../src/copies/copy-to-target.ts';
+import { createCopy, prepareCopy } from '../../../src/copies/copy-to-target.ts';
 import { folderStore } from '../../../src/copies/folder-store.ts';
-import { newRecoveryKey, unlock, type Way } from '../../../src/copies/format/keys.ts';
+import { newRecoveryKey, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { openManifest } from '../../../src/copies/format/manifest.ts';
 import { keyIdIn } from '../../../src/copies/format/sealed-object.ts';
 import { keyFile, readLocalKey } from '../../../src/copies/local-key.ts';
 import { copyMemory, findManifests } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
 import { openOwnCopy, readRecipients, readSigners } from '../../../src/copies/own-copy.ts';
-import { finishRotation, isSwitched, rotateKeys } from '../../../src/copies/recipients.ts';
-import { copyOut } from '../../../src/copies/upload-copy.ts';
+import {
+  finishRotation,
+  isRotationUnfinished,
+  rotateKeys,
+} from '../../../src/copies/recipients.ts';
+import { uploadCopy } from '../../../src/copies/upload-copy.ts';
 import { openState, type StateFile } from '../../../src/core/state.ts';
 import { readSigningKey } from '../../../src/verify/checkpoint.ts';
 import { Positions } from '../../archive/positions.ts';
@@ -27,8 +31,8 @@ export interface Copy {
   readonly copyId: string;
   /** That the copy began with. */
   readonly publicKey: Buffer;
-  readonly first: Way;
-  readonly age: Way;
+  readonly first: UnlockMethod;
+  readonly age: UnlockMethod;
   readonly recipient: string;
   readonly state: StateFile;
   readonly receive: () => Promise<void>;
@@ -52,13 +56,13 @@ export async function withCopy(
     const identity = await generateIdentity();
     const recipient = await identityToRecipient(identity);
     const prepared = await prepareCopy(dir);
-    const copyId = await beginCopy({
+    const copyId = await createCopy({
       ...{ dataDir: dir, store, to: target, prepared, passphrase: undefined },
       ...{ age: [recipient], writeOnly, signal, now: () => 1 },
     });
     const file = keyFile(dir, copyId);
     const copy = async () => {
-      await copyOut({
+      await uploadCopy({
         ...{ dir, store, prover, signal, memory: copyMemory(state, copyId) },
         key: readLocalKey(file),
         signingKey: readSigningKey(prepared.signingKeyFile),
@@ -83,7 +87,7 @@ export async function withCopy(
 }
 
 /** Whether a key opens the newest manifest, as somebody who has nothing else. */
-export async function opens({ store }: Copy, way: Way | undefined): Promise<boolean> {
+export async function opens({ store }: Copy, way: UnlockMethod | undefined): Promise<boolean> {
   if (way === undefined) return false;
   const { recipients } = await readRecipients(store, signal);
   try {
@@ -113,11 +117,11 @@ export const ownKey = ({ dir, copyId }: Copy) => readLocalKey(keyFile(dir, copyI
 export async function rotate(
   copy: Copy,
   store: ObjectStore,
-  way: Way,
-  hand: (way: Way) => void,
+  way: UnlockMethod,
+  hand: (way: UnlockMethod) => void,
 ): Promise<void> {
   const order = { dataDir: copy.dir, store, signal };
-  if (await isSwitched(order)) {
+  if (await isRotationUnfinished(order)) {
     await finishRotation(order);
     return;
   }
@@ -128,8 +132,8 @@ export async function rotate(
 }
 
 /** The same without an interruption. */
-export async function rotated(copy: Copy, way: Way): Promise<Way> {
-  let handed: Way | undefined;
+export async function rotated(copy: Copy, way: UnlockMethod): Promise<UnlockMethod> {
+  let handed: UnlockMethod | undefined;
   await rotate(copy, copy.store, way, (newest) => {
     handed = newest;
   });

@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { encodeSigner, unlock, type Way } from '../../../src/copies/format/keys.ts';
+import { encodeSigner, type UnlockMethod, unlock } from '../../../src/copies/format/keys.ts';
 import { keyIdOf } from '../../../src/copies/format/sealed-object.ts';
 import { keyFile } from '../../../src/copies/local-key.ts';
-import { copyMemory, oneObject } from '../../../src/copies/manifests.ts';
+import { bytesAsStream, copyMemory } from '../../../src/copies/manifests.ts';
 import type { ObjectStore } from '../../../src/copies/object-store.ts';
 import { openOwnCopy, readRecipients, readSigners } from '../../../src/copies/own-copy.ts';
-import { addRecipients, isSwitched, removeRecipients } from '../../../src/copies/recipients.ts';
+import {
+  addRecipients,
+  isRotationUnfinished,
+  removeRecipients,
+} from '../../../src/copies/recipients.ts';
 import { dyingAt, Killed, MOMENTS, type Moment } from '../dying-store.ts';
 import { signal } from '../sample-copy.ts';
 import { type Copy, keyOfNewest, opens, ownKey, rotate, rotated, withCopy } from './begun-copy.ts';
@@ -45,8 +49,8 @@ for (const moment of MOMENTS) {
   for (const writeOnly of moment === 'during' ? [false] : [false, true]) {
     const here = writeOnly ? 'a machine that only writes' : 'a machine that reads';
     test(`a rotation on ${here}, killed ${moment} each call, is completed by another`, async () => {
-      let handed: Way[] = [];
-      const hand = (way: Way) => handed.push(way);
+      let handed: UnlockMethod[] = [];
+      const hand = (way: UnlockMethod) => handed.push(way);
       const calls = await killEverywhere(
         writeOnly,
         moment,
@@ -88,7 +92,7 @@ for (const moment of MOMENTS) {
   }
 
   test(`recipients that are added or removed, killed ${moment} each call, leave a copy that opens`, async () => {
-    const second: Way = { type: 'recovery', recovery: randomBytes(16) };
+    const second: UnlockMethod = { type: 'recovery', recovery: randomBytes(16) };
     await killEverywhere(
       false,
       moment,
@@ -111,7 +115,7 @@ for (const moment of MOMENTS) {
         const last = await rotated(copy, copy.first);
         expect(await opens(copy, last)).toBe(true);
         expect(recipients.length).toBeGreaterThan(1);
-        expect(await isSwitched(order)).toBe(false);
+        expect(await isRotationUnfinished(order)).toBe(false);
       },
     );
   });
@@ -137,7 +141,7 @@ test('a later signer signs after a rotation, one that only the target knows does
       async () => copy.first,
     );
     const { name, bytes } = encodeSigner(secrets, stranger);
-    await copy.store.put(name, bytes.length, oneObject(bytes), { signal });
+    await copy.store.put(name, bytes.length, bytesAsStream(bytes), { signal });
     const way = await rotated(copy, copy.first);
     const { recipients } = await readRecipients(copy.store, signal);
     const opened = await unlock(recipients, way, signal);

@@ -4,7 +4,7 @@ import { MailkeepError } from '../../../src/core/errors.ts';
 import { parseValue } from '../../../src/core/state.ts';
 import type { Listing } from '../../../src/core/types.ts';
 import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/ports.ts';
-import { pageOver, walkRange } from '../../../src/sync/walk.ts';
+import { pageIncluding, walkRange } from '../../../src/sync/walk.ts';
 
 const at = { host: 'h', mailbox: 'AC1', folder: 'INBOX' };
 
@@ -263,7 +263,7 @@ describe('walking a range of uids', () => {
 
   it('chooses offset pages that overlap what was seen and go beyond it', () => {
     for (let seen = 1; seen < 3000; seen += 1) {
-      const { page, perPage } = pageOver(seen);
+      const { page, perPage } = pageIncluding(seen);
       expect(perPage).toBeGreaterThan(0);
       expect(perPage).toBeLessThanOrEqual(100);
       expect((page - 1) * perPage).toBeLessThan(seen);

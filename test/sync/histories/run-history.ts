@@ -3,15 +3,15 @@ import { expect } from 'vitest';
 import { openLogReader, scanLog } from '../../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../../src/archive/log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
-import { exitOfSync } from '../../../src/cli/warnings.ts';
+import { syncExitCode } from '../../../src/cli/warnings.ts';
 import { EXIT, MailkeepError } from '../../../src/core/errors.ts';
 import { catalogMirror } from '../../../src/sync/mirror.ts';
-import { accountedFor } from '../../../src/sync/plan/folder-evidence.ts';
-import { gapsOf } from '../../../src/sync/plan/plan-folder.ts';
-import { BY_HAND } from '../../../src/sync/ports.ts';
+import { countAccountedFor } from '../../../src/sync/plan/folder-evidence.ts';
+import { findGaps } from '../../../src/sync/plan/plan-folder.ts';
+import { MANUAL_SYNC } from '../../../src/sync/ports.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
-import { recalledCoverage } from '../../../src/sync/sync-memory.ts';
+import { recallCoverage } from '../../../src/sync/sync-memory.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { threadOn } from '../../archive/thread-link.ts';
 import { FakeClock, memoryOf } from '../harness.ts';
@@ -137,7 +137,7 @@ class World {
           order: 'newest',
           concurrency: 2,
           policy: {
-            ...(plan.daemon ? BESIDE_A_DAEMON : BY_HAND),
+            ...(plan.daemon ? BESIDE_A_DAEMON : MANUAL_SYNC),
             full: plan.full,
             acceptEndings,
             brake: { maxEndedShare: 0.3, minMessages: 5 },
@@ -229,12 +229,12 @@ class World {
       const at = { ...MAILBOX, folder };
       const generation = mirror.folder(at)?.generation ?? 1;
       const top = Math.max(0, ...(this.actor.folders.get(folder)?.messages.keys() ?? []));
-      const accounted = accountedFor(mirror.sumsOf(at));
-      const covered = recalledCoverage(this.#memory, at, generation, accounted);
-      expect([folder, gapsOf(covered, { lo: 1, hi: top })]).toEqual([folder, []]);
+      const accounted = countAccountedFor(mirror.sumsOf(at));
+      const covered = recallCoverage(this.#memory, at, generation, accounted);
+      expect([folder, findGaps(covered, { lo: 1, hi: top })]).toEqual([folder, []]);
     }
     const holds = result.mailboxes.some(({ held }) => held > 0);
-    expect(exitOfSync(result)).toBe(holds ? EXIT.held : EXIT.done);
+    expect(syncExitCode(result)).toBe(holds ? EXIT.held : EXIT.done);
   }
 
   /**

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   addInterval,
   covers,
-  gapsOf,
+  findGaps,
   type UidIntervals,
 } from '../../../src/sync/plan/plan-folder.ts';
 
@@ -39,7 +39,7 @@ describe('uid intervals', () => {
       fc.property(fc.array(interval, { maxLength: 12 }), interval, (added, within) => {
         const set = added.reduce<UidIntervals>(addInterval, []);
         const missing = new Set([...uidsOf([within])].filter((uid) => !uidsOf(set).has(uid)));
-        expect(uidsOf(gapsOf(set, within))).toEqual(missing);
+        expect(uidsOf(findGaps(set, within))).toEqual(missing);
         expect(covers(set, within)).toBe(missing.size === 0);
       }),
     );
@@ -47,6 +47,6 @@ describe('uid intervals', () => {
 
   it('take an empty interval as nothing', () => {
     expect(addInterval([{ lo: 3, hi: 4 }], { lo: 9, hi: 8 })).toEqual([{ lo: 3, hi: 4 }]);
-    expect(gapsOf([], { lo: 2, hi: 1 })).toEqual([]);
+    expect(findGaps([], { lo: 2, hi: 1 })).toEqual([]);
   });
 });

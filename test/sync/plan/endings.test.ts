@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Listing, Place } from '../../../src/core/types.ts';
 import {
-  brake,
-  judgeGeneration,
+  guardDeletions,
+  judgeUidEpoch,
   pairMoves,
   samplePositions,
 } from '../../../src/sync/plan/folder-evidence.ts';
@@ -19,27 +19,27 @@ const folder = (name: string, open: number, ending: number, more = {}) => ({
 
 describe('the brake', () => {
   it('lets a few endings through, and holds more than its share', () => {
-    expect(brake([folder('a', 100, 30)], policy)).toMatchObject([{ hold: false }]);
-    expect(brake([folder('a', 100, 31)], policy)).toMatchObject([
+    expect(guardDeletions([folder('a', 100, 30)], policy)).toMatchObject([{ hold: false }]);
+    expect(guardDeletions([folder('a', 100, 31)], policy)).toMatchObject([
       { hold: true, reason: 'folder-share' },
     ]);
-    expect(brake([folder('a', 49, 40)], policy)).toMatchObject([{ hold: false }]);
+    expect(guardDeletions([folder('a', 49, 40)], policy)).toMatchObject([{ hold: false }]);
   });
 
   it('holds a folder that is suddenly empty whatever its size', () => {
-    expect(brake([folder('a', 3, 3, { empty: true })], policy)).toMatchObject([
+    expect(guardDeletions([folder('a', 3, 3, { empty: true })], policy)).toMatchObject([
       { hold: true, reason: 'folder-empty' },
     ]);
   });
 
   it('lets Trash and Junk be emptied', () => {
     const trash = folder('t', 900, 900, { specialUse: '\\Trash', empty: true });
-    expect(brake([trash], policy)).toMatchObject([{ hold: false, reason: 'exempt' }]);
+    expect(guardDeletions([trash], policy)).toMatchObject([{ hold: false, reason: 'exempt' }]);
   });
 
   it('sees a mailbox that empties folder by folder', () => {
     const folders = Array.from({ length: 10 }, (_, i) => folder(`f${i}`, 40, 20));
-    expect(brake(folders, policy).every(({ hold }) => hold)).toBe(true);
+    expect(guardDeletions(folders, policy).every(({ hold }) => hold)).toBe(true);
   });
 });
 
@@ -61,7 +61,7 @@ describe('judging a generation', () => {
     [3, 0, 0, 'new'],
     [15, 0, 5, 'doubtful'],
   ])('%i other, %i same, %i missing: %s', (other, same, missing, verdict) => {
-    expect(judgeGeneration(answers(other, same, missing))).toBe(verdict);
+    expect(judgeUidEpoch(answers(other, same, missing))).toBe(verdict);
   });
 
   it('spreads its sample over all', () => {

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  accountedFor,
   addSums,
-  differsByHeldOnly,
+  countAccountedFor,
+  countMissing,
+  countOpenPlaces,
+  differsOnlyByHeld,
   expectedAtOrigin,
   type FolderSums,
   NO_PLACES,
-  notAccountedFor,
-  openPlaces,
 } from '../../../src/sync/plan/folder-evidence.ts';
 
 // Powers of two: every sum names the parts it was made of.
@@ -25,8 +25,8 @@ const anySums = fc.record({
 
 describe('the sums of a folder', () => {
   test('account for all five kinds of places', () => {
-    expect(accountedFor(sums)).toBe(31);
-    expect(accountedFor(NO_PLACES)).toBe(0);
+    expect(countAccountedFor(sums)).toBe(31);
+    expect(countAccountedFor(NO_PLACES)).toBe(0);
   });
 
   test('expect everything at the origin but what the brake holds', () => {
@@ -34,13 +34,13 @@ describe('the sums of a folder', () => {
   });
 
   test('count as open what has a message: not quarantined, not forgotten', () => {
-    expect(openPlaces(sums)).toBe(1 + 2 + 8);
+    expect(countOpenPlaces(sums)).toBe(1 + 2 + 8);
   });
 
   test('lack what the origin counts beyond them, and never less than nothing', () => {
-    expect(notAccountedFor(40, sums)).toBe(9);
-    expect(notAccountedFor(31, sums)).toBe(0);
-    expect(notAccountedFor(30, sums)).toBe(0);
+    expect(countMissing(40, sums)).toBe(9);
+    expect(countMissing(31, sums)).toBe(0);
+    expect(countMissing(30, sums)).toBe(0);
   });
 
   test.each([
@@ -49,7 +49,7 @@ describe('the sums of a folder', () => {
     ['something else differs as well', 22, sums, false],
     ['nothing is held', 23, { ...sums, held: 0 }, false],
   ])('differ by held places only: %s', (_name, total, of, expected) => {
-    expect(differsByHeldOnly(total, of)).toBe(expected);
+    expect(differsOnlyByHeld(total, of)).toBe(expected);
   });
 
   test('add up kind by kind', () => {
@@ -61,7 +61,7 @@ describe('the sums of a folder', () => {
     fc.assert(
       fc.property(fc.array(anySums), (folders) => {
         const total = addSums(folders);
-        for (const of of [accountedFor, expectedAtOrigin, openPlaces]) {
+        for (const of of [countAccountedFor, expectedAtOrigin, countOpenPlaces]) {
           expect(of(total)).toBe(folders.reduce((sum, folder) => sum + of(folder), 0));
         }
       }),

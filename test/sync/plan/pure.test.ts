@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { selects } from '../../../src/core/names.ts';
 import type { ListedFolder, Listing } from '../../../src/core/types.ts';
-import { forecast, observe, weighPage } from '../../../src/sync/plan/plan-folder.ts';
+import { evaluatePage, forecast, observe } from '../../../src/sync/plan/plan-folder.ts';
 import { inSyncOrder } from '../../../src/sync/sync-memory.ts';
 
 const range = { lo: 1, hi: Number.POSITIVE_INFINITY };
@@ -9,12 +9,12 @@ const range = { lo: 1, hi: Number.POSITIVE_INFINITY };
 describe('weighing a page', () => {
   it('lets an answer speak for its whole question only when the total says so', () => {
     const question = { range, order: 'descending', perPage: 3 } as const;
-    expect(weighPage(question, { uids: [9, 4], total: 2 })).toEqual({
+    expect(evaluatePage(question, { uids: [9, 4], total: 2 })).toEqual({
       whole: true,
       interval: range,
       doubtful: false,
     });
-    expect(weighPage(question, { uids: [9, 7, 4], total: 5 })).toEqual({
+    expect(evaluatePage(question, { uids: [9, 7, 4], total: 5 })).toEqual({
       whole: false,
       interval: { lo: 4, hi: Number.POSITIVE_INFINITY },
       doubtful: false,
@@ -23,12 +23,12 @@ describe('weighing a page', () => {
 
   it('doubts a short page, and takes nothing from an empty one that claims a total', () => {
     const question = { range: { lo: 5, hi: 99 }, order: 'ascending', perPage: 3 } as const;
-    expect(weighPage(question, { uids: [6, 8], total: 7 })).toEqual({
+    expect(evaluatePage(question, { uids: [6, 8], total: 7 })).toEqual({
       whole: false,
       interval: { lo: 5, hi: 8 },
       doubtful: true,
     });
-    expect(weighPage(question, { uids: [], total: 7 })).toEqual({
+    expect(evaluatePage(question, { uids: [], total: 7 })).toEqual({
       whole: false,
       interval: null,
       doubtful: true,

@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
+  createScale,
   messagesBefore,
   positionOf,
-  type SpineScale,
   slotAt,
   slotText,
-  spineLabels,
-  spineScale,
-  stepFrom,
+  stepBars,
+  type TimelineScale,
   timeAt,
+  timelineLabels,
 } from '../../../src/web/client/timeline.tsx';
-import type { ListSpine } from '../../../src/web/mail-list.ts';
+import type { ListTimeline } from '../../../src/web/mail-list.ts';
 
 const BEGIN = Date.UTC(2019, 0, 1);
 
 /** Months with messages, between some that have none. */
-const spines: fc.Arbitrary<ListSpine> = fc
+const spines: fc.Arbitrary<ListTimeline> = fc
   .array(
     fc.record({
       skipped: fc.integer({ min: 0, max: 3 }),
@@ -38,7 +38,7 @@ const spines: fc.Arbitrary<ListSpine> = fc
     return { unit: 'month', bars, messages, complete: true, countedFrom: null };
   });
 const sorts = fc.constantFrom('newest' as const, 'oldest' as const);
-const scales = fc.tuple(spines, sorts).map(([spine, sort]) => spineScale(spine, sort));
+const scales = fc.tuple(spines, sorts).map(([spine, sort]) => createScale(spine, sort));
 const positions = fc.double({ min: 0, max: 1, noNaN: true });
 
 test('what came since has slots of its own, and no rows', () => {
@@ -46,7 +46,7 @@ test('what came since has slots of its own, and no rows', () => {
     ...{ key: `2026-0${month + 1}-01`, messages, ended: 0, later },
     ...{ from: Date.UTC(2026, month, 1), to: Date.UTC(2026, month + 1, 1) },
   });
-  const scale = spineScale(
+  const scale = createScale(
     {
       ...{ unit: 'month', messages: 12, complete: true, countedFrom: null },
       bars: [bar(0, 8, 0), bar(2, 4, 5), bar(3, 0, 30)],
@@ -67,10 +67,10 @@ test('what came since has slots of its own, and no rows', () => {
     'No messages here',
     'January 2026, 8 messages',
   ]);
-  expect(spineLabels(scale, 1).map(({ slot }) => slot)).toContain(0);
+  expect(timelineLabels(scale, 1).map(({ slot }) => slot)).toContain(0);
   // The next bar with rows, not what came since.
-  expect(stepFrom(scale, Date.UTC(2026, 0, 9), -1)).toBe(Date.UTC(2026, 3, 1) - 1);
-  expect(stepFrom(scale, Date.UTC(2026, 2, 9), -1)).toBeNull();
+  expect(stepBars(scale, Date.UTC(2026, 0, 9), -1)).toBe(Date.UTC(2026, 3, 1) - 1);
+  expect(stepBars(scale, Date.UTC(2026, 2, 9), -1)).toBeNull();
 });
 
 test('a position and its moment name each other', () => {
@@ -133,16 +133,16 @@ test('steps meet each bar once, whatever lies between, and end at the last one',
   fc.assert(
     fc.property(scales, (scale) => {
       const bars = scale.slots.filter(({ bar }) => bar !== null).length;
-      const met: SpineScale['slots'][number][] = [];
+      const met: TimelineScale['slots'][number][] = [];
       let time: number | null = timeAt(scale, 0);
-      for (; time !== null && met.length <= bars; time = stepFrom(scale, time, 1)) {
+      for (; time !== null && met.length <= bars; time = stepBars(scale, time, 1)) {
         const slot = slotAt(scale, positionOf(scale, time) + 1e-9);
         if (slot !== undefined) met.push(slot);
       }
       expect(met.map(({ from }) => from)).toEqual(
         scale.slots.filter(({ bar }) => bar !== null).map(({ from }) => from),
       );
-      expect(stepFrom(scale, timeAt(scale, 0), -1)).toBeNull();
+      expect(stepBars(scale, timeAt(scale, 0), -1)).toBeNull();
     }),
   );
 });
@@ -150,7 +150,7 @@ test('steps meet each bar once, whatever lies between, and end at the last one',
 test('words have the room that they need, and each year stands at its first bar', () => {
   fc.assert(
     fc.property(scales, fc.integer({ min: 1, max: 12 }), (scale, room) => {
-      const labels = spineLabels(scale, room);
+      const labels = timelineLabels(scale, room);
       for (const [index, label] of labels.entries()) {
         const above = labels[index - 1];
         if (above !== undefined) expect(label.slot - above.slot).toBeGreaterThanOrEqual(room);
@@ -164,11 +164,17 @@ test('words have the room that they need, and each year stands at its first bar'
 });
 
 test('a spine without messages has no position, and nowhere to go', () => {
-  const none: ListSpine = { unit: 'day', bars: [], messages: 0, complete: true, countedFrom: null };
-  const scale = spineScale(none, 'newest');
+  const none: ListTimeline = {
+    unit: 'day',
+    bars: [],
+    messages: 0,
+    complete: true,
+    countedFrom: null,
+  };
+  const scale = createScale(none, 'newest');
   expect(slotAt(scale, 0.5)).toBeUndefined();
   expect(positionOf(scale, BEGIN)).toBe(0);
   expect(messagesBefore(scale, BEGIN)).toBe(0);
-  expect(stepFrom(scale, BEGIN, 1)).toBeNull();
-  expect(spineLabels(scale, 1)).toEqual([]);
+  expect(stepBars(scale, BEGIN, 1)).toBeNull();
+  expect(timelineLabels(scale, 1)).toEqual([]);
 });

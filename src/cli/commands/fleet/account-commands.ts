@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Body } from '../../context.ts';
+import type { RunCommand } from '../../context.ts';
 import type { AccountLine, AddLine, ImportLine } from './account-lines.ts';
 import { group, plainName, sub } from './sub-command.ts';
 
@@ -52,7 +52,7 @@ const ACTS = [
 const OWN_TENANT = 'its tenant (default: default)';
 
 /** Declares `mailkeep fleet import`. */
-export function defineImport(fleet: Command, chosen: (body: Body) => void): void {
+export function defineImport(fleet: Command, chosen: (body: RunCommand) => void): void {
   const command = sub(fleet, 'import', 'copy an archive of this machine into the fleet')
     .requiredOption('--account <name>', 'what the account is called')
     .option('--settings <file>', 'its settings, or a configuration that has the account')
@@ -68,7 +68,7 @@ export function defineImport(fleet: Command, chosen: (body: Body) => void): void
 }
 
 /** Declares `mailkeep fleet account` and the commands below it. */
-export function defineAccounts(fleet: Command, chosen: (body: Body) => void): void {
+export function defineAccounts(fleet: Command, chosen: (body: RunCommand) => void): void {
   const account = sub(fleet, 'account', 'add, list, pause and remove accounts');
   group(account, 'fleet account', NAMES).addHelpText('after', HELP);
   const add = sub(account, 'add', 'add an account, with its token')

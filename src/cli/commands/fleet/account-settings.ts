@@ -5,7 +5,7 @@ import { accountEntry } from '../../../core/config-schema.ts';
 import { usageError } from '../../../core/error-tables.ts';
 import { readToken, Secret } from '../../../core/secrets.ts';
 import type { AddedAccount } from '../../../fleet/add-account.ts';
-import { pipedText } from '../../ask.ts';
+import { readStdinText } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
 import type { SettingsLine } from './account-lines.ts';
 
@@ -35,7 +35,7 @@ export async function accountFrom(
   name: string,
   line: SettingsLine,
 ): Promise<Pick<AddedAccount, 'settings' | 'secrets'>> {
-  const { env } = context.surroundings;
+  const { env } = context.environment;
   const token = await sourceOf(context, line.tokenFile, line.tokenEnv, '--token-file');
   const { raw, source, folder } = await settingsOf(context, line.settings);
   const entry = accountEntry(entryOf(raw, name, source), { name, source, folder }, token);
@@ -70,12 +70,12 @@ function entryOf(raw: unknown, name: string, source: string): unknown {
 }
 
 async function settingsOf(
-  { surroundings: { cwd }, stdin }: CommandContext,
+  { environment: { cwd }, stdin }: CommandContext,
   file: string,
 ): Promise<{ raw: unknown; source: string; folder: string }> {
   if (file === STDIN) {
     const source = 'Standard input';
-    return { raw: jsonValue(await pipedText(stdin()), source), source, folder: cwd };
+    return { raw: jsonValue(await readStdinText(stdin()), source), source, folder: cwd };
   }
   const source = path.resolve(cwd, file);
   return { raw: readConfigFile(source), source, folder: path.dirname(source) };
@@ -83,13 +83,17 @@ async function settingsOf(
 
 /** Where a secret is read from that is not in the settings; undefined if the line does not say it. */
 async function sourceOf(
-  { surroundings: { cwd }, stdin }: CommandContext,
+  { environment: { cwd }, stdin }: CommandContext,
   file: string | undefined,
   variable: string | undefined,
   option: string,
 ): Promise<TokenSource | undefined> {
   if (file === STDIN) {
-    return { kind: 'literal', secret: new Secret(await pipedText(stdin())), name: `${option} -` };
+    return {
+      kind: 'literal',
+      secret: new Secret(await readStdinText(stdin())),
+      name: `${option} -`,
+    };
   }
   if (file !== undefined) return { kind: 'file', name: path.resolve(cwd, file) };
   return variable === undefined ? undefined : { kind: 'env', name: variable };

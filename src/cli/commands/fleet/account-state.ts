@@ -7,7 +7,7 @@ import { callOffImport } from '../../../registry/imports.ts';
 import type { ListedAccount } from '../../../registry/overview.ts';
 import type { Registry } from '../../../registry/registry.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import type { AccountLine } from './account-lines.ts';
 import { calledOffText } from './import-words.ts';
 import { withFleet } from './open-fleet.ts';
@@ -50,7 +50,7 @@ export async function changeAccountCommand(
     const { node, forgets } = isChanged ? changed : account;
     const facts = { account: name, tenant: account.tenant, archive, state: to, changed: isChanged };
     await context.output.object({ ...facts, node, unfinishedForgets: forgets }, () =>
-      present([
+      joinReport([
         `${name} (tenant ${account.tenant}) is ${isChanged ? '' : 'already '}${IS[to]}.`,
         to !== 'active' && node !== null && `Node ${node} holds it and lets go of it soon.`,
         to !== 'active' &&

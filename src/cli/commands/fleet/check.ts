@@ -1,12 +1,12 @@
 import { s3Store } from '../../../copies/s3-store.ts';
-import { EXIT, type ExitCode, sentenceOf } from '../../../core/errors.ts';
+import { describeError, EXIT, type ExitCode } from '../../../core/errors.ts';
 import { counted } from '../../../core/text.ts';
 import { type CheckedArchive, checkArchive } from '../../../fleet/check.ts';
 import { fleetError } from '../../../registry/errors.ts';
 import { type ListedAccount, listAccounts } from '../../../registry/overview.ts';
 import { replicationOf } from '../../../registry/reading.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import { storeTarget, withFleet } from './open-fleet.ts';
 
 export interface CheckLine {
@@ -52,7 +52,7 @@ export async function checkCommand(
           if (checked === undefined) continue;
           add(total, checked);
           for (const problem of checked.problems) {
-            const { code, message } = sentenceOf(problem);
+            const { code, message } = describeError(problem);
             notices.say(`${account.name} (tenant ${account.tenant}): ${message}`);
             if (damage.length < MOST_DAMAGE) {
               damage.push({ account: account.name, tenant: account.tenant, code, message });
@@ -74,7 +74,7 @@ export async function checkCommand(
     }
     const { isSynchronous } = await replicationOf(registry);
     await output.object({ ...total, damage, synchronous: isSynchronous }, () =>
-      present([
+      joinReport([
         total.damaged === 0
           ? `${counted(total.accounts, 'account')}: every commit is there once (${total.commits} in all), and ${counted(total.objects, 'object')} ${read ? 'were read and are' : 'are there and as long'} as written.`
           : `${counted(total.damaged, 'account')} of ${total.accounts} ${total.damaged === 1 ? 'is' : 'are'} damaged: see above.`,

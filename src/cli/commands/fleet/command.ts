@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../context.ts';
+import type { RunCommand } from '../../context.ts';
 import { duration, wholeNumber } from '../../option-values.ts';
 import { defineAccounts, defineImport } from './account-commands.ts';
 import type { CheckLine } from './check.ts';
@@ -35,7 +35,7 @@ const NAMES = [
   'demo',
 ];
 
-export function define(command: Command, chosen: (body: Body) => void): void {
+export function define(command: Command, chosen: (body: RunCommand) => void): void {
   group(command, 'fleet', NAMES).addHelpText('after', HELP);
   sub(command, 'init', 'make a fleet, or upgrade its tables; tries the bucket')
     .option('--create-bucket', 'create the bucket, unless it is ours already')
@@ -95,7 +95,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   defineDemo(command, chosen);
 }
 
-function defineDemo(fleet: Command, chosen: (body: Body) => void): void {
+function defineDemo(fleet: Command, chosen: (body: RunCommand) => void): void {
   sub(fleet, 'demo', 'try a fleet on this machine, with a worker that is killed')
     .option('--mailboxes <n>', 'how many', wholeNumber(2, 5_000), 200)
     .option('--messages <n>', 'of each mailbox, on average', wholeNumber(1, 1_000), 20)
@@ -110,7 +110,7 @@ function defineDemo(fleet: Command, chosen: (body: Body) => void): void {
     );
 }
 
-function defineKeys(fleet: Command, chosen: (body: Body) => void): void {
+function defineKeys(fleet: Command, chosen: (body: RunCommand) => void): void {
   const key = sub(fleet, 'key', 'change the key that encrypts the secrets of accounts');
   group(key, 'fleet key', ['rotate']);
   sub(key, 'rotate', 'encrypt all secrets by the first key of the file of keys')
@@ -124,7 +124,7 @@ function defineKeys(fleet: Command, chosen: (body: Body) => void): void {
     );
 }
 
-function defineNodes(fleet: Command, chosen: (body: Body) => void): void {
+function defineNodes(fleet: Command, chosen: (body: RunCommand) => void): void {
   const node = sub(fleet, 'node', 'strike off a node that is gone for good');
   group(node, 'fleet node', ['remove']);
   sub(node, 'remove', 'let no forget wait for a node whose disk is destroyed')

@@ -7,10 +7,10 @@ import { counted } from '../../../core/text.ts';
 import { addFleetAccount } from '../../../fleet/add-account.ts';
 import { readFleetKeys } from '../../../fleet/key-file.ts';
 import { listAccounts } from '../../../registry/overview.ts';
-import { Children, lastingPort } from '../../../sandbox/children.ts';
+import { Children, findStablePort } from '../../../sandbox/children.ts';
 import { DemoWorker } from '../../../sandbox/demo-worker.ts';
 import { startPostgres } from '../../../sandbox/postgres.ts';
-import { postgresOwner, programPath, requirePrograms } from '../../../sandbox/programs.ts';
+import { checkPrograms, postgresOwner, programPath } from '../../../sandbox/programs.ts';
 import { startRadosGateway } from '../../../sandbox/radosgw.ts';
 import { type Sandbox, startSandbox } from '../../../sandbox/sandbox.ts';
 import type { CommandContext } from '../../context.ts';
@@ -39,9 +39,9 @@ const STEPS = 5;
  * @throws demo-programs-missing and the other errors of the demo; the signal's reason
  */
 export async function demoCommand(context: CommandContext, line: DemoLine): Promise<ExitCode> {
-  const { surroundings, signal } = context;
-  const folders = programPath(surroundings.env.PATH);
-  requirePrograms(folders);
+  const { environment, signal } = context;
+  const folders = programPath(environment.env.PATH);
+  checkPrograms(folders);
   // Short: there are sockets in it.
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'mkd-')));
   const demo = new Demo(context, line, folder, folders);
@@ -144,7 +144,7 @@ class Demo {
           store: { bucket: BUCKET, endpoint: `http://127.0.0.1:${gateway.port}` },
           keyFile: path.join(folder, 'fleet.keys'),
           node,
-          address: `127.0.0.1:${await lastingPort()}`,
+          address: `127.0.0.1:${await findStablePort()}`,
           // One node takes all that the other had.
           capacity: mailboxes,
         },
@@ -306,7 +306,7 @@ class Demo {
     return {
       ...context,
       globals: { ...context.globals, config, data: undefined },
-      surroundings: { cwd: path.join(folder, node), env: this.#env },
+      environment: { cwd: path.join(folder, node), env: this.#env },
     };
   }
 

@@ -10,9 +10,9 @@ import { fleetError } from '../../../registry/errors.ts';
 import { callOffImport } from '../../../registry/imports.ts';
 import { listAccounts } from '../../../registry/overview.ts';
 import { readArchive } from '../../../registry/reading.ts';
-import { archiveOf } from '../../archive.ts';
+import { requireArchiveDir } from '../../archive.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import { openActivity } from '../../progress.ts';
 import type { ImportLine } from './account-lines.ts';
 import { accountFrom, DEFAULT_TENANT, refuseTwoInputs } from './account-settings.ts';
@@ -29,9 +29,9 @@ export async function importCommand(context: CommandContext, line: ImportLine): 
   if (line.abort === true) return callOff(context, name, tenant);
   const { output, signal } = context;
   refuseTwoInputs(line, 'fleet import');
-  const dir = archiveOf(context);
+  const dir = requireArchiveDir(context);
   // Its lock is what keeps others from writing to it.
-  refuseNetworkFileSystem(dir, context.surroundings.env);
+  refuseNetworkFileSystem(dir, context.environment.env);
   return withFleet(context, async ({ config, registry, fleet }) => {
     const keys = readFleetKeys(config.fleet.keyFile);
     const objects = s3Store(await storeTarget(context, config));
@@ -87,7 +87,7 @@ function importedText(
   const name = `the account ${account} of the tenant ${tenant} (archive ${archive})`;
   if (was === 'already') return `${dir} was imported before as ${name}. Nothing was changed.`;
   const earlier = kept === 0 ? '' : `, and ${count(kept)} of an earlier attempt kept`;
-  return present([
+  return joinReport([
     `Imported ${dir} as ${name}: ${counted(commits, 'commit')} in ${counted(segments, 'segment')}. Any node may take it.`,
     `${counted(uploaded, 'object was', 'objects were')} uploaded and read back${earlier}; ${counted(tail, 'commit is', 'commits are')} in PostgreSQL.`,
     !hasCatalog && 'The catalog has to be made again by the first node that takes it.',

@@ -5,7 +5,7 @@ import { terminalLine } from '../../../core/terminal-safe.ts';
 import { counted } from '../../../core/text.ts';
 import { type Initialised, initialise } from '../../../fleet/init.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import { fleetConfigOf, storeTarget, withRegistry } from './open-fleet.ts';
 
 export interface InitLine {
@@ -64,7 +64,7 @@ function factsOf({ fleet, isNew, steps, store, key }: Initialised, places: Place
 function textOf({ fleet, isNew, steps, store, key }: Initialised, places: Places): string {
   const { bucketMade } = places;
   const keyFile = terminalLine(places.keyFile);
-  return present([
+  return joinReport([
     steps.length === 0
       ? `${places.registry}: the tables are up to date.`
       : `${places.registry}: the tables were brought up to date (${counted(steps.length, 'step')}).`,

@@ -1,10 +1,16 @@
-import { combinedExit, EXIT, type ExitCode, exitOf, sentenceOf } from '../../../core/errors.ts';
+import {
+  combineExitCodes,
+  describeError,
+  EXIT,
+  type ExitCode,
+  exitCodeFor,
+} from '../../../core/errors.ts';
 import { terminalLine } from '../../../core/terminal-safe.ts';
 import { count, counted } from '../../../core/text.ts';
 import { addKey, readFleetKeys } from '../../../fleet/key-file.ts';
 import { type Rotated, sealWithCurrent } from '../../../fleet/rotate-keys.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import { withFleet } from './open-fleet.ts';
 
 export interface RotateLine {
@@ -36,7 +42,10 @@ export async function rotateCommand(
     const rotated = await sealWithCurrent(registry, fleet.id, keys, signal);
     await output.object(factsOf(rotated, { key, keyFile, isNew }), () => textOf(rotated, key));
     const isLeft = rotated.failed > 0 || rotated.older.length > 0;
-    return combinedExit([...rotated.failures.map(exitOf), isLeft ? EXIT.failures : EXIT.done]);
+    return combineExitCodes([
+      ...rotated.failures.map(exitCodeFor),
+      isLeft ? EXIT.failures : EXIT.done,
+    ]);
   });
 }
 
@@ -46,7 +55,10 @@ function factsOf(
 ) {
   return {
     ...{ keyFile, key, keyCreated: isNew, sealed, failed },
-    failures: failures.map((error) => ({ code: error.code, message: sentenceOf(error).message })),
+    failures: failures.map((error) => ({
+      code: error.code,
+      message: describeError(error).message,
+    })),
     older: older.map(({ keyId, secrets }) => ({ key: keyId, secrets })),
   };
 }
@@ -54,12 +66,12 @@ function factsOf(
 function textOf({ sealed, failed, failures, older }: Rotated, key: string): string {
   const left = older.reduce((sum, { secrets }) => sum + secrets, 0);
   const more = failed - failures.length;
-  return present([
+  return joinReport([
     `${counted(sealed, 'secret was', 'secrets were')} encrypted again by the key ${key}.`,
     left === 0
       ? 'No secret uses another key: once every node has this file, the lines of older keys can be removed.'
       : `${counted(left, 'secret still uses', 'secrets still use')} an older key: ${older.map(({ keyId, secrets }) => `${keyId} (${count(secrets)})`).join(', ')}. Keep its line, and run the command again.`,
-    failures.map((error) => sentenceOf(error).message),
+    failures.map((error) => describeError(error).message),
     more > 0 && `and ${count(more)} more`,
   ])
     .map(terminalLine)

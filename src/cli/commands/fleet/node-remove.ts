@@ -5,7 +5,7 @@ import { fleetError } from '../../../registry/errors.ts';
 import { knownNodes } from '../../../registry/overview.ts';
 import { markDead, strikeNode } from '../../../registry/sessions.ts';
 import type { CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 import { withFleet } from './open-fleet.ts';
 
 export interface NodeRemoveLine {
@@ -38,7 +38,7 @@ export async function removeNodeCommand(
     if (struck.outcome === 'fenced') throw fleetError('fleet-node-alive', { node });
     const { archives } = struck;
     await context.output.object({ node, archives, unfinishedForgets: purges }, () =>
-      present([
+      joinReport([
         `Node ${node} is struck off. Its disk may have had copies of ${counted(archives.length, 'account')}. The registry keeps a note of it.`,
         purges > 0 &&
           `${counted(purges, 'forget')} no longer ${purges === 1 ? 'waits' : 'wait'} for it.`,

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
 import { type FleetConfig, loadFleetConfig, readRegistryAddress } from '../../../core/config.ts';
-import { configPlaces, locateConfig } from '../../../core/config-locate.ts';
+import { configPaths, locateConfig } from '../../../core/config-locate.ts';
 import { configError } from '../../../core/error-tables.ts';
-import { labelOf, type S3Target } from '../../../core/s3-target.ts';
+import { type S3Target, targetLabel } from '../../../core/s3-target.ts';
 import { ownFleet } from '../../../fleet/own-fleet.ts';
 import type { Fleet } from '../../../registry/fleet.ts';
 import { openRegistry, type Registry } from '../../../registry/registry.ts';
@@ -14,10 +14,10 @@ import type { CommandContext } from '../../context.ts';
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
-export function fleetConfigOf({ globals, surroundings, report }: CommandContext): FleetConfig {
-  const file = locateConfig(globals.config, surroundings);
+export function fleetConfigOf({ globals, environment, report }: CommandContext): FleetConfig {
+  const file = locateConfig(globals.config, environment);
   if (file === undefined) {
-    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+    throw configError('config-not-found', { searched: configPaths(environment) });
   }
   report({ event: 'config-located', file });
   const config = loadFleetConfig(file);
@@ -31,7 +31,7 @@ export function fleetConfigOf({ globals, surroundings, report }: CommandContext)
  * @throws registry-address-missing; what `registryTarget` and `openRegistry` throw
  */
 export async function withRegistry<T>(
-  { surroundings: { env } }: CommandContext,
+  { environment: { env } }: CommandContext,
   { fleet }: FleetConfig,
   act: (registry: Registry) => Promise<T>,
 ): Promise<T> {
@@ -62,7 +62,7 @@ export async function withFleet<T>(
 ): Promise<T> {
   const config = fleetConfigOf(context);
   return withRegistry(context, config, async (registry) => {
-    const fleet = await ownFleet(registry, labelOf(config.fleet.store));
+    const fleet = await ownFleet(registry, targetLabel(config.fleet.store));
     return act({ config, registry, fleet });
   });
 }
@@ -74,7 +74,7 @@ export async function withFleet<T>(
  * @throws store-no-credentials, store-setting-invalid
  */
 export async function storeTarget(
-  { surroundings: { env } }: CommandContext,
+  { environment: { env } }: CommandContext,
   { fleet }: FleetConfig,
 ): Promise<S3Target> {
   const { resolveS3 } = await import('../../../copies/s3-settings.ts');

@@ -12,7 +12,7 @@ import type {
   TailStatus,
   UnfinishedPurge,
 } from '../../../registry/status.ts';
-import { type Colours, present } from '../../output.ts';
+import { type Colours, joinReport } from '../../output.ts';
 import { objectsText, waitingText } from './status-words.ts';
 
 /** Everything that `status` shows. */
@@ -29,7 +29,7 @@ export interface ShownStatus {
 /** The state of a fleet for people. What needs attention is printed last, where it is noticed. */
 export function statusText(shown: ShownStatus, now: number, colours: Colours): string {
   const { fleet, registry, status, replication, remaining, attention } = shown;
-  return present([
+  return joinReport([
     `Fleet ${fleet.id}: ${registry}, ${fleet.bucket}`,
     '',
     nodeLines(status.sessions, colours),
@@ -79,12 +79,12 @@ function accountLine(accounts: readonly AccountCount[]): string {
     sum(({ state }) => state === 'leaving'),
   ];
   const unreleased = sum(({ state, holding }) => state !== 'active' && holding === 'held');
-  const where = present([
+  const where = joinReport([
     `${count(held)} held`,
     free > 0 && `${count(free)} free`,
     dead > 0 && `${count(dead)} of dead sessions`,
   ]).join(', ');
-  return `Accounts: ${present([
+  return `Accounts: ${joinReport([
     `${count(held + dead + free)} active (${where})`,
     paused > 0 && `${count(paused)} paused`,
     importing > 0 && `${count(importing)} being imported`,

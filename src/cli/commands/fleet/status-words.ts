@@ -2,12 +2,12 @@ import { bytes, count, counted } from '../../../core/text.ts';
 import type { ObjectState } from '../../../registry/objects.ts';
 import type { Remaining } from '../../../registry/purges.ts';
 import type { ObjectCount, UnfinishedPurge } from '../../../registry/status.ts';
-import { present } from '../../output.ts';
+import { joinReport } from '../../output.ts';
 
 /** Returns what a forget waits for, such as `2 commits in PostgreSQL, the disk of node-3`. */
 function remainingText(left: Remaining): string {
   const { tail, covers, snapshots, memory, objects, nodes } = left;
-  const waits = present([
+  const waits = joinReport([
     tail > 0 && `${counted(tail, 'commit')} in PostgreSQL`,
     covers > 0 && `${counted(covers, 'object')} to be written again`,
     snapshots > 0 && 'a new snapshot of the catalog',

@@ -8,7 +8,7 @@ import { systemClock } from '../../../core/concurrency.ts';
 import type { FleetConfig } from '../../../core/config.ts';
 import { readRegistryAddress } from '../../../core/config.ts';
 import { EXIT, type ExitCode } from '../../../core/errors.ts';
-import { labelOf } from '../../../core/s3-target.ts';
+import { targetLabel } from '../../../core/s3-target.ts';
 import { builtWorker } from '../../../core/worker-thread.ts';
 import { openDaemonLog } from '../../../daemon/daemon-log.ts';
 import { FleetMetrics } from '../../../daemon/fleet-metrics.ts';
@@ -56,7 +56,7 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
   };
   const metrics = new FleetMetrics(packageJson.version);
   return withRegistries(context, config, metrics, async ({ registry, sessions, direct }) => {
-    const fleet = await ownFleet(registry, labelOf(place.store));
+    const fleet = await ownFleet(registry, targetLabel(place.store));
     const log = await openDaemonLog(settings.log.level, context.output.interactive);
     const objects = s3Store(target);
     const desk = new ReadingDesk({
@@ -78,7 +78,7 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
       }
       const neighbours = await openFleetNeighbours({
         ...{ fleet: fleet.id, keys, settings, registry, direct, clock, log, metrics },
-        ...{ env: context.surroundings.env, random: randomBytes },
+        ...{ env: context.environment.env, random: randomBytes },
       });
       closers.push(() => neighbours.close());
       await runWorker(
@@ -100,7 +100,7 @@ export async function fleetWorkerCommand(context: CommandContext): Promise<ExitC
             log,
           },
           onReadable: (host) => desk.serve(host),
-          ...{ env: context.surroundings.env, cache: place.cache, random: randomBytes },
+          ...{ env: context.environment.env, cache: place.cache, random: randomBytes },
           worker: {
             ...{ node: place.node, address: place.address ?? '', egress: place.egress },
             ...{ program: PROGRAM, capacity: place.capacity },
@@ -126,7 +126,7 @@ interface OpenRegistries {
 }
 
 async function withRegistries(
-  { surroundings: { env } }: CommandContext,
+  { environment: { env } }: CommandContext,
   { fleet }: FleetConfig,
   metrics: FleetMetrics,
   act: (open: OpenRegistries) => Promise<ExitCode>,
