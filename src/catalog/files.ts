@@ -345,11 +345,6 @@ interface HolderMessage {
   readonly endedAt: number | null;
 }
 
-export interface ContentHolder extends HolderMessage {
-  readonly number: number;
-  readonly filename: string | null;
-}
-
 const MAX_HOLDERS_COUNTED = 1_000;
 
 const MESSAGE = selectBy('messages', 'id, date, subject, sender_name, sender_address', 'docid');

@@ -91,7 +91,7 @@ export function forgetPeople(connection: Connection): void {
   UNUSED.delete(connection);
 }
 
-export function utcYear(docid: number): number {
+function utcYear(docid: number): number {
   return new Date(Math.floor(docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
 }
 

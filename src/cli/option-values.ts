@@ -3,7 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { hasMailboxName, matchingFolders } from '../catalog/folders.ts';
 import type { QuarantineEntry } from '../catalog/messages.ts';
 import { readDate } from '../catalog/query-dates.ts';
-import { fromBase64, KEY_BYTES } from '../copies/format/sealed-object.ts';
+import { fromBase64, KEY_BYTES } from '../core/ed25519.ts';
 import { usageError } from '../core/error-tables.ts';
 import { parseDuration, parseRate } from '../core/quantities.ts';
 

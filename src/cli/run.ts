@@ -119,7 +119,7 @@ function withEnvironment(globals: Globals, env: ProcessStreams['env']): Globals 
  * Reports an error on standard error and returns the exit code. Adds the stack with `--verbose` or MAILKEEP_DEBUG.
  * With `--json`, where standard error contains one object, only MAILKEEP_DEBUG adds it.
  */
-export function reportError(
+function reportError(
   error: unknown,
   json: boolean,
   { stderr, env, verbose = false }: Pick<ProcessStreams, 'stderr' | 'env'> & { verbose?: boolean },

@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { realFiles, replaceFile } from '../archive/file-system.ts';
 import { canonicalJson, FOLDER_MODE, parseJson } from '../archive/format.ts';
 import { forEachConcurrent } from '../core/concurrency.ts';
+import { KEY_BYTES } from '../core/ed25519.ts';
 import { errnoName } from '../core/errors.ts';
 import { makeFolders, readRegularFile } from '../core/files.ts';
 import { copiesError } from './errors.ts';
@@ -19,7 +20,6 @@ import {
   decryptOnce,
   encryptOnce,
   hexText,
-  KEY_BYTES,
   newKeyPair,
   type OpeningKey,
   publicKeyOf,

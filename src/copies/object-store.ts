@@ -88,7 +88,7 @@ export interface PutOptions {
   readonly lockMode?: 'compliance' | 'governance';
 }
 
-/** What a store was observed to do, whatever it claims. */
+/** Abilities that were observed, not those that the store claims. */
 export interface StoreAbilities {
   /** The store keeps deleted and overwritten objects until `delete` removes their versions. */
   readonly keepsVersions: boolean;

@@ -1,5 +1,15 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 
+/** Bytes of a public or private Ed25519 or X25519 key. */
+export const KEY_BYTES = 32;
+
+/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
+export function fromBase64(text: string, length?: number): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
+  return isRight ? bytes : undefined;
+}
+
 /**
  * Returns whether the key's private half signed the bytes.
  * @param publicKey 32 bytes (Ed25519); false for any other length

@@ -42,7 +42,7 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
 }
 
 /** What happened, and what to do about it: a command to type or a thing to change. */
-export interface ErrorText {
+interface ErrorText {
   readonly message: string;
   readonly hint: string | null;
 }

@@ -240,7 +240,7 @@ function toolResult(
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
 }
 
-export function noResponseError(error: unknown): CallToolResult {
+function noResponseError(error: unknown): CallToolResult {
   const envelope =
     error instanceof AnswerTooLarge
       ? {

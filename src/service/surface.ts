@@ -400,7 +400,7 @@ export function bodyTooLarge(
 
 export type SortField = 'uid' | 'date' | 'size';
 
-export interface Sort {
+interface Sort {
   readonly field: SortField;
   readonly descending: boolean;
 }

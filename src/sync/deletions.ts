@@ -281,7 +281,7 @@ export interface RenumberedFolder {
 
 /**
  * Decides what it means that uids unexpectedly answer or show other messages: nothing, single replaced messages, or
- * reassigned uids. If a new UID epoch has begun, reads the newest page, walks the backlog and returns its pass.
+ * reassigned uids. If a new UID epoch has started, reads the newest page, walks the backlog and returns its pass.
  */
 export async function judgeFolder(
   ctx: SyncContext,

@@ -405,7 +405,7 @@ export type HealthContent = Omit<ReturnType<typeof healthTab>, 'known'> & {
   readonly hasDaemon: boolean | null;
 };
 
-export interface ServiceCheck {
+interface ServiceCheck {
   readonly token: string;
   readonly said: ServiceCheckResult | null;
 }

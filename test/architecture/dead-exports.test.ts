@@ -8,9 +8,9 @@ const DECLARED =
 /** The compiler names them in the declarations of the package, for the types of the state and of the catalog. */
 const IN_DECLARATIONS: readonly string[] = [
   'ChangeSums',
-  'Changes',
+  'MessageChanges',
   'ChangesRequest',
-  'Chosen',
+  'ChosenPlaces',
   'FilesPage',
   'FolderBytes',
   'FoundMessage',

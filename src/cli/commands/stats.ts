@@ -205,7 +205,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<void>
   return withReader(context, async (reader) => {
     const { catalog } = reader;
     let request: StatsRequest = {};
-    // The query given by `--query`, which the rows' queries begin with.
+    // The query given by `--query`, which the rows' queries start with.
     let within: string | undefined;
     if (options.query !== undefined) {
       const { text, query, accounts } = readQuery(context, reader, options.query);

@@ -2,6 +2,7 @@ import { createHmac, hash, hkdfSync, randomBytes, scrypt, timingSafeEqual } from
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { isCount } from '../../archive/format.ts';
+import { KEY_BYTES } from '../../core/ed25519.ts';
 import { hasCode } from '../../core/errors.ts';
 import { type KeyDamage, offsiteError, type SignerDamage } from './errors.ts';
 import { idOfName, recipientName } from './manifest.ts';
@@ -13,7 +14,6 @@ import {
   encryptOnce,
   hex,
   hexText,
-  KEY_BYTES,
   keyIdOf,
   newKeyPair,
   publicKeyOf,

@@ -1,14 +1,13 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { isCount, isHash, parseJson } from '../../archive/format.ts';
-import { isSignedBy } from '../../core/ed25519.ts';
+import { fromBase64, isSignedBy } from '../../core/ed25519.ts';
 import { type ManifestDamage, offsiteError } from './errors.ts';
 import type { KeyObject } from './keys.ts';
 import {
   base64,
   canonicalBytes,
   encodeCanonical,
-  fromBase64,
   hexText,
   type OpeningKey,
   open,

@@ -14,7 +14,7 @@ import {
 } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson, parseJson } from '../../archive/format.ts';
-import { isSignedBy } from '../../core/ed25519.ts';
+import { fromBase64, isSignedBy, KEY_BYTES } from '../../core/ed25519.ts';
 import { type ObjectDamage, offsiteError } from './errors.ts';
 import type { ObjectKind } from './manifest.ts';
 
@@ -69,8 +69,6 @@ function chunkNonce(index: number, last: boolean): Buffer {
   return nonce;
 }
 
-/** Length of an X25519 or Ed25519 key. */
-export const KEY_BYTES = 32;
 /** DER bytes before the 32 key bytes (RFC 8410). */
 const PUBLIC_PREFIX = Buffer.from('302a300506032b656e032100', 'hex');
 const PRIVATE_PREFIX = Buffer.from('302e020100300506032b656e04220420', 'hex');
@@ -457,13 +455,6 @@ class Chunks {
 
 function damaged({ name }: ObjectIdentity, reason: ObjectDamage) {
   return offsiteError('copy-object-damaged', { name, reason });
-}
-
-/** Decodes canonical base64 (RFC 4648, padded). Undefined if it is not canonical or has another length. */
-export function fromBase64(text: string, length?: number): Buffer | undefined {
-  const bytes = Buffer.from(text, 'base64');
-  const isRight = bytes.toString('base64') === text && (length ?? bytes.length) === bytes.length;
-  return isRight ? bytes : undefined;
 }
 
 export function base64(length?: number) {
