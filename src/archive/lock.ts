@@ -48,7 +48,6 @@ export function holderPath(dir: string): string {
 
 let ownCommand = '';
 
-/** Sets this process's command name for the lock file. */
 export function setProcessName(command: string): void {
   ownCommand = command;
 }

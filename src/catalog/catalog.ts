@@ -262,7 +262,6 @@ function unlimited(connection: Connection) {
     files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
     changes: changeQueries(connection),
-    /** When the messages of a query were received. */
     spine: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),

@@ -497,7 +497,6 @@ export class Connection {
   }
 }
 
-/** See `WritableCatalog.snapshotInto`. */
 export function snapshotInto(connection: Connection, file: string): void {
   try {
     // SQLite would create the file with the process's umask.

@@ -172,7 +172,6 @@ export function openComparedCatalog(dataDir: string) {
   };
 }
 
-/** An archive's catalog at one moment. */
 export type ComparedCatalog = ReturnType<typeof openComparedCatalog>;
 
 /** Accepts a catalog of an earlier version. Undefined if it is unreadable. */

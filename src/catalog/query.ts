@@ -61,7 +61,6 @@ export function insertInto<T extends Table, L extends string>(
   );
 }
 
-/** Inserts a row, or changes the one with its keys. */
 export function upsert<T extends Table, K extends string, L extends string>(
   table: T,
   keys: Columns<T, K>,

@@ -25,7 +25,6 @@ export interface CommandContext extends EngineContext {
 /** A command's exit code; default 0. */
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that always succeed return nothing
 export type CommandResult = ExitCode | void;
-/** Runs a command after its line was parsed. */
 export type RunCommand = (context: CommandContext) => Promise<CommandResult>;
 /** Declares a command's arguments and options. The action called by Commander passes its body to `chosen`. */
 export type Define = (command: Command, chosen: (body: RunCommand) => void) => void;
@@ -46,7 +45,6 @@ export interface CommandEntry {
 
 /** Switches of a command line, by Commander's option names. */
 export type Flags<Name extends string> = { readonly [Option in Name]?: boolean };
-/** Options of a command line that take a value. */
 export type Values<Name extends string, Value = string> = { readonly [Option in Name]?: Value };
 
 /**

@@ -181,7 +181,6 @@ function isGiven<V>(value: V): value is Exclude<V, undefined> {
   return value !== undefined;
 }
 
-/** Options that select incomplete messages. */
 export interface IncompleteSelection {
   /** Address or resource id. */
   readonly mailbox?: string;

@@ -47,7 +47,6 @@ export function wrapLine(line: string, columns: number): string[] {
   return [...pieces, `${lead}${piece}`];
 }
 
-/** Ignores our own colour codes. */
 function shownWidth(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what picocolors writes
   return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);

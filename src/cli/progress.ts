@@ -202,7 +202,6 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
   }[reason];
 }
 
-/** Returns the whole state as one line, for logs and files. */
 export function summaryLine(tally: ProgressTally, now: number): string {
   const open = openMailboxes(tally);
   const names = open.slice(0, 2).map(({ address }) => shownName(address));
@@ -374,7 +373,6 @@ function longestFitting(texts: unknown, columns: number): string {
   return fits ?? fitColumns(given.at(-1) ?? '', columns);
 }
 
-/** Progress of a sync run that the user started. */
 export interface SyncRunProgress extends EventLog {
   /** Clears the progress. Call it before printing a result; further calls do nothing. */
   readonly stop: () => void;

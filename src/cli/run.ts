@@ -19,7 +19,6 @@ import { OutputClosed, streamOutput } from './output.ts';
 import { hasSwitch, parseCommandLine } from './program.ts';
 import { printError, reportEvents, streamNotices, WORDS } from './warnings.ts';
 
-/** The process as available to a command. */
 export interface ProcessStreams {
   /** A function, because opening it costs time and most commands do not read it. */
   readonly stdin: () => Readable & { readonly isTTY?: boolean };

@@ -143,7 +143,6 @@ export class LocalKey implements LocalKeyParts {
     return this.#parts.kept;
   }
 
-  /** Seals objects of the copy. */
   get sealing(): SealingKey {
     return { copyId: Buffer.from(this.copyId, 'hex'), publicKey: this.publicKey };
   }

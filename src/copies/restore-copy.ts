@@ -479,7 +479,6 @@ export async function restoreArchive(order: BringBackOrder) {
     const settings = text && (await restoreSettings(to, text));
     return {
       ...brought,
-      /** Null if the copy has none. */
       settings: settings ?? null,
       copyId: copyId.toString('hex'),
       /** The Ed25519 key that created the copy. */

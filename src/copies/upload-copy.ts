@@ -395,7 +395,6 @@ export async function uploadCopy(options: UploadOptions) {
       mended: [...mended, ...lost.map(({ name }) => missing(name))],
       /** Damaged objects that the copy no longer needs. */
       replaced: wanted.filter((one) => damaged.has(one.name)).map((one) => one.name),
-      /** Name of the newest manifest. */
       manifest: name,
       invalid: manifests.invalid
         .map((one) => one.name)

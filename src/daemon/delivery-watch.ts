@@ -93,7 +93,6 @@ const RECENT_MS = 24 * 3_600_000;
 /** This many deliveries in a row that needed retries are no coincidence. */
 const MANY = 3;
 
-/** Returns the state of our webhooks. Pure. */
 export function judgeWebhooks(
   own: readonly OwnWebhook[],
   listed: readonly ListedWebhook[],

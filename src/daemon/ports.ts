@@ -119,7 +119,6 @@ export interface ChangeNotice {
 
 /** Aim of scheduled runs, notifications and probes: new mail, and changes that show without a full comparison. */
 export const QUICK_SYNC: SyncScope = { full: false, acceptEndings: false, folders: [] };
-/** Compares every message and flag. */
 export const FULL_SYNC: SyncScope = { full: true, acceptEndings: false, folders: [] };
 
 const time = z.string().nullable();

@@ -17,7 +17,6 @@ import { deadline, storedAfterText } from './mail-list.ts';
 import type { ServedReader } from './served-archive.ts';
 import type { FolderTag } from './side-tree.ts';
 
-/** An issue as shown on a page. */
 export interface ShownIssue extends Pick<Issue, 'level'> {
   readonly title: string;
   readonly text: string;

@@ -12,7 +12,6 @@ import { type Criteria, needsBody, sourceTest } from '../service/surface.ts';
 
 const HEADER_BYTES = 262_144;
 
-/** Jobs that read raw sources, by kind. */
 export const SOURCE_JOBS = {
   /** Finds the messages whose sources match the criteria that need sources. */
   match(

@@ -128,7 +128,6 @@ function shellScript(shell: Shell): string {
   return script.replace(ZSH_PREFIX, () => `flagPrefix="-P \${(q)BASH_REMATCH}"`);
 }
 
-/** Captures what the library prints. */
 export function captureOutput(act: () => void): string {
   const lines: string[] = [];
   const { log } = console;

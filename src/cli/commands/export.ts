@@ -39,7 +39,6 @@ import { exclude, FOLDERS, MAILBOXES, withoutAbsent } from '../option-values.ts'
 import { joinReport, shortId } from '../output.ts';
 import { openActivity } from '../progress.ts';
 
-/** Characters of a line, more than any id has. */
 const LONGEST = 100;
 
 /**

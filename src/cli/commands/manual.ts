@@ -124,7 +124,6 @@ const FILES = rowsOf([
   '/etc/mailkeep/config.json  of the machine',
 ]);
 
-/** Returns the man page, with the help of every command. */
 export async function manualPage(commands: readonly CommandEntry[]): Promise<string> {
   const top = await helpOf([], commands);
   const sections = sectionsOf(top.blocks);

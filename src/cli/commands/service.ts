@@ -164,7 +164,6 @@ export interface UnitFile {
   readonly content: string;
 }
 
-/** The system worker's folder for copies in a fleet. */
 export const CACHE_DIRECTORY = '/var/cache/mailkeep';
 /** The system service's archive. systemd creates the folder for the service's user. */
 export const STATE_DIRECTORY = '/var/lib/mailkeep';

@@ -165,7 +165,6 @@ interface RecipientNote {
 const MARK = 'copy key 1';
 const DOMAIN = 'mailkeep copy key 1\n';
 const SALT_BYTES = 32;
-/** Maximum bytes of an object below `keys/`. */
 export const MAX_KEY_BYTES = 64 * 1024;
 const MAX_LABEL = 200;
 const NOTHING = Buffer.alloc(0);

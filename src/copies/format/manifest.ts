@@ -118,7 +118,6 @@ const MAX_FORMAT = 4096;
 const count = z.custom<number>(isCount);
 const digest = z.custom<string>(isHash);
 
-/** The encrypted part of a manifest. */
 const secretManifest = z
   .strictObject({
     archiveId: hexText(8),
@@ -212,7 +211,6 @@ const DOMAIN = Buffer.from('mailkeep copy manifest 1\n', 'utf8');
 const SIGNATURE = /"signature":"([A-Za-z0-9+/]{86}==)",("time":\d{1,16}\})$/;
 const MAX_END = 160;
 
-/** The keys that a reader trusts. */
 export interface Trusted {
   /** 32 hexadecimal digits. */
   readonly copyId: string;

@@ -118,7 +118,6 @@ export interface SealingKey {
   readonly publicKey: Buffer;
 }
 
-/** A reader's keys. */
 export interface OpeningKey {
   /** 16 bytes. */
   readonly copyId: Buffer;
@@ -165,7 +164,6 @@ export function keyIdIn(sealed: Buffer): string {
   return sealed.subarray(AT.keyId, AT.ephemeral).toString('hex');
 }
 
-/** Returns the header of a new object, with a fresh key. */
 export function newObjectKey({ copyId, publicKey }: SealingKey, about: ObjectIdentity): ObjectKey {
   const key = randomBytes(KEY_BYTES);
   const ephemeral = newKeyPair();

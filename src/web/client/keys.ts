@@ -5,7 +5,6 @@ interface Binding<A> {
   readonly label: string;
 }
 
-/** Infers the names of the actions. */
 function keyMap<const A extends string>(
   groups: readonly { readonly name: string; readonly bindings: readonly Binding<A>[] }[],
 ) {

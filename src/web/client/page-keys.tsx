@@ -15,7 +15,6 @@ type KeyHandlers = Partial<Record<KeyAction, () => unknown>>;
 /** After this time the first key of a sequence is dropped. Milliseconds. */
 const SEQUENCE_MS = 1_500;
 
-/** Handlers of the shown parts, the latest first. */
 const handlerStack: { current: KeyHandlers }[] = [];
 
 export function useKeys(handlers: KeyHandlers): void {

@@ -104,7 +104,6 @@ export function ask<T>(address: string, signal?: AbortSignal): Promise<T> {
   return fetchData(address, { signal: signal ?? null });
 }
 
-/** Posts a form that changes data. */
 export function postForm<T>(address: string, fields: Readonly<Record<string, string>>): Promise<T> {
   const headers = { 'x-mailkeep': '1' };
   const body = new URLSearchParams(fields);
