@@ -27,10 +27,10 @@ export {
   type WebhookRef,
 } from './service/client.ts';
 export {
+  type OriginAnswer,
   type OriginCode,
   type OriginFacts,
   OriginRefusal,
-  type OriginResponse as OriginAnswer,
 } from './service/errors.ts';
 export type {
   AccountRecord,
@@ -69,7 +69,7 @@ export {
   Accepted,
   type CallOptions,
   type ClientOptions,
-  type RawResponse as RawAnswer,
+  type RawAnswer,
   type SpoolOptions,
 } from './service/surface-client.ts';
 export type { RequestReport } from './service/transport.ts';

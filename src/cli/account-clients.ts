@@ -11,7 +11,7 @@ import { Limiter } from '../core/pace.ts';
 import { readToken } from '../core/secrets.ts';
 import { readState, type StateFile } from '../core/state.ts';
 import { terminalLine, terminalSafe, visibleJson } from '../core/terminal-safe.ts';
-import { OriginRefusal, type OriginResponse } from '../service/errors.ts';
+import { type OriginAnswer, OriginRefusal } from '../service/errors.ts';
 import type { AccountRecord } from '../service/mailbox-wire.ts';
 import type { CallOptions, RetryPolicy } from '../service/surface-client.ts';
 import { type AccountClients, openClients } from '../sync/account-origins.ts';
@@ -50,7 +50,7 @@ function hintByHand({ code }: MailkeepError, hint: string | null): string | null
 /** Returns the service's own error text, as JSON and as terminal lines. Masks tokens that the service repeats. */
 function answeredWords(
   { status, facts }: OriginRefusal,
-  answer: OriginResponse,
+  answer: OriginAnswer,
   secrets: ReadonlySet<string>,
 ): { readonly json: object; readonly lines: string[] } {
   const { code, message, params, errors, correlationId: id } = answer;

@@ -42,7 +42,7 @@ import {
   type CallOptions,
   type ClientOptions,
   type PageOptions,
-  type RawResponse,
+  type RawAnswer,
   type SpoolOptions,
   SurfaceClient,
 } from './surface-client.ts';
@@ -71,7 +71,7 @@ abstract class Client {
     params: ParamValues,
     body?: unknown,
     options?: SpoolOptions,
-  ): Promise<RawResponse> {
+  ): Promise<RawAnswer> {
     return this.calls.raw(operation, params, body, options);
   }
 

@@ -208,7 +208,7 @@ export type OriginCode = Parameters<typeof originError>[0];
 export type OriginFacts = { readonly [C in OriginCode]: Parameters<typeof originError<C>>[1] };
 
 /** The service's error envelope. Its text may quote mail or secrets: show it only to the caller, and never log it. */
-export interface OriginResponse {
+export interface OriginAnswer {
   /** Always empty in the Platform API, which has no codes. */
   readonly code: string;
   readonly message: string;
@@ -237,7 +237,7 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     facts: OriginFacts[C],
     readonly status: number,
     /** Kept private, so that it stays out of JSON and logs: see `OriginAnswer`. */
-    answer: OriginResponse | null,
+    answer: OriginAnswer | null,
     /** Retry-After in milliseconds, capped. Null without one. */
     readonly retryAfterMs: number | null,
     options: { readonly retryable?: boolean } = {},
@@ -246,9 +246,9 @@ export class OriginRefusal<C extends RefusalCode = RefusalCode> extends Mailkeep
     this.#answer = answer;
   }
 
-  readonly #answer: OriginResponse | null;
+  readonly #answer: OriginAnswer | null;
 
-  get answer(): OriginResponse | null {
+  get answer(): OriginAnswer | null {
     return this.#answer;
   }
 }

@@ -4,9 +4,9 @@ import { type Clock, type Lane, sleep } from '../core/concurrency.ts';
 import { MailkeepError } from '../core/errors.ts';
 import { type Gate, Limiter } from '../core/pace.ts';
 import {
+  type OriginAnswer,
   type OriginFacts,
   OriginRefusal,
-  type OriginResponse,
   originError,
   type RefusalCode,
 } from './errors.ts';
@@ -91,7 +91,7 @@ function readEnvelope({ surface }: Operation, bytes: Buffer) {
   const json = readJson(bytes);
   const value = json.ok ? json.value : undefined;
   let code = '';
-  let answer: OriginResponse | null = null;
+  let answer: OriginAnswer | null = null;
   if (surface === 'mailbox') {
     const read = mailboxErrorRecord.safeParse(value).data;
     if (read !== undefined) {
@@ -294,7 +294,7 @@ export class Accepted {
 }
 
 /** An undecoded response, for generic callers. */
-export type RawResponse =
+export type RawAnswer =
   | { readonly kind: 'json'; readonly status: number; readonly json: unknown }
   | { readonly kind: 'empty'; readonly status: number }
   | { readonly kind: 'bytes'; readonly status: number; readonly body: Bytes };
@@ -421,12 +421,12 @@ export class SurfaceClient {
     params: ParamValues,
     body: unknown,
     options: SpoolOptions | undefined,
-  ): Promise<RawResponse> {
+  ): Promise<RawAnswer> {
     if (operation.surface !== this.#surface) {
       throw new RangeError(`${operation.name} is not of the ${this.#surface} surface`);
     }
     const spool = operation.response.kind === 'bytes' ? spoolOf(options) : null;
-    return this.#call<RawResponse>(operation, params, body, options, spool, (reply) => {
+    return this.#call<RawAnswer>(operation, params, body, options, spool, (reply) => {
       const { status } = reply;
       if (operation.response.kind === 'bytes') {
         return { kind: 'bytes', status, body: bytesOf(operation, this.host, reply) };

@@ -111,7 +111,9 @@ function callShape(source: TypedSource, node: ts.CallExpression): string {
   if (statement !== undefined && ts.isReturnStatement(statement) && more.length === 0) {
     if (statement.expression !== undefined) return keyShape(source, statement.expression);
   }
-  throw new Error(`${whereIs(node)}: ${called} is no function of one return`);
+  // The name says what a longer function computes.
+  if (body !== undefined) return `{${called}}`;
+  throw new Error(`${whereIs(node)}: ${called} is not a function that is declared here`);
 }
 
 /** What a constructor assigns to a private field. */

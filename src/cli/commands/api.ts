@@ -14,7 +14,7 @@ import { bytes, count } from '../../core/text.ts';
 import { mailboxPagination, webhookWithSecretRecord } from '../../service/mailbox-wire.ts';
 import { findOperation, OPERATIONS, platformMeta } from '../../service/platform-wire.ts';
 import type { ParamValues } from '../../service/requests.ts';
-import type { RawResponse } from '../../service/surface-client.ts';
+import type { RawAnswer } from '../../service/surface-client.ts';
 import {
   describeParam,
   encodeBody,
@@ -427,7 +427,7 @@ const ACCEPTED = 202;
 async function showAnswer(
   context: CommandContext,
   operation: Operation,
-  answer: RawResponse,
+  answer: RawAnswer,
   file: string | null,
 ): Promise<ExitCode> {
   const { output, notices, environment } = context;
@@ -466,7 +466,7 @@ async function showAnswer(
 }
 
 /** Returns the body of 200 and 201 unchanged. Adds the meaning of other statuses. */
-function objectOf(answer: Exclude<RawResponse, { kind: 'bytes' }>): unknown {
+function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;
   if (status === ACCEPTED) return { status, accepted: true, answer: body };
@@ -616,9 +616,9 @@ async function keepingSecret(
   dataDir: string,
   operation: Operation,
   webhookId: unknown,
-  call: () => Promise<RawResponse>,
+  call: () => Promise<RawAnswer>,
   onKept: (file: string) => void,
-): Promise<RawResponse> {
+): Promise<RawAnswer> {
   const known = RENEWING.includes(operation.name)
     ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
     : undefined;
@@ -637,7 +637,7 @@ async function keepingSecret(
 const SECRET = webhookWithSecretRecord.pick({ secret: true });
 
 /** Finds the secret in `data` (Mailbox API) or in the record itself (Platform API). Null if it comes later (202). */
-function secretIn(answer: RawResponse): string | null {
+function secretIn(answer: RawAnswer): string | null {
   if (answer.kind !== 'json') return null;
   const { json } = answer;
   const wrapped: unknown =
