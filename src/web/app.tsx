@@ -76,7 +76,7 @@ function appOf(parts: SignInParts): WebApp {
     context.set('cookies', cookieNames(port, reached.secure));
     const { raw, path } = context.req;
     const isApi = isApiPath(path);
-    if (isApi && !isOwnApiRequest(raw, reached)) return apiError('foreign-request', 403);
+    if (isApi && !isOwnApiRequest(raw, reached)) return apiRefusal('foreign-request', 403);
     // Other sites may load nothing from here: even a successful load would reveal that the server exists.
     if (!isApi && raw.method !== 'POST' && requestSource(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnFormPost(raw, reached))
@@ -90,11 +90,11 @@ function appOf(parts: SignInParts): WebApp {
     const session = sessionIn(context, parts);
     const { path } = context.req;
     if (session === undefined)
-      return isApiPath(path) ? apiError('signed-out', 401) : seeOther(context, '/enter');
+      return isApiPath(path) ? apiRefusal('signed-out', 401) : seeOther(context, '/enter');
     context.set('session', session);
     if (session.mailboxes !== null && !allowsLimitedAccess(path))
       return isApiPath(path)
-        ? apiError('limited', 403)
+        ? apiRefusal('limited', 403)
         : page(context, <FailurePage assets={assets} kind="limited" />, 403);
     await next();
     return undefined;
@@ -111,19 +111,19 @@ export function fallbackRoutes(
 ): void {
   app.notFound((context) =>
     isApiPath(context.req.path)
-      ? apiError('not-found', 404)
+      ? apiRefusal('not-found', 404)
       : page(context, <NotFoundPage assets={assets} />, 404),
   );
   app.onError((error, context) => {
     onError(error);
     return isApiPath(context.req.path)
-      ? apiError('failed', 500)
+      ? apiRefusal('failed', 500)
       : page(context, <FailurePage assets={assets} kind="failed" />, 500);
   });
 }
 
 /** The response has only the code, because the pages have the text. */
-export function apiError(code: string, status: number): Response {
+export function apiRefusal(code: string, status: number): Response {
   return Response.json({ error: { code } }, { status });
 }
 
@@ -156,7 +156,7 @@ function savedRoutes(app: WebApp, { archive, now }: ArchiveParts): void {
   const change = (path: string, act: (field: (name: string) => string) => SaveResult): void => {
     app.post(path, async (context: RequestContext) => {
       const fields = await formBody(context.req.raw, MAX_BYTES);
-      if (fields === null) return apiError('bad-form', 400);
+      if (fields === null) return apiRefusal('bad-form', 400);
       return context.json({ data: act((name) => fields.get(name) ?? '') });
     });
   };
@@ -175,7 +175,7 @@ export function archiveRoutes(app: WebApp, parts: ArchiveParts): void {
     // Nobody would read or close the stream of a HEAD request.
     if (context.req.method === 'HEAD')
       return context.body(null, 200, { 'content-type': 'text/event-stream' });
-    return parts.events.open(context.get('session')) ?? apiError('too-many-streams', 503);
+    return parts.events.open(context.get('session')) ?? apiRefusal('too-many-streams', 503);
   });
   lookRoutes(app, parts);
   const pages = byLimit(() => new MailPages(parts));

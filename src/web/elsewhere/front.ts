@@ -1,7 +1,7 @@
 import { MailkeepError } from '../../core/errors.ts';
 import { envelope, statusRefusal, unauthorized } from '../../service/surface.ts';
 import { cookieValue } from '../access.ts';
-import { apiError } from '../app.tsx';
+import { apiRefusal } from '../app.tsx';
 import { builtAssets } from '../assets.ts';
 import { toResponse } from '../mirror.ts';
 import { FailurePage } from '../pages/plain-pages.tsx';
@@ -63,7 +63,7 @@ export async function startFront(options: FrontOptions): Promise<WebServer> {
       onError(error);
       if (!(error instanceof MailkeepError)) throw error;
       return context.req.path.startsWith('/api/')
-        ? apiError('elsewhere', 503)
+        ? apiRefusal('elsewhere', 503)
         : page(context, FailurePage({ assets, kind: 'elsewhere' }), 503);
     }
   };
