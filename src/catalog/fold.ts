@@ -721,6 +721,7 @@ export class Fold {
   /** Returns false for a fact about an unknown place, or one that only a newer version knows. */
   #fact(fact: Fact, commit: number, time: number): boolean {
     // Each handler takes the facts of its name.
+    if (!Object.hasOwn(this.#handlers, fact.fact)) return false;
     const handle: unknown = this.#handlers[fact.fact];
     return typeof handle === 'function' && handle(fact, commit, time) !== false;
   }

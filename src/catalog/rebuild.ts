@@ -253,7 +253,8 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
       result = await fill(catalog, options, false);
     }
     if (signal.aborted) throw rebuildError('rebuild-interrupted', { commits: result.commits });
-    catalog.checkpoint();
+    // A reader of its progress may have blocked the checkpoint. Without it, the file is not complete.
+    if (!catalog.checkpoint()) throw catalogError('catalog-busy', { file: fresh });
     if (options.keepAs !== undefined && existsSync(file)) {
       unread = keepDatabase(file, options.keepAs);
       await realFiles.syncFolder(dirname(options.keepAs));

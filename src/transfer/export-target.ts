@@ -628,7 +628,8 @@ class ZipStream {
   readonly output: Readable;
   #current: Readable | undefined;
   #failure: { readonly error: unknown } | undefined;
-  #reject: ((error: unknown) => void) | undefined;
+  /** Rejects of all files that are being added, since several may wait. */
+  readonly #rejects = new Set<(error: unknown) => void>();
 
   constructor() {
     const { outputStream } = this.#zip;
@@ -642,16 +643,16 @@ class ZipStream {
   async add({ name, date, bytes }: ZippedFile, size?: number): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const options = { mtime: zipTime(date), mode: 0o100600, ...(size !== undefined && { size }) };
-    await new Promise<void>((resolve, reject) => {
-      this.#reject = reject;
-      this.#zip.addReadStreamLazy(name, options, (take) => {
-        this.#zip.settle();
-        this.#current = Readable.from(bytes, { objectMode: false });
-        this.#current.on('error', (error) => this.fail(error));
-        this.#current.on('end', resolve);
-        take(null, this.#current);
-      });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#rejects.add(reject);
+    this.#zip.addReadStreamLazy(name, options, (take) => {
+      this.#zip.settle();
+      this.#current = Readable.from(bytes, { objectMode: false });
+      this.#current.on('error', (error) => this.fail(error));
+      this.#current.on('end', resolve);
+      take(null, this.#current);
     });
+    await promise.finally(() => this.#rejects.delete(reject));
   }
 
   finish(): void {
@@ -661,7 +662,7 @@ class ZipStream {
   /** Stops at the first error, which the output and callers of `add` receive. */
   fail(error: unknown): void {
     this.#failure ??= { error };
-    this.#reject?.(error);
+    for (const reject of this.#rejects) reject(error);
     this.#current?.destroy();
     this.output.destroy(error instanceof Error ? error : new Error(String(error)));
   }

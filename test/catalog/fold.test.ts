@@ -87,6 +87,11 @@ describe('folding batches', () => {
     expect(catalog.reached().orphans).toBe(1);
   });
 
+  test.each(['constructor', 'valueOf', '__proto__'])('an unknown fact %s is not folded', (fact) => {
+    catalog.foldBatch(history.commit([{ fact } as never]));
+    expect(catalog.reached().orphans).toBe(1);
+  });
+
   test('flags, ends and reopenings keep one row a place', () => {
     catalog.foldBatch(history.commit([appeared(place1, 'one')]));
     catalog.foldBatch(history.commit([{ fact: 'flags', ...place1, flags: ['\\Seen'] }]));
