@@ -667,11 +667,13 @@ export function sealedCommit(
   const found = index.find(index.records - 1);
   if (found === undefined || found.container.offset >= end) return undefined;
   const { container, inner } = found;
-  const bytes = Buffer.alloc(end - container.offset);
-  const got = bytes.subarray(0, readFully(file, bytes, container.offset));
-  const header = readRecordHeader(got, 0, space, container.offset);
-  if (header === undefined) return undefined;
-  const stored = got.subarray(RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + header.storedLength);
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  readFully(file, head, container.offset);
+  const header = readRecordHeader(head, 0, space, container.offset);
+  const at = container.offset + RECORD_HEADER_BYTES;
+  if (header === undefined || at + header.storedLength > end) return undefined;
+  const stored = Buffer.alloc(header.storedLength);
+  readFully(file, stored, at);
   const payload = crc32(stored) === header.crc ? inflatePayload(header, stored) : undefined;
   if (payload === undefined) return undefined;
   const record = container.block ? decodeInner(payload, inner) : { kind: header.kind, payload };

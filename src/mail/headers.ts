@@ -6,6 +6,7 @@ import { decodeText, truncateText } from './charsets.ts';
 import type { MimeLimits } from './extraction.ts';
 import { normalizeMessageId } from './identity.ts';
 import { decodeBEncoding, decodeEncodedWords, decodeQEncoding } from './listed-text.ts';
+import { lazy } from './normalise.ts';
 
 export function decodeWords(text: string): string {
   return decodeEncodedWords(text, decodeText);
@@ -396,6 +397,7 @@ export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits)
   };
   const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
   const people = (...names: string[]) => collectAddresses(fields, names, hint, limits.fieldChars);
+  const correspondents = lazy(() => new Set(people('from', 'to', 'cc', 'reply-to')));
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
     /** Names and addresses. To, Cc and Bcc are separate because of the search operators. */
@@ -411,7 +413,7 @@ export function readHeaderFacts(fields: readonly RawField[], limits: MimeLimits)
      */
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: threadReferences(first('references'), first('in-reply-to'), (id) =>
-      people('from', 'to', 'cc', 'reply-to').includes(id.toLowerCase()),
+      correspondents().has(id.toLowerCase()),
     ),
     senders: people('from'),
     recipients: people('to', 'cc', 'bcc'),

@@ -172,7 +172,11 @@ function post(target: DeliveryTarget, body: string, signal: AbortSignal): Promis
     signal,
   };
   return new Promise((resolve, reject) => {
-    request(url, options, resolve).on('error', reject).end(body);
+    request(url, options, resolve)
+      .on('error', reject)
+      // A response that switches protocols gives neither a response nor an error.
+      .on('close', () => reject(new Error('the connection was closed')))
+      .end(body);
   });
 }
 

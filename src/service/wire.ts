@@ -108,9 +108,22 @@ export const flag = orElse(z.boolean(), false);
 
 export function list<T extends z.ZodType>(item: T) {
   return z
-    .array(item)
+    .array(z.unknown())
     .nullish()
-    .transform((value) => value ?? []);
+    .transform((values, { issues }) => {
+      const items: z.output<T>[] = [];
+      for (const [index, value] of (values ?? []).entries()) {
+        const read = item.safeParse(value);
+        if (read.success) items.push(read.data);
+        else {
+          // One is enough: a hostile response may have millions.
+          const [issue] = read.error.issues;
+          issues.push({ ...issue, input: value, path: [index, ...(issue?.path ?? [])] } as never);
+          return z.NEVER;
+        }
+      }
+      return items;
+    });
 }
 
 /** An IMAP UID, unique within a folder's UID epoch. */

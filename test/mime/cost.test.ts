@@ -135,6 +135,16 @@ describe('twice the text of a header takes twice the time at most', () => {
   });
 });
 
+test('twice the people and the ids of a reply take twice the time at most', async () => {
+  const make = (length: number) => {
+    const people = times('To: a@example.org, b@example.org\n', length / 2);
+    const ids = times('<c@example.org> ', Math.min(length / 2, FIELD));
+    const source = Buffer.from(`${people}In-Reply-To: ${ids}\n\nb`);
+    return () => extractMessage(source, false, DEFAULT_LIMITS);
+  };
+  await expectLinear(make, 20_000);
+});
+
 describe('twice the HTML takes twice the time at most to show', () => {
   test.each<[string, Make]>([
     ['unclosed elements', (n) => times('<div>', n)],

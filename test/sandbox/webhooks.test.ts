@@ -168,6 +168,10 @@ describe('testWebhook', () => {
     expect(got[0]?.headers.authorization).toBe(`Bearer ${secret}`);
     expect(got[0]?.headers['content-type']).toBe('application/json');
     expect(got[0]?.body).toMatchObject({ event: 'message.received', data: { uid: 1 } });
+    receiver.once('connection', (socket) => {
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+    });
+    expect(await run()).toMatchObject({ json: { data: { httpStatus: 0, success: false } } });
     status = 503;
     expect((await run()).json).toEqual({
       data: { httpStatus: 503, success: false, error: expect.any(String) },

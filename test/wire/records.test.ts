@@ -4,7 +4,7 @@ import { MailkeepError } from '../../src/core/errors.ts';
 import { decodeListing, messageRecord } from '../../src/service/mailbox-wire.ts';
 import { OPERATIONS, readDelivery } from '../../src/service/platform-wire.ts';
 import type { Operation } from '../../src/service/wire.ts';
-import { decode } from '../../src/service/wire.ts';
+import { decode, list } from '../../src/service/wire.ts';
 import { fixture, samples } from './sample.ts';
 
 const field = z.record(z.string(), z.unknown());
@@ -148,3 +148,8 @@ function failure(act: () => unknown): MailkeepError {
   }
   throw new Error('did not fail');
 }
+
+test('a list with many bad items is one problem', () => {
+  const read = list(z.string()).safeParse(Array.from({ length: 1_000 }, () => 1));
+  expect(read.error?.issues).toMatchObject([{ path: [0], expected: 'string' }]);
+});

@@ -147,9 +147,11 @@ export function highlightQuery(query: string, wrong: Span | null): Highlight[] {
   for (const { start, end } of wrong === null ? tinted : [...tinted, wrong])
     for (const edge of [start, end]) if (edge <= query.length) edges.add(edge);
   const cuts = [...edges].sort((a, b) => a - b);
+  let at = 0;
   return cuts.slice(0, -1).map((start, i) => {
     const end = cuts[i + 1] ?? start;
-    const token = tinted.find((one) => one.start <= start && start < one.end);
+    while ((tinted[at]?.end ?? Infinity) <= start) at += 1;
+    const token = (tinted[at]?.start ?? Infinity) <= start ? tinted[at] : undefined;
     const isWrong = wrong !== null && wrong.start <= start && end <= wrong.end;
     return { start, end, tint: token === undefined ? 'text' : tokenTint(token), wrong: isWrong };
   });
