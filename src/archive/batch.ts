@@ -36,14 +36,14 @@ export interface AddedSource {
 /** Returns whether bytes are durable in the archive and not purged. */
 export type StoredCheck = (hash: string) => boolean;
 
-/** From this size on, sealing may store a blob alone. */
+/** Minimum size at which sealing may store a blob on its own. */
 const LARGE_BYTES = 64 * 1024;
 
 const NOT_STORED: StoredCheck = () => false;
 
 /**
- * Records that the writer commits together. The caller limits a batch (to 128 messages, 4 MiB, 1 s) by `messages`,
- * `records` and `bytes`, which count raw bytes, so that batches are the same on any thread.
+ * Records that the writer commits together. The caller limits a batch (to 128 messages, 4 MiB, 1 s) using `messages`,
+ * `records` and `bytes`. Sizes are those of the raw bytes, so that batches are the same on every thread.
  */
 export abstract class Batch {
   messages = 0;
@@ -55,25 +55,25 @@ export abstract class Batch {
   constructor(protected readonly files: FileLayer) {}
 
   /**
-   * Adds a raw source of up to about 8 MiB, unless this batch has it. A blob in it is written once, unless
+   * Adds a raw source of up to about 8 MiB, unless this batch already contains it. A blob in it is written once, unless
    * `isBlobStored` returns true at commit. The buffer is not kept.
    *
    * @param id the SHA-256 of `raw`. It is not checked, and a wrong one would make the message unreadable.
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: StoredCheck): AddedSource;
 
-  /** Adds up to 4 MiB that belong to no message, and returns their hash. */
+  /** Adds up to 4 MiB of bytes that belong to no message, and returns their hash. */
   abstract addBlob(bytes: Buffer): BlobHash;
 
   /** @throws TypeError if a rebuild could not read the fact */
   abstract addFact(fact: Fact): void;
 
-  /** Adds a message whose record was built before, unless this batch has it. */
+  /** Adds a message whose record has already been built, unless this batch contains it. */
   protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
 
   /**
    * Adds a raw source of any size from a file. Its blobs go into separate batches, which `commitBlobs` must commit and
-   * fold. Finally, the message's record joins this batch, which must not be committed before.
+   * fold. Finally, the message's record joins this batch, which must not be committed before then.
    */
   async addSourceFile(
     path: string,
@@ -101,7 +101,7 @@ export abstract class Batch {
     return { id, size };
   }
 
-  /** Nothing can be added during or after a commit. Only the writer calls this. */
+  /** Called only by the writer. Nothing can be added once a commit has started. */
   beginCommit(): void {
     this.requireOpen();
     this.#state = 'committing';
@@ -187,8 +187,8 @@ export class LocalBatch extends Batch {
   }
 
   /**
-   * Returns the records in log order, which is blobs, messages, facts. Large blobs come first, the largest before the
-   * others, so that sealing can put the small records next to each other into blocks. Omits blobs that are now stored.
+   * Returns the records in log order: blobs, messages, facts. Large blobs come first, in descending order of size, so
+   * that sealing can pack the adjacent small records into blocks. Omits blobs that are now stored.
    */
   ordered(): PendingRecord[] {
     const large: PendingRecord[] = [];

@@ -15,19 +15,19 @@ export interface AppendPosition {
   /** Offset of its first record in generation 1 of the segment. */
   readonly offset: number;
   readonly ordinal: number;
-  /** Ordinal of the record after its commit. */
+  /** Ordinal of the first record after its commit. */
   readonly nextOrdinal: number;
 }
 
 export interface NextSegment {
   readonly segment: number;
-  /** The last commit before it. */
+  /** The commit that precedes it. */
   readonly previous: ChainState;
 }
 
 /**
  * Makes batches durable. The writer calls one method at a time, in log order. After any failure except
- * `log-write-failed` and `disk-full`, it calls nothing more.
+ * `log-write-failed` and `disk-full`, it makes no further calls.
  */
 export interface Durability {
   /**
@@ -74,7 +74,7 @@ export async function writeDurably(
   await convertSyncErrors(path, () => file().datasync());
 }
 
-/** Batches are durable elsewhere, and the local log is an unsynced copy. If it cannot be written, the writer ends. */
+/** Batches are made durable elsewhere; the local log is an unsynced copy. The writer stops if it cannot be written. */
 export class RemoteDurability implements Durability {
   constructor(
     private readonly hot: HotFile,
@@ -87,7 +87,7 @@ export class RemoteDurability implements Durability {
   }
 
   async roll(next: NextSegment): Promise<void> {
-    // Opening the log does not check the bytes of a closed segment, so they must be on the disk.
+    // Opening the log does not check the bytes of a closed segment, so they must already be on disk.
     await this.hot.sync();
     await acknowledged(null, () => this.elsewhere.roll(next));
     await this.#copying(() => this.hot.begin(next.segment, next.previous));
@@ -104,7 +104,7 @@ export class RemoteDurability implements Durability {
   }
 }
 
-/** Treats every failure as an unknown outcome, unless it guarantees that nothing happened. */
+/** Treats a failure as an unknown outcome unless the error guarantees that nothing happened. */
 async function acknowledged(commit: number | null, act: () => Promise<void>): Promise<void> {
   try {
     await act();

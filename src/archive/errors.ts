@@ -11,13 +11,13 @@ export function describeHolder(pid: number, command: string, since: string, host
     : `last locked by process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
 }
 
-/** Errors which mean that this process has no write access. */
+/** Errors that mean this process has no write access. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then check the disk (smartctl, dmesg).';
 
-/** Reasons why the registry of a fleet rejected a commit. */
+/** Reasons for which a fleet's registry rejected a commit. */
 const NOT_TAKEN: Readonly<Record<string, string>> = {
   'registry-unreachable': 'it cannot be reached',
   'registry-certificate': 'its certificate cannot be trusted',
@@ -49,7 +49,7 @@ export type DamageReason =
 
 export const archiveError = defineErrors({
   'in-use': {
-    /** Another process, or another part of this one, writes to the archive. The fields are null if it is unknown. */
+    /** Another process, or another part of this one, is writing to the archive. The fields are null if unknown. */
     'archive-in-use': (f: {
       dir: string;
       pid: number | null;
@@ -88,7 +88,7 @@ export const archiveError = defineErrors({
         ? 'Check who owns the folder, and whether its file system is mounted read-only.'
         : 'Network file systems often cannot lock: put the archive on a local disk.',
     ],
-    /** Nothing of the write remains. The writer continues once there is space. */
+    /** The write left nothing behind. The writer continues once there is space. */
     'disk-full': ({ file, bytes }: { file: string; bytes: number; errno: string }) => [
       `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
       'Free some space and run the command again; it continues where it stopped.',
@@ -190,7 +190,7 @@ export const archiveError = defineErrors({
     ],
   },
   origin: {
-    /** A segment must be fetched first. Family `origin`: it concerns one archive; `disk` would pause all accounts. */
+    /** A segment must be fetched first. Its family is not `disk`, which would pause all accounts. */
     'segment-elsewhere': ({ segment }: { segment: number }) => [
       `Segment ${segment} of the log is not on this disk yet.`,
       'Try again in a moment: it can be fetched.',

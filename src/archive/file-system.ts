@@ -29,11 +29,11 @@ export async function freeBytes(dir: string): Promise<number> {
  * The archive's only access to the disk, so that tests can simulate power cuts and full disks. Failures are Node's
  * system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
  *
- * Reading is synchronous, because a record comes from the page cache in microseconds, a tenth of the cost of the thread
- * pool. Writing and syncing wait for the disk, so they are asynchronous.
+ * Reading is synchronous, because reading a record from the page cache takes microseconds, a tenth of what the thread
+ * pool would cost. Writing and syncing wait for the disk, so they are asynchronous.
  */
 export interface FileLayer {
-  /** `read` and `write` need an existing file. `create` creates one with mode 0600 and throws `EEXIST` if it exists. */
+  /** `read` and `write` require an existing file. `create` uses mode 0600 and throws `EEXIST` if the file exists. */
   open(path: string, access: 'read' | 'write' | 'create'): LogFile;
   list(folder: string): string[];
   /** Creates a directory (0700) and its parents unless they exist. */
@@ -54,7 +54,7 @@ export interface ReadFile {
 }
 
 export interface LogFile extends ReadFile {
-  /** May write only a part of `bytes`. Returns the number of bytes written. */
+  /** May write only part of `bytes`. Returns the number of bytes written. */
   write(bytes: Uint8Array, position: number): Promise<number>;
   /** Makes the written bytes and the length durable. */
   datasync(): Promise<void>;
@@ -73,7 +73,7 @@ export function openRegular(files: FileLayer, path: string): LogFile | undefined
   }
 }
 
-/** Creates a file. Replaces one that unfinished work left. */
+/** Creates a file, replacing any that unfinished work left behind. */
 export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
@@ -192,7 +192,7 @@ export function findFileSystem(mountinfo: string, folder: string): FileSystem | 
     const [before = '', after = ''] = line.split(' - ');
     const mountPoint = unescaped(before.split(' ')[4] ?? '');
     const type = after.split(' ')[0] ?? '';
-    // If several mounts have one mount point, the last one is visible.
+    // If several mounts share a mount point, only the last one is visible.
     if (mountPoint === '' || !contains(mountPoint, folder)) continue;
     if (found !== null && mountPoint.length < found.mountPoint.length) continue;
     found = { type, mountPoint, network: NETWORK.has(type) || NETWORK_FUSE.test(type) };
@@ -251,7 +251,7 @@ function realFile(fd: number): LogFile {
   };
 }
 
-/** Network shares and Windows cannot sync a directory. The rename must then suffice. */
+/** Network shares and Windows cannot sync a directory. There, the rename has to suffice. */
 const FOLDER_SYNC_UNSUPPORTED = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM']);
 
 async function syncFolder(folder: string): Promise<void> {

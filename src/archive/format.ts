@@ -32,7 +32,7 @@ export function isHash(value: unknown): value is string {
 /** Returns canonical JSON: keys sorted by code unit, no white space, absent and undefined fields omitted. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  // Plain loops, because every message adds a fact, and this is most of a fact's cost.
+  // Plain loops, because every message adds a fact, and this accounts for most of its cost.
   let text = '';
   if (Array.isArray(value)) {
     for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
@@ -125,7 +125,7 @@ const listing: Check<Listing> = hasFields({
   extra: isObject,
 });
 
-/** A newer version may have other reasons. */
+/** Newer versions may have other reasons. */
 const quarantineReason = (value: unknown): value is QuarantineReason => isText(value);
 export type QuarantineReason =
   | 'short'
@@ -148,9 +148,9 @@ const removedPart = hasFields({
 export type RemovedRange = Checked<typeof removedPart>;
 
 /**
- * The fields of each fact. A fact holds everything that the archive records apart from bytes. It is one canonical JSON
- * object per record, about one place, so that forgetting a place means forgetting its facts. Facts have no times,
- * because the commit of a batch has one.
+ * The fields of each fact. Facts hold everything that the archive records apart from bytes. Each is one canonical JSON
+ * object per record, about one place, so that forgetting a place means forgetting its facts. Facts carry no times,
+ * because their batch's commit does.
  */
 const FACTS = {
   /** A mailbox was first seen, or its address changed. */
@@ -185,7 +185,7 @@ const FACTS = {
   flags: { ...placeFields, flags: isTexts },
   /** The message was deleted at the service. */
   ended: { ...placeFields, reason: isText },
-  /** A place was reopened because it was ended wrongly, or because its UID returned with the same fingerprint. */
+  /** A place that had been ended by mistake, or whose UID returned with the same fingerprint, was reopened. */
   reopened: { ...placeFields, flags: isTexts, reason: isText },
   /** The deletion guard holds a missing place open, or releases it. */
   held: { ...placeFields, held: isBoolean },
@@ -197,7 +197,7 @@ const FACTS = {
     size: isCount,
     corrected: isBoolean,
   },
-  /** A message could not be fetched whole. Received bytes, if any, are in the blob `kept`. */
+  /** A message could not be fetched in full. Received bytes, if any, are in the blob `kept`. */
   quarantined: {
     ...placeFields,
     listing,
@@ -220,18 +220,18 @@ const FACTS = {
     held: isNumber,
     forgotten: isNumber,
     complete: isBoolean,
-    /** Since when every UID has been accounted for, ISO 8601. */
+    /** Start of the period in which every UID has been accounted for, ISO 8601. */
     since: isText,
   },
   /**
-   * Bytes that a repair found nowhere, with their hash and their size (0 if unknown). If they reappear, they are stored
-   * again in a record after this fact.
+   * Bytes that a repair could not find anywhere, with their hash and their size (0 if unknown). If they reappear, they
+   * are stored again in a record after this fact.
    */
   missing: { kind: isOneOf('message', 'blob'), hash: isHash, size: isCount },
   /**
-   * The bytes of a message were removed on purpose, together with its facts. So this fact lists the places where the
-   * service still has the message. They count as forgotten, not as missing, and are not fetched again. An incomplete
-   * message that is forgotten never got a message ID; `message` is then a placeholder.
+   * The bytes of a message were deliberately removed, together with its facts. This fact therefore lists the places
+   * where the service still has the message. These are forgotten rather than missing, and are not fetched again. An
+   * incomplete message that is forgotten never got a message ID; `message` is then a placeholder.
    */
   purged: {
     message: isHash,
@@ -241,9 +241,9 @@ const FACTS = {
     ended: isOptional(isListOf(place)),
     /** Blobs that were removed with it because no other message uses them. */
     blobs: isOptional(isListOf(isHash)),
-    /** `message` is then a number that identifies no message. */
+    /** If present, `message` is a number that identifies no message. */
     removed: isOptional(isListOf(removedPart)),
-    /** Nothing was removed. Forgotten bytes came again from `places` and were not stored. */
+    /** Nothing was removed. Forgotten bytes arrived again from `places` and were not stored. */
     again: isOptional((value): value is true => isBoolean(value)),
   },
 };
@@ -257,18 +257,18 @@ const CHECKS: ReadonlyMap<string, Check<unknown>> = new Map(
   Object.entries<Checks>(FACTS).map(([name, checks]) => [name, hasFields(checks)]),
 );
 
-/** Checks the fields of a fact. Accepts unknown names and fields of newer versions, which switches must handle. */
+/** Checks the fields of a fact. Accepts unknown names and fields from newer versions, so switches must handle them. */
 export function isFact(value: unknown): value is Fact {
   if (!isObject(value) || typeof value.fact !== 'string') return false;
   return CHECKS.get(value.fact)?.(value) ?? true;
 }
 
-/** Kinds of records with content. The numbers are bytes on the disk. */
+/** Kinds of records with content. The numbers are stored on disk as bytes. */
 export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
 
 /**
- * The position of a record. Sealing and purging keep its segment and its ordinal, which counts from 0. `offset` is valid
- * only in generation 1, because the footer of a sealed file maps ordinals.
+ * The position of a record. Sealing and purging preserve its segment and its ordinal, which counts from 0. `offset` is
+ * valid only in generation 1, because the footer of a sealed file maps ordinals.
  */
 export interface Position {
   readonly segment: number;
@@ -284,7 +284,7 @@ export interface Commit {
   readonly hash: string;
 }
 
-/** What the catalog needs of a record, whose bytes stay in the log. */
+/** What the catalog needs from a record, whose bytes remain in the log. */
 export type RecordMeaning =
   | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
   | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
@@ -442,7 +442,7 @@ export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 /** How a payload is stored. Only FORMAT 2 allows zstd. */
 export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
-/** Marks a record whose payload was removed on purpose. Its identity stays, so the chain remains valid. */
+/** Marks a record whose payload was deliberately removed. Its identity is kept, so the chain remains valid. */
 export const FLAG_PURGED = 1;
 
 const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
@@ -463,14 +463,14 @@ export interface RecordHeader {
   readonly crc: number;
 }
 
-/** The archive and the segment of a header, which its CRC covers together with its offset. */
+/** The archive and segment that a header belongs to. Its CRC covers them and its offset. */
 export interface RecordSpace {
   readonly archiveId: Buffer;
   readonly segment: number;
 }
 
 // 60 bytes of header, then the offset (u64) and the segment (u32), which only the CRC covers. A header is valid at one
-// position of one archive, so no bytes in a mail can pass for a record, not even those of a mailed segment.
+// position of one archive, so no bytes in a message can pass for a record, not even those of a segment sent by mail.
 const sealed = Buffer.alloc(72);
 
 /** @param offset position of the header in the file */
@@ -526,7 +526,7 @@ function sealPlace(segment: number, offset: number): void {
   sealed.writeUInt32LE(segment, 68);
 }
 
-/** Once a segment has this many bytes, the next batch starts a new one. */
+/** Once a segment reaches this size, the next batch starts a new one. */
 export const SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /** Only the owner has access to an archive. */
@@ -555,7 +555,7 @@ export function segmentPath(dir: string, file: SegmentFile): string {
   return join(logFolder(dir), segmentName(file));
 }
 
-/** Returns the name of unfinished work, which readers ignore and the next writer removes. */
+/** Returns the name for an unfinished file, which readers ignore and the next writer removes. */
 export function temporaryPath(path: string): string {
   return `${path}.tmp`;
 }

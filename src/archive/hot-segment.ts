@@ -60,12 +60,12 @@ export async function createSegment(
 }
 
 /**
- * Writes a log file under a temporary name, makes it durable, checks it and renames it. A kill at any moment leaves the
- * previous state. A failure removes the temporary file, and so does a check that returns false.
+ * Writes a log file under a temporary name, makes it durable, checks it and renames it. If the process is killed at any
+ * point, the previous state remains. The temporary file is removed on failure, or if the check returns false.
  *
- * @param bytes needed on the disk, for the error
+ * @param bytes disk space required, for the error
  * @returns the result of `write`
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; errors of `write` and `check`
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; errors from `write` and `check`
  */
 export async function publishFile<T>(
   files: FileLayer,
@@ -103,7 +103,7 @@ export async function publishFile<T>(
   }
 }
 
-/** Converts system errors of a write. @throws `disk-full`, `log-write-failed` */
+/** Converts system errors from a write. @throws `disk-full`, `log-write-failed` */
 export async function convertWriteErrors<T>(
   path: string,
   bytes: number,
@@ -118,7 +118,7 @@ export async function convertWriteErrors<T>(
   }
 }
 
-/** Converts errors of a sync. @throws `log-sync-failed` */
+/** Converts errors from a sync. @throws `log-sync-failed` */
 export async function convertSyncErrors(path: string, act: () => Promise<void>): Promise<void> {
   try {
     await act();

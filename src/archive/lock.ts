@@ -31,7 +31,7 @@ const isNote = hasFields({
   /** ISO 8601 in UTC. */
   since: (value): value is string => isText(value) && !Number.isNaN(Date.parse(value)),
   host: isText,
-  /** When the process started, as the system reports it, because process IDs are reused. Null if unknown. */
+  /** When the process started, as reported by the system, because process IDs are reused. Null if unknown. */
   started: isTextOrNull,
 });
 type Note = Checked<typeof isNote>;
@@ -41,7 +41,7 @@ interface LockHolder extends Pick<Note, 'pid' | 'command' | 'since'> {
   readonly host: string | null;
 }
 
-/** The holder of the lock writes this file and removes it on release. A killed process leaves it. */
+/** The holder of the lock writes this file and removes it on release. A killed process leaves it behind. */
 export function holderPath(dir: string): string {
   return join(dir, 'lock.json');
 }
@@ -52,7 +52,7 @@ export function setProcessName(command: string): void {
   ownCommand = command;
 }
 
-/** Records this process as the holder. A failed write is ignored, because the note is only for people. */
+/** Records this process as the holder. A failed write is ignored, because the note is only for humans. */
 function noteHolder(dir: string): void {
   const { pid } = process;
   const note: Note = {
@@ -153,7 +153,7 @@ export function acquireLock(dir: string) {
   };
 }
 
-/** Takes the lock and frees it at once. @throws like `acquireLock` */
+/** Takes the lock and releases it immediately. @throws like `acquireLock` */
 export function tryLock(dir: string): void {
   lockFile(dir).close();
 }

@@ -191,7 +191,7 @@ export interface LogReaderOptions {
   readonly dir: string;
   readonly locator: Locator;
   readonly files?: FileLayer;
-  /** Fetches segments that are not on the local disk. By default, all are. */
+  /** Fetches segments that are not on the local disk. By default, all are assumed to be local. */
   readonly segments?: SegmentStore;
 }
 
@@ -210,8 +210,8 @@ export function openLogReader(options: LogReaderOptions): CachedReader {
 }
 
 /**
- * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Whole sources and blobs have the
- * requested hash. Buffers may be views of shared memory, so they must not be written to.
+ * Reads messages and blobs by hash, even while a writer runs and segments are sealed. Complete sources and blobs are
+ * guaranteed to have the requested hash. Buffers may be views of shared memory, so they must not be written to.
  *
  * Every method throws `bytes-unknown` if the locator has no position, `bytes-purged` if the bytes were removed on
  * purpose, `message-damaged` or `blob-damaged` if they differ from what was stored, and `segment-elsewhere` if a
@@ -249,7 +249,7 @@ class CachedReader {
       throw archiveError('message-damaged', { message: id, reason: 'hash' });
   }
 
-  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if these are all of it. */
+  /** Returns the first `maxBytes` bytes of a source. Verifies the hash only if that is the whole source. */
   readSource(id: MessageId, maxBytes: number): ReadSource {
     return this.#twice(() => {
       const payload = this.#message(id);
@@ -303,7 +303,7 @@ class CachedReader {
     return this.#twice(() => this.#facts.read(commit));
   }
 
-  /** Caches an inflated block of a scan, because most of its messages are read soon after their batch. */
+  /** Caches an inflated block from a scan, because most of its messages are read soon after their batch. */
   keepBlock(path: string, offset: number, block: Buffer): void {
     this.segments.keep(path, offset, block);
   }
@@ -317,7 +317,7 @@ class CachedReader {
     this.segments.forget();
   }
 
-  /** Reads a blob that a recipe needs. The log has the blob, so a missing position is damage. */
+  /** Reads a blob that a recipe needs. The log contains the blob, so a missing position means damage. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
     if (this.locator.blob(hash) === undefined)
       throw archiveError('blob-damaged', { blob: hash, reason: 'absent' });
@@ -392,18 +392,18 @@ export interface ScanOptions {
   readonly segments?: SegmentStore | undefined;
   /** Starts after this commit, and does not read older segments. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest commit that a catalog or a checkpoint has seen. Up to it, errors are damage and not a torn tail. */
+  /** The highest commit that a catalog or a checkpoint has seen. Errors up to it are damage, not a torn tail. */
   readonly seen?: number | undefined;
-  /** Receives each inflated block, and its memory, before the batch of its records. */
+  /** Receives each inflated block before its records' batch, and takes ownership of its memory. */
   readonly inflated?: ((path: string, offset: number, block: Buffer) => void) | undefined;
 }
 
 /**
  * Reads the log in order and verifies CRCs, the SHA-256 of every record and the chain of commits. Needs no lock. After
- * damage, it continues with all readable records whose position is certain. If the log ends before `after` or has
- * another commit with that number, it is damaged (`ends-early`, `diverged`).
+ * damage, it continues with all readable records whose position is certain. If the log ends before `after` or has a
+ * different commit with that number, it is damaged (`ends-early`, `diverged`).
  *
- * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; read errors of the system; errors of
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system read errors; errors from
  * fetching a segment
  */
 export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
@@ -616,7 +616,7 @@ export function readLogHead(dir: string, expected?: ExpectedCommit) {
   });
 }
 
-/** Enough for the last commit record of an unsealed segment, which has about 400 bytes. */
+/** Enough for the last commit record of an unsealed segment, which takes about 400 bytes. */
 const LAST_BYTES = 4_096;
 
 /**
@@ -641,7 +641,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   }
 }
 
-/** Returns the commit that ends with the file. A header is valid at only one offset, so the match is certain. */
+/** Returns the commit at the very end of the file. A header is valid at only one offset, so the match is certain. */
 function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
   const size = file.size();
   const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);

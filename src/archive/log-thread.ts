@@ -29,7 +29,7 @@ import {
 import { BLOB_BYTES } from './payload.ts';
 
 const FIRST_BYTES = 1024 * 1024;
-/** A batch closes at 4 MiB. The source that closes it seldom has more than 2 MiB, but may have 8 MiB. */
+/** A batch closes at 4 MiB. The source that closes it is seldom larger than 2 MiB, but may be up to 8 MiB. */
 const USUAL_BYTES = 6 * 1024 * 1024;
 
 /** Memory that is shared with the log thread, for the bytes of one batch at a time. It grows with the largest batch. */
@@ -68,7 +68,7 @@ class SharedBuffer {
   }
 }
 
-/** Bytes in a tray. A `payload` is the record of a message that was split before. */
+/** Bytes in a tray. A `payload` is the record of a message that was split beforehand. */
 interface TrayEntry {
   readonly is: 'source' | 'payload' | 'blob';
   readonly hash: string;
@@ -89,7 +89,7 @@ interface AppendJob {
 interface Appended {
   readonly commit: CommittedBatch['commit'];
   readonly blobs: readonly (readonly [hash: BlobHash, size: number])[];
-  /** Of each record. */
+  /** The offset of each record. */
   readonly offsets: Float64Array;
   readonly bytes: number;
   readonly nextOrdinal: number;
@@ -153,7 +153,7 @@ export class SharedBufferBatch extends Batch {
     return { path, place, memory: this.buffer.memory, entries: this.#entries, facts: this.#lines };
   }
 
-  /** Returns the same batch for this thread, because the log thread may have ended. */
+  /** Returns the same batch for use on this thread, because the log thread may have exited. */
   local(): LocalBatch {
     const { memory } = this.buffer;
     const job = { memory, entries: this.#entries, facts: this.#lines };
@@ -196,7 +196,7 @@ export class SharedBufferBatch extends Batch {
   }
 }
 
-/** Builds a batch from a tray. Literals stay in the tray. */
+/** Builds a batch from a tray. Literals remain in the tray. */
 function localBatch(
   files: FileLayer,
   { memory, entries, facts }: Pick<AppendJob, 'memory' | 'entries' | 'facts'>,
@@ -308,7 +308,7 @@ export class LogThread {
       try {
         this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
       } catch (error) {
-        // Without a reply, the thread writes nothing of the batch, so only this batch fails.
+        // Without a reply, the thread writes none of the batch, so only this batch fails.
         this.#settle(({ reject }) => reject(error));
       }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
@@ -332,7 +332,7 @@ export function serveLogThread(
   let answered: (stored: readonly BlobHash[]) => void = () => {};
   let memory: Buffer = Buffer.alloc(0);
 
-  /** Asks which of a batch's blobs the archive has. */
+  /** Asks which of a batch's blobs the archive already has. */
   const ask = (blobs: readonly (readonly [BlobHash, MessageId])[]): Promise<ReadonlySet<string>> =>
     new Promise((resolve) => {
       answered = (stored) => resolve(new Set(stored));

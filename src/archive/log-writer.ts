@@ -72,7 +72,7 @@ interface WriterStart {
 interface WriterSettings
   extends Pick<LogWriterOptions, 'dir' | 'now' | 'segmentBytes' | 'startThread' | 'threadFrom'> {
   readonly files: FileLayer;
-  /** Makes batches durable elsewhere. This disk then has a copy, which the current thread writes. */
+  /** Makes batches durable elsewhere. The local disk then holds only a copy, written by the current thread. */
   readonly durability?: Durability;
 }
 
@@ -87,12 +87,12 @@ export class LogWriter {
   #chain: ChainState;
   #time: number;
   #memory: Buffer = Buffer.alloc(0);
-  /** True if bytes of a failed write may follow the last commit. */
+  /** True if bytes from a failed write may follow the last commit. */
   #uncut = false;
   #poison: unknown;
   #closed = false;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Number of failures. Operations that wait during a failure fail with it. */
+  /** Number of failures. Operations that are waiting when one occurs fail with it. */
   #failures = 0;
   #failure: unknown;
   #thread: LogThread | undefined;
@@ -135,11 +135,11 @@ export class LogWriter {
    * Makes a batch durable. Commits run one at a time in call order. The batch must not be empty, and must not change
    * until the promise settles.
    *
-   * @throws `disk-full`, `log-write-failed` if nothing of the batch is in the log, so that a retry is possible. Waiting
+   * @throws `disk-full`, `log-write-failed` if none of the batch is in the log, so that a retry is possible. Waiting
    * commits fail with the same error, because they may refer to the batch.
-   * @throws `log-sync-failed`, `log-thread-ended` now and on every later call. The process has to exit.
+   * @throws `log-sync-failed`, `log-thread-ended` now and on every later call. The process must exit.
    * @throws `log-fenced`, `log-copy-failed` now and on every later call. It is unknown whether the batch is in the log,
-   * so data derived from it must be discarded. The archive has to be closed, and reopened if permitted.
+   * so data derived from it must be discarded. The archive must be closed, and reopened if permitted.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -154,7 +154,7 @@ export class LogWriter {
     }
   }
 
-  /** Starts a new segment if the current one has this many bytes. Returns whether it did. Throws like `commit`. */
+  /** Starts a new segment if the current one has reached this size. Returns whether it did. Throws like `commit`. */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -178,7 +178,7 @@ export class LogWriter {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    // The callers of commits receive their failures.
+    // Failures are reported to the callers of the commits.
     await this.#queue.catch(() => undefined);
     await this.endThread();
     this.#file.close();
@@ -219,7 +219,7 @@ export class LogWriter {
     try {
       const thread = this.#thread;
       const written =
-        // A thread that has ended between two batches left the log intact.
+        // A thread that exited between two batches left the log intact.
         batch instanceof SharedBufferBatch && thread?.ready === true
           ? await onThread(thread, batch, this.#file.path, place)
           : await this.#here(batch, place);
@@ -261,7 +261,7 @@ export class LogWriter {
     try {
       this.#thread = this.settings.startThread?.();
     } catch {
-      // If the system refuses another thread, this one continues to write.
+      // If the system refuses to start another thread, this one continues to write.
     }
   }
 
@@ -353,21 +353,21 @@ export interface LogWriterOptions {
   readonly files?: FileLayer;
   /** The commit that the catalog has reached, if any. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Called after the bytes of a torn write have been put aside. */
+  /** Called after the bytes of a torn write have been set aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** Once a segment has this many bytes, the next batch starts a new one. Defaults to 64 MiB. */
+  /** Once a segment reaches this size, the next batch starts a new one. Defaults to 64 MiB. */
   readonly segmentBytes?: number | undefined;
   /** Starts a thread that writes when many messages arrive. By default, the current thread writes. */
   readonly startThread?: () => LogThread;
-  /** Number of messages in each of two batches that starts the thread. Defaults to 64; with 0, it starts at once. */
+  /** The thread starts after two batches in a row with this many messages. Defaults to 64; 0 starts it immediately. */
   readonly threadFrom?: number;
 }
 
 /**
  * Opens the log for writing, and creates an archive if there is none. Removes unfinished files, makes the last segment
- * durable before it trusts its commits, and puts a torn tail aside.
+ * durable before trusting its commits, and sets a torn tail aside.
  *
- * @throws errors of family `damage` if the log is unreadable or differs from what was written; nothing was changed then
+ * @throws errors of family `damage` if the log is unreadable or differs from what was written; nothing has been changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
@@ -458,7 +458,7 @@ async function continueLog(
   }
   const file = files.open(path, 'write');
   try {
-    // The page cache may have bytes of an earlier run that are not on the disk yet.
+    // The page cache may hold bytes from an earlier run that are not on disk yet.
     await convertSyncErrors(path, () => file.datasync());
     const end = findSegmentEnd(opened, expected);
     const tail = await convertWriteErrors(path, 0, () =>
@@ -504,14 +504,14 @@ export interface ReplicaLogOptions
 }
 
 /**
- * Opens the local copy of a log whose end is known, or creates an empty one. Puts local bytes and segments beyond that
+ * Opens the local copy of a log whose end is known, or creates an empty one. Sets local bytes and segments beyond that
  * end aside. Sealed segments need not be present.
  *
- * If the copy lacks bytes, it is not opened. The caller then supplies them with `writeMissingBytes` and calls this again, which
- * verifies them. If they belong to another chain, it asks for the whole segment.
+ * If the copy lacks bytes, it is not opened. The caller then supplies them with `writeMissingBytes` and calls this
+ * again, which verifies them. If they belong to another chain, it asks for the whole segment.
  *
- * @throws `log-damaged` (`diverged`) if the directory has another archive, `log-ends-early` and `log-diverged` if the
- * catalog belongs to another log; nothing was changed then
+ * @throws `log-damaged` (`diverged`) if the directory holds another archive, `log-ends-early` and `log-diverged` if the
+ * catalog belongs to another log; nothing has been changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openReplicaLog(options: ReplicaLogOptions): Promise<OpenedAtEnd> {
@@ -577,9 +577,9 @@ async function putAside(
 }
 
 /**
- * Writes missing bytes of generation 1 durably, and puts an unusable file aside. The next opening verifies the bytes.
+ * Writes missing bytes of generation 1 durably, and sets an unusable file aside. Opening the log verifies the bytes.
  *
- * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors of `pieces`
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`, and errors from `pieces`
  */
 export async function writeMissingBytes(
   options: Pick<ReplicaLogOptions, 'dir' | 'end' | 'files' | 'onTail'>,

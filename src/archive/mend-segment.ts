@@ -47,7 +47,7 @@ import {
 /** Finds a payload by its SHA-256. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/** Returns whether a record of a commit was forgotten on purpose, so that its payload must not be written again. */
+/** Returns whether a record of a commit was deliberately forgotten, so that its payload must not be written again. */
 export type ForgottenCheck = (record: SealedRecord, commit: number) => boolean;
 
 export interface FileTrust {
@@ -77,12 +77,12 @@ interface MendOptions {
 
 /**
  * Writes the next generation of a damaged segment from everything that is left of it. Takes each batch from any file
- * that has it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged stay purged.
- * The new file is renamed once it has been read back and its chain proves every record. Uses zstd only if FORMAT already
- * allows it.
+ * that has it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged stay
+ * purged. The new file is renamed once it has been read back and its chain proves every record. Uses zstd only if
+ * FORMAT already allows it.
  *
- * @returns the generation. Undefined, with nothing written, if a batch is intact nowhere, or if the chain does not lead
- * to `end` and `reach` or ends with an unproven batch.
+ * @returns the generation. Undefined, with nothing written, if some batch is not intact in any file, or if the chain
+ * does not lead to `end` and `reach` or ends with an unproven batch.
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -90,7 +90,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const [first] = sources;
   if (first === undefined) return undefined;
   const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
-  // If another process wrote FORMAT, it may not be on the disk yet.
+  // If another process wrote FORMAT, it may not be on disk yet.
   if (codec === 'zstd') await convertWriteErrors(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
@@ -118,7 +118,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   return whole ? generation : undefined;
 }
 
-/** Yields the batches in order, each with its commit. Yields undefined and ends if no source has the next one intact. */
+/** Yields the batches in order with their commits. Yields undefined and stops if no source has the next one intact. */
 function* mendedBatches({
   sources,
   foreign = new Map(),
@@ -393,7 +393,7 @@ function flippedBit(
   return undefined;
 }
 
-/** Flips one bit of a small buffer after another until `accepts` returns true. The buffer keeps that flip. */
+/** Flips the bits of a small buffer one at a time until `accepts` returns true. That bit remains flipped. */
 function flipUntil(
   bytes: Buffer,
   accepts: () => boolean,
@@ -481,7 +481,7 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
-  // After a header is corrected, the walk must restart, because its window has the old bytes.
+  // After a header is corrected, the walk must restart, because its window still holds the old bytes.
   for (let again = true; again; ) {
     again = false;
     for (const walked of walkRecords(new FileWindow(file), space, from)) {

@@ -22,7 +22,7 @@ export interface LineShape {
   readonly eol: 'crlf' | 'lf';
 }
 
-/** Bytes to encode at a time, which must be a multiple of 3 to avoid padding. */
+/** Bytes to encode at a time; must be a multiple of 3 to avoid padding. */
 const STEP = 48 * 1024;
 
 const CR = 13;
@@ -45,12 +45,12 @@ export class LineEncoder {
     this.#eolBytes = shape.eol === 'crlf' ? 2 : 1;
   }
 
-  /** Returns the length of what `write` writes for a chunk of this length. */
+  /** Returns the length of the lines that `write` writes for a chunk of this length. */
   lengthOf(bytes: number): number {
     return this.#lengthOf(Math.ceil(bytes / 3) * 4);
   }
 
-  /** Writes the chunk's lines into `target` from `at`, where they must fit. Returns their end. */
+  /** Writes the chunk's lines, which must fit, into `target` at offset `at`. Returns the offset after them. */
   write(chunk: Buffer, target: Buffer, at: number): number {
     let to = at;
     for (let from = 0; from < chunk.length; from += STEP) {
@@ -98,7 +98,7 @@ export class LineEncoder {
   }
 }
 
-/** Maximum size of a blob. Longer content is cut into several. */
+/** Maximum size of a blob. Longer content is split into several blobs. */
 export const BLOB_BYTES = 4 * 1024 * 1024;
 /** Size of the blobs of a decoded attachment, which must be a multiple of 3 to encode without padding. */
 export const DECODED_CHUNK_BYTES = 3 * 1024 * 1024;
@@ -302,7 +302,7 @@ const ZSTD_HASH_LOG = 17;
 const deflateAsync = promisify(deflate);
 const zstdAsync = promisify(zstdCompress);
 
-/** Compresses a payload on a pool thread. `raw` must not change until then. */
+/** Compresses a payload on a pool thread. `raw` must not change until the promise settles. */
 export async function compressPayload(
   codec: ArchiveCodec,
   raw: Buffer,
@@ -325,7 +325,7 @@ function zstdFrame(raw: Buffer): Promise<Buffer> {
       [constants.ZSTD_c_checksumFlag]: 0,
     },
     pledgedSrcSize: raw.length,
-    // The bound of zstd, so that the output is one piece.
+    // zstd's upper bound, so that the output is a single piece.
     chunkSize: raw.length + (raw.length >> 8) + 1024,
   });
 }
@@ -341,10 +341,10 @@ const RLE = 1;
 const RESERVED = 3;
 
 /**
- * Returns whether `stored` is exactly one zstd frame of the kind that archives have. It has `rawLength` as its content
- * size, no dictionary and a window of at most 8 MiB, and its blocks end with the bytes. Decompresses nothing.
+ * Returns whether `stored` is exactly one zstd frame as found in archives: its content size is `rawLength`, it has no
+ * dictionary and a window of at most 8 MiB, and its blocks end where the bytes end. Decompresses nothing.
  *
- * Other input is read in different ways. Depending on its version, Node ignores bytes after the frame, reads a second
+ * Other input is not read consistently. Depending on its version, Node ignores bytes after the frame, reads a second
  * frame, skips skippable ones or returns the content of a truncated frame.
  */
 export function isSingleFrame(stored: Buffer, rawLength: number): boolean {
@@ -411,7 +411,7 @@ function endOfBlocks(
     most += BLOCK_BYTES;
     if ((block & 1) === 1) break;
   }
-  // So few blocks cannot have such a content size, for which memory would be allocated.
+  // So few blocks cannot hold content of this size, for which memory would be allocated.
   if (most < header.contentSize) return undefined;
   return at + (header.hasChecksum ? CHECKSUM_BYTES : 0);
 }
@@ -422,8 +422,8 @@ const MAX_AT_ONCE = 4 * 1024 * 1024;
 const MIB = 1024 * 1024;
 /**
  * Maximum inflated size by kind, because a few crafted bytes can inflate to gigabytes. No writer exceeds these limits.
- * Blocks of all versions have less than 768 KiB, and a commit has about 300 bytes. A footer needs 5 bytes for a record
- * that took at least 64 in its segment.
+ * Blocks from all versions are smaller than 768 KiB, and a commit takes about 300 bytes. A footer needs 5 bytes for a
+ * record that took at least 64 in its segment.
  */
 const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
   [STORED_KIND.blob]: BLOB_BYTES,
@@ -433,7 +433,7 @@ const MAX_RAW_BYTES: Readonly<Record<number, number>> = {
 };
 /**
  * For messages and facts, which grow with a message's parts and a fact's places. JavaScript limits their JSON to 512
- * MiB, and a message has up to 1 MiB of literal bytes as well.
+ * MiB, and a message may also contain up to 1 MiB of literal bytes.
  */
 const MAX_TEXT_BYTES = 513 * MIB;
 
@@ -473,7 +473,7 @@ export function releasePayload(bytes: Buffer | undefined): void {
   if (!isPart && memory.byteLength > Buffer.poolSize) memory.transfer(0);
 }
 
-/** Returns whether an error of `node:zlib` reports wrong bytes and not a lack of memory. */
+/** Returns whether an error of `node:zlib` reports invalid bytes rather than a lack of memory. */
 export function isInflateFailure(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return false;

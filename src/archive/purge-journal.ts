@@ -14,7 +14,7 @@ import {
 import { convertSyncErrors, convertWriteErrors } from './hot-segment.ts';
 import type { ChainState } from './segment-reader.ts';
 
-/** A purge that was decided. It has only numbers and hashes, because it outlives what is purged. */
+/** A purge that has been decided. Contains only numbers and hashes, because it outlives what is purged. */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
   readonly messages: readonly MessageId[];
@@ -33,8 +33,8 @@ export interface PurgeJournal {
    * store both together. The log shows whether a purge was decided.
    *
    * @param commits the commits that contain the records
-   * @param commit makes the one commit, while no other runs
-   * @throws `disk-full` and other write errors if nothing was decided; errors of `commit`
+   * @param commit makes that commit, while no other runs
+   * @throws `disk-full` and other write errors if nothing was decided; errors from `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
   /** Records that the purge is complete, or was never decided. */

@@ -47,10 +47,10 @@ const PAGE_BYTES = 4096;
 const HOLE_BYTES = 16;
 
 /**
- * Yields the batches of the segment being written, like `segmentBatches`. But after a power cut, the disk may have the
- * end of the last batch and not its middle. Such a batch was never acknowledged, so it belongs to the remainder. It is
- * the last batch, comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits would
- * not leave.
+ * Yields the batches of the segment being written, like `segmentBatches`. However, after a power cut, the disk may hold
+ * the end of the last batch but not its middle. Such a batch was never acknowledged, so it belongs to the remainder. It
+ * is the last batch, comes after `seen`, and each of its wrong records touches a page of zeros, which flipped bits
+ * would not leave.
  *
  * @param seen the highest commit that the catalog or a checkpoint has seen, or 0
  */
@@ -112,7 +112,7 @@ function isTorn(file: LogFile, problems: readonly Problem[]): boolean {
 /** The last commit that the catalog has seen, or number 0. */
 export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
 
-/** Bytes of an interrupted write, which were moved to a file of their own. */
+/** Bytes of an interrupted write, which were moved to a separate file. */
 export interface TornTail {
   readonly segment: number;
   readonly offset: number;
@@ -189,7 +189,7 @@ export function checkExpectedHash(
   });
 }
 
-/** Moves bytes after `end` durably to a new file, then cuts the segment. Undefined if there are none. */
+/** Durably moves bytes after `end` to a new file, then truncates the segment. Undefined if there are none. */
 export async function setTailAside(
   files: FileLayer,
   dir: string,
@@ -221,7 +221,7 @@ export async function setTailAside(
   return { segment, offset: end.offset, bytes, file: path };
 }
 
-/** Renames a segment's file durably to a torn tail. */
+/** Durably renames a segment's file as a torn tail. */
 export async function setSegmentAside(
   files: FileLayer,
   dir: string,
@@ -294,8 +294,8 @@ export function allowsZstd(files: FileLayer, dir: string): boolean {
 }
 
 /**
- * Makes FORMAT allow zstd durably, before any file of the archive has zstd, even a temporary one. A version without zstd
- * then refuses the archive instead of reporting damage. The caller holds the archive's lock.
+ * Durably makes FORMAT allow zstd, before any file in the archive contains zstd, even a temporary one. A version
+ * without zstd then refuses the archive instead of reporting damage. The caller holds the archive's lock.
  */
 export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
   if (!allowsZstd(files, dir)) {
@@ -313,7 +313,7 @@ export function isSealedWithZstd(segment: OpenSegment): boolean {
 }
 
 /**
- * Makes FORMAT allow zstd if the log has it already. A backup made file by file may have an older FORMAT than its
+ * Makes FORMAT allow zstd if the log already contains it. A backup made file by file may have an older FORMAT than its
  * segments. Only the first and the last sealed segment are checked, because compaction starts with the first segment,
  * and sealing continues after the last. The caller holds the archive's lock.
  */
@@ -425,7 +425,7 @@ export function refuseForeignSegment(
  * Returns the bytes of unsealed segments that a directory lacks. A segment without a batch lacks nothing.
  *
  * @param expected the commit that the catalog has reached, if any
- * @throws `log-diverged` if that is a commit of another log
+ * @throws `log-diverged` if that commit belongs to another log
  */
 export function findMissingBytes(
   files: FileLayer,
@@ -470,7 +470,7 @@ export function findMissingBytes(
 
 /**
  * Returns how far a segment's batches are undamaged, up to its known end. Undefined if it does not start as expected or
- * has a batch of another chain.
+ * contains a batch from another chain.
  *
  * @param wanted number of a commit that is returned if found
  */

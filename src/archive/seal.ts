@@ -44,7 +44,7 @@ import { type LogicalRecord, segmentRecords, type UnreadableBytes } from './segm
 
 /**
  * Removes generations that a sealed one replaced at least `keepMs` ago, and returns their paths. Publishes each sealed
- * file first, because the process that sealed it may have ended before that. The caller holds the archive's lock.
+ * file first, because the process that sealed it may have exited before doing so. The caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
   readonly dir: string;
@@ -97,13 +97,13 @@ export interface CompactableSegment {
   readonly bytes: number;
 }
 
-/** A segment that cannot be read and stays unchanged. */
+/** A segment that cannot be read and is left unchanged. */
 interface Unreadable {
   readonly segment: number;
   readonly damage: MailkeepError;
 }
 
-/** Yields the sealed segments from `from` on that have records of another codec. Reads only headers and footers. */
+/** Yields the sealed segments from `from` on that contain records in another codec. Reads only headers and footers. */
 export function* listCompactable(
   files: FileLayer,
   dir: string,
@@ -124,16 +124,16 @@ export function* listCompactable(
   }
 }
 
-/** Damage of one segment does not prevent others from being rewritten. */
+/** Damage to one segment does not prevent others from being rewritten. */
 export function isDamage(error: unknown): error is MailkeepError {
   return error instanceof MailkeepError && error.family === 'damage';
 }
 
 /**
- * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. After an interruption at any
- * moment, the archive is readable and the same call finishes the work. The caller holds the archive's lock.
+ * Rewrites one sealed segment with `codec`, publishes it and removes the replaced files. If interrupted at any point,
+ * the archive remains readable and the same call finishes the work. The caller holds the archive's lock.
  *
- * @throws `log-damaged` if the segment is damaged and stays unchanged; `disk-full`, `log-write-failed`,
+ * @throws `log-damaged` if the segment is damaged (it is left unchanged); `disk-full`, `log-write-failed`,
  * `log-sync-failed`
  */
 export async function compactSegment(
@@ -184,7 +184,7 @@ function holdsOther(segment: OpenSegment, codec: ArchiveCodec): boolean {
 interface Layout {
   /** Target size of a block of small records before compression. */
   readonly blockBytes: number;
-  /** A record from this size on is stored alone, so that reading it needs no block. */
+  /** Records of at least this size are stored on their own, so that reading them needs no block. */
   readonly standaloneBytes: number;
 }
 
@@ -202,7 +202,7 @@ const PENDING_JOBS = 2;
 /** Bytes buffered before a write. */
 const OUTPUT_BYTES = 1024 * 1024;
 
-/** A record for a sealed file. Without a payload, it is purged. */
+/** A record for a sealed file. If it has no payload, it is purged. */
 export interface SealedRecord {
   readonly kind: number;
   readonly rawLength: number;
@@ -262,7 +262,7 @@ export class SealedFileWriter {
     this.#rawLengths.push(rawLength);
     if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
       await this.#endBlock();
-      // Compression still runs when the caller reuses the payload's memory, so the payload is copied.
+      // Compression may still be running when the caller reuses the payload's memory, so the payload is copied.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
@@ -306,14 +306,14 @@ export class SealedFileWriter {
     await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  /** A block has less than `blockBytes` before its last record, which is smaller than a standalone one. */
+  /** A block holds less than `blockBytes` before its last record, which is smaller than a standalone one. */
   get #mostBlockBytes(): number {
     const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
     return blockBytes + innerLength(standaloneBytes, false);
   }
 
   async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
-    // Until `#settle` awaits the job, a failure must not count as unhandled.
+    // Until `#settle` awaits the job, a failure must not be reported as unhandled.
     job.catch(() => undefined);
     this.#jobs.push({ records, job, memory });
     if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
@@ -373,10 +373,10 @@ type Purge = (record: LogicalRecord, ordinal: number) => boolean;
 
 interface SealOptions {
   readonly dir: string;
-  /** A segment before the writer's. The caller holds the archive's lock. */
+  /** A segment that precedes the writer's. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
-  /** The first zstd raises FORMAT to 2. */
+  /** The first use of zstd raises FORMAT to 2. */
   readonly codec?: ArchiveCodec;
   /**
    * Returns whether to remove a record's payload permanently. The record keeps its identity, so the chain stays valid. It
@@ -394,9 +394,9 @@ export interface SealedSegment {
 }
 
 /**
- * Writes the next generation of a segment. It has the same records in the same order, small ones in compressed blocks,
- * and a footer that indexes them by ordinal. The file is compared before it is renamed, so a kill at any moment leaves
- * the old generation in force. The old one stays until `dropOldGenerations`.
+ * Writes the next generation of a segment. It contains the same records in the same order, with small ones in
+ * compressed blocks, and a footer that indexes them by ordinal. The file is compared before it is renamed, so if the
+ * process is killed, the old generation remains in force. It is kept until `dropOldGenerations`.
  *
  * @throws `log-damaged` if the segment is damaged, which sealing would hide; `disk-full`, `log-write-failed`,
  * `log-sync-failed` if nothing has changed
@@ -520,8 +520,8 @@ export function sealerInProcess(files: FileLayer): Sealer {
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
 
 /**
- * Returns a sealer on a thread of its own, which the first segment starts. Sealing 64 MiB takes a second or more of
- * processor time, in which this thread can answer requests.
+ * Returns a sealer on its own thread, which starts with the first segment. Sealing 64 MiB takes a second or more of
+ * processor time, during which this thread can answer requests.
  */
 export function sealerOnThread(): Sealer {
   const pool = new JobPool<SealJob, SealedSegment>(1, {
@@ -534,7 +534,7 @@ export function sealerOnThread(): Sealer {
 
 export interface SealResult {
   readonly sealed: readonly SealedSegment[];
-  /** Damaged segments stay unchanged. */
+  /** Damaged segments, which are left unchanged. */
   readonly damaged: readonly MailkeepError[];
 }
 

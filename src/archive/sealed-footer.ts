@@ -36,7 +36,7 @@ export function encodeInner(record: {
   return [head, record.payload ?? record.hash];
 }
 
-/** Reads a record of an inflated block. Undefined if the block ends within it. Only a purged record has its hash. */
+/** Reads a record from an inflated block. Undefined if the block ends within it. Only purged records have a hash. */
 export function decodeInner(block: Buffer, at: number) {
   if (at + INNER_HEADER_BYTES > block.length) return undefined;
   const kind = block.readUInt8(at);
@@ -63,7 +63,7 @@ export const PURGED_BIT = 0x80;
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
 
-/** One stored record of a sealed file, which is a block of several records or a standalone record. */
+/** A stored record in a sealed file: either a block of several records or a standalone record. */
 export interface Container {
   readonly offset: number;
   readonly records: number;

@@ -164,13 +164,13 @@ function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | un
 export interface SegmentStore {
   /** Returns false if a segment must be fetched first. */
   present(segment: number): boolean;
-  /** Fetches intact files into the log directory, unless they are there. */
+  /** Fetches intact files into the log directory, unless they are already there. */
   fetch(segments: readonly number[]): Promise<void>;
   /** Publishes a sealed file, possibly again. Earlier generations are removed once this resolves. */
   publish(sealed: SegmentFile): Promise<void>;
 }
 
-/** Fetches every missing segment up to `last` into the log directory. @throws errors of `fetch` */
+/** Fetches every missing segment up to `last` into the log directory. @throws errors from `fetch` */
 export async function fetchAll(store: SegmentStore, last: number): Promise<void> {
   for (let segment = 1; segment <= last; segment += 1) {
     if (!store.present(segment)) await store.fetch([segment]);
@@ -180,7 +180,7 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 /**
  * Runs a read that may need remote segments. Each time one is missing, it is fetched and `read` is called again.
  *
- * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors of `fetch` and `read`
+ * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors from `fetch` and `read`
  */
 export async function withFetching<T>(store: SegmentStore, read: () => T | Promise<T>): Promise<T> {
   for (;;) {

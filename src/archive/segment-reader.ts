@@ -113,7 +113,7 @@ function findRecord(window: FileWindow, space: RecordSpace, offset: number): num
     const bytes = window.view(at, WINDOW_BYTES);
     const id = bytes.indexOf(space.archiveId, RECORD_ID_OFFSET);
     if (id === -1) {
-      // If this view cuts an ID, the next one has all of it.
+      // If this view cuts an ID off, the next one contains all of it.
       at += Math.max(1, bytes.length - RECORD_HEADER_BYTES + 1);
       continue;
     }
@@ -142,7 +142,7 @@ export interface LogicalRecord {
   readonly end: number;
 }
 
-/** Bytes without records. Nobody knows how many records are lost. */
+/** Bytes without records. How many records were lost is unknown. */
 export interface UnreadableBytes {
   readonly what: 'lost';
   readonly reason: DamageReason;
@@ -151,16 +151,16 @@ export interface UnreadableBytes {
 }
 
 export interface RecordReading {
-  /** Verifies the SHA-256 of every payload. Otherwise, the CRC is enough. */
+  /** Verifies the SHA-256 of every payload. Otherwise, only CRCs are checked. */
   readonly digest: boolean;
   /** Skips the SHA-256 of whole blocks, because the hashes of their records and the commit chain cover them. */
   readonly chained?: boolean;
   /**
-   * Frees inflated payloads when the next record is requested, when no view of them may be in use. The garbage collector
-   * would let them grow to about 64 MB. Touching fresh memory costs a third of the time of inflating a block.
+   * Frees inflated payloads when the next record is requested, by which time no view of them may be in use. The garbage
+   * collector would let them grow to about 64 MB. Touching fresh memory takes a third as long as inflating a block.
    */
   readonly releases?: boolean;
-  /** Receives each intact block and its offset when the next record is requested, and owns its memory. */
+  /** Receives each intact block and its offset when the next record is requested, and takes ownership of its memory. */
   readonly inflated?: ((offset: number, block: Buffer) => void) | undefined;
 }
 
@@ -168,7 +168,7 @@ interface ReadSegment extends Pick<OpenSegment, 'name' | 'header' | 'sealed'> {
   readonly file: ReadFile;
 }
 
-/** Yields the records of a segment's file from an offset on, in one sequential read. */
+/** Yields the records in a segment's file from an offset onwards, in one sequential read. */
 export function* segmentRecords(
   segment: ReadSegment,
   reading: RecordReading,
@@ -295,14 +295,14 @@ export interface Remainder {
   readonly problems: readonly Problem[];
 }
 
-/** What a visitor returns for a record. Undefined if it needs nothing of it. */
+/** What a visitor returns for a record. Undefined if it needs nothing from it. */
 export type VisitResult<T> = { readonly value: T } | { readonly problem: DamageReason } | undefined;
 
 const FIRST: RecordPosition = { ordinal: 0, offset: SEGMENT_HEADER_BYTES };
 
 /**
- * Yields the batches of a segment in order, each verified against the chain. A damaged batch has the readable records
- * whose position in the segment is certain.
+ * Yields the batches of a segment in order, each verified against the chain. A damaged batch contains the readable
+ * records whose position in the segment is certain.
  *
  * @param visit is called for records with a payload, while the payload is in memory
  * @param from position of the first batch, which must follow the commit in the header
@@ -471,9 +471,9 @@ function behind({ ordinal, offset }: RecordPosition, rawLength: number): RecordP
 const OPEN_SEGMENTS = 32;
 /** Enough for two batches of a first sync, which are read soon after they are folded. */
 const CACHED_BYTES = 8 * 1024 * 1024;
-/** Bytes to read with a record's header. Most records fit. */
+/** Bytes to read along with a record's header, enough for most records. */
 const FIRST_READ_BYTES = 16 * 1024;
-/** Bytes of reused memory for compressed records. A compressed block fits. */
+/** Size of the reused memory for compressed records, large enough for a compressed block. */
 const SCRATCH_BYTES = 512 * 1024;
 
 type FetchedRecord =
@@ -521,7 +521,7 @@ export class SegmentCache {
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 
-  /** Caches an intact block of a segment's file, and owns its memory. */
+  /** Caches an intact block from a segment's file, and takes ownership of its memory. */
   keep(path: string, offset: number, block: Buffer): void {
     this.#blocks.set(keyOf(path, offset), block);
   }
@@ -542,7 +542,7 @@ export class SegmentCache {
   }
 
   /**
-   * Returns a segment's file in force, which the cache will close.
+   * Returns the file in force for a segment, which the cache will close.
    *
    * @throws `segment-elsewhere`; `log-damaged`; the system's error if the file has disappeared
    */
@@ -591,8 +591,8 @@ export class SegmentCache {
   }
 
   /**
-   * Undefined unless there is a stored record with a right CRC. Compressed bytes are valid until the next call.
-   * Uncompressed bytes get memory of their own, because the caller keeps them.
+   * Undefined unless there is a stored record with a matching CRC. Compressed bytes are valid until the next call.
+   * Uncompressed bytes get their own memory, because the caller keeps them.
    */
   #stored(
     { file, header: space }: OpenSegment,
@@ -623,7 +623,7 @@ function keyOf(path: string, offset: number): string {
   return `${path} ${offset}`;
 }
 
-/** Reads up to the first unreadable byte (EIO), so that only records with later bytes count as damaged. */
+/** Reads up to the first unreadable byte (EIO), so that only records with later bytes are considered damaged. */
 function readReadable(file: LogFile, target: Uint8Array, position: number): number {
   let done = 0;
   try {

@@ -17,9 +17,9 @@ const CR = 13;
 const PAD = 61;
 
 /**
- * Minimum decoded bytes of a base64 run that becomes a blob. With its row in the catalog, a smaller blob would cost more
- * than it saves. Size of 5,708 sealed messages as a fraction of their 103 MB: 0.424 if nothing is split, 0.347 from 8
- * KiB, 0.342 from 4 KiB, 0.3399 from 2 KiB, 0.3394 from 1 KiB, 0.3390 from 512 bytes with half as many blobs again.
+ * Minimum decoded size of a base64 run that becomes a blob. A smaller blob, with its catalog row, would cost more than
+ * it saves. Size of 5,708 sealed messages as a fraction of their 103 MB: 0.424 if nothing is split, 0.347 from 8 KiB,
+ * 0.342 from 4 KiB, 0.3399 from 2 KiB, 0.3394 from 1 KiB, 0.3390 from 512 bytes with half as many blobs again.
  */
 const MIN_DECODED_BYTES = 1024;
 
@@ -36,8 +36,8 @@ const UNPROBED_BYTES = 2048;
 
 /**
  * Finds possible starts of runs, which follow an empty line and precede a probe of only base64 and line ends. In
- * ordinary text, nearly every probe stops at a space. No byte is searched twice for empty lines, so a source that was
- * crafted to look like base64 costs only its length.
+ * ordinary text, nearly every probe stops at a space. No byte is searched twice for empty lines, so even a source
+ * crafted to look like base64 takes only linear time.
  */
 class RunFinder {
   #probe = 0;
@@ -53,7 +53,7 @@ class RunFinder {
     this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
-  /** Returns the next possible start from `from` on, or -1. Never returns one twice. */
+  /** Returns the next possible start at or after `from`, or -1. Never returns one twice. */
   next(from: number): number {
     const window = this.window;
     for (
@@ -398,7 +398,7 @@ class Chunker {
  */
 export function splitSource(raw: Buffer, id: MessageId) {
   const decoded = splitWhole(raw, id, true);
-  // The fallback should never run. It makes a bug in the splitter cost space and not a message.
+  // The fallback should never run. It ensures that a bug in the splitter costs space rather than a message.
   return givesBack(decoded.payload, decoded.blobs, raw) ? decoded : splitWhole(raw, id, false);
 }
 
@@ -425,7 +425,7 @@ function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: B
 
 export interface WindowSize {
   readonly bytes: number;
-  /** Bytes of a run that the window must have before the run is judged. Longer lines stay literal. */
+  /** Bytes of a run that the window must contain before the run is judged. Longer lines stay literal. */
   readonly judged: number;
 }
 
@@ -433,13 +433,13 @@ const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Waits until earlier blobs need no longer be kept. Called between windows. */
+  /** Waits until earlier blobs can be released. Called between windows. */
   drain(): Promise<void>;
 }
 
 /**
  * Splits a raw source from a file window by window, so that memory does not depend on its size. The result equals that
- * of `splitSource`, except for lines over 256 KiB. If the rebuilt source has another hash, it is stored undecoded.
+ * of `splitSource`, except for lines over 256 KiB. If the rebuilt source has a different hash, it is stored undecoded.
  */
 export async function splitSourceFile(
   files: FileLayer,
