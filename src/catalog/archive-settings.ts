@@ -6,7 +6,7 @@ import { configError } from '../core/error-tables.ts';
 import type { LocatingContext } from './open-reader.ts';
 
 /**
- * Returns the configuration in force. An archive given by the user replaces its dataDir. Reports warnings.
+ * Returns the configuration in force. An archive given by the user overrides its dataDir. Reports warnings.
  *
  * @throws config-not-found and other configuration errors
  */

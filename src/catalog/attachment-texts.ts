@@ -20,7 +20,7 @@ export interface PendingAttachment {
   readonly number: number;
   /** Decoded bytes. */
   readonly size: number;
-  /** Timeouts of that message's attachments. */
+  /** Number of timeouts among that message's attachments. */
   readonly strikes: number;
 }
 
@@ -119,7 +119,7 @@ function stateOf({
 export function attachmentQueries(connection: Connection) {
   const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
-    /** Lists distinct attachments that were not read yet, in order of arrival, after a text's number. */
+    /** Lists distinct attachments that have not been read yet, in order of arrival, after a text's number. */
     pending: ({ limit, after = 0 }: { readonly limit: number; readonly after?: number }) =>
       connection.all(PENDING, { limit, after }).flatMap((row) => withHolder(connection, row)),
     /** Lists distinct attachments to read, including those that timed out. Messages with few timeouts come first. */
@@ -150,7 +150,7 @@ function withHolder(connection: Connection, { id, hash, form }: PendingRow): Pen
   return [{ textId: id, hash: hash.toString('hex'), form, message, number, size, strikes }];
 }
 
-/** After so many timeouts, an attachment or a whole message is given up. */
+/** After this many timeouts, an attachment or a whole message is given up on. */
 const MAX_ATTEMPTS = 3;
 const MAX_STRIKES = 6;
 
@@ -158,8 +158,8 @@ export function attachmentWriter(connection: Connection) {
   return {
     ...attachmentQueries(connection),
     /**
-     * Records the result of reading an attachment, in one transaction. Once all attachments of a message were tried and
-     * one has text, the message is marked for reindexing.
+     * Records the result of reading an attachment, in one transaction. Once all attachments of a message have been
+     * tried and one has text, the message is marked for reindexing.
      *
      * An attachment that timed out stays pending until it, or its message, has too many timeouts. Then the remaining
      * attachments of the message fail too, unless other messages have them.
@@ -193,7 +193,7 @@ function settleFinally(connection: Connection, textId: number, outcome: Attachme
   return 1;
 }
 
-/** Marks a message for reindexing once each of its attachments was tried. */
+/** Marks a message for reindexing once each of its attachments has been tried. */
 function indexAgain(connection: Connection, docid: number): void {
   const rows = connection.all(OF_MESSAGE, { docid });
   const isTried = rows.every(({ version, failure }) => version > 0 || failure !== null);

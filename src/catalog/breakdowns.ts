@@ -357,7 +357,7 @@ function namesOf(connection: Connection, ids: readonly number[]): ReadonlyMap<nu
 
 export interface Person {
   readonly address: string;
-  /** From the newest message known. Null if no message has a name. */
+  /** Taken from the newest known message. Null if no message has a name. */
   readonly name: string | null;
   /** Messages sent to the address, and messages sent from it. */
   readonly received: number;
@@ -365,14 +365,14 @@ export interface Person {
 }
 
 const ASKED_AFTER = 256;
-/** People to look up because of their name, per request. */
+/** Maximum number of people to look up by name per request. */
 const MAX_NAMED = 64;
 
 /**
- * Returns people whose address starts with `typed`, or whose name in recent messages does. The ones written to most
+ * Returns people whose address starts with `typed`, or whose name in recent messages does. Those written to most often
  * come first.
  *
- * @param mayContinue if it returns false, later addresses in the alphabet are omitted
+ * @param mayContinue if it returns false, addresses later in the alphabet are omitted
  */
 export function peopleByPrefix(
   connection: Connection,
@@ -426,7 +426,7 @@ const OF_ADDRESS = (scope: Scope | null) => counted(scope, 'a.address = ?');
 
 const READ = 2_000;
 const MAX_PEOPLE = 10_000;
-/** Senders choose the length of their name. */
+/** Limited because senders choose the length of their name. */
 const MAX_CHARACTERS = 200;
 const MAX_WORDS = 12;
 
@@ -577,7 +577,7 @@ export function findDuplicates(
         [JSON.stringify(docids)],
       ),
     ];
-    // The listing of the service may differ from the header, which the index uses.
+    // The service's listing may differ from the header, which the index uses.
     const listed = rows.find(
       ({ message_id: id }) => id !== null && threadNode(id) === node,
     )?.message_id;
@@ -633,15 +633,15 @@ export function largestMessages(
   }
 }
 
-/** Messages to count, newest first. Each takes about 30 µs. */
+/** Maximum messages to count, newest first. Each takes about 30 µs. */
 const MOST = 5_000;
 
 type Facet = Exclude<Dimension, 'to' | 'domain'>;
 
 /**
- * A value with its number of messages, as a search with a term for it would find. A folder counts all messages of the
- * result that are in it. With a state in the query, a search finds fewer: `is:unread in:Work` requires the message to
- * be unread in Work.
+ * A value and the number of messages that a search with a term for it would find. A folder counts all messages in the
+ * result that are in it. If the query contains a state, such a search finds fewer: `is:unread in:Work` requires the
+ * message to be unread in Work.
  */
 interface FacetValue {
   readonly key: string;

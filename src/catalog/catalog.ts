@@ -72,7 +72,7 @@ class Docids {
     return docid;
   }
 
-  /** Releases a docid that is in the catalog, or will not be used. */
+  /** Releases a docid that is now in the catalog or will not be used. */
   settled(docid: number): void {
     this.#handed.delete(docid);
   }
@@ -186,9 +186,9 @@ export async function openCatalog(
     /** Moves the write-ahead log into the database. Returns false if a reader prevents it. */
     checkpoint: () => checkpoint(connection),
     /**
-     * Compacts the database after a first sync, a rebuild or an import. Newest-first work leaves pages half full, and
-     * merging the index leaves free ones, so a new catalog shrinks by about half. Takes seconds for hundreds of
-     * megabytes, and needs the same space again.
+     * Compacts the database after a first sync, a rebuild or an import. Working newest first leaves pages half full,
+     * and merging the index leaves free ones, so a new catalog shrinks by about half. Takes seconds for hundreds of
+     * megabytes, and needs as much free space again.
      *
      * @throws `catalog-busy` while another connection reads
      */

@@ -28,7 +28,7 @@ export interface MessageChanges {
   readonly since: number;
 }
 
-/** Rows to read of each kind, newest first. Commits are never split. */
+/** Maximum rows of each kind to read, newest first. Commits are never split. */
 const MAX_STORED = 100_000;
 const MAX_ENDED = 25_000;
 
@@ -89,7 +89,7 @@ function changesBetween(
       stopAt(commit);
       break;
     }
-    // A message in two folders ends in both at once.
+    // A message in two folders ends in both at the same time.
     const key = `${commit} ${docid}`;
     const period = periods[periodAt(commit)];
     if (period !== undefined && hasEnded === 1 && sets.has(set) && key !== before) {
@@ -167,11 +167,11 @@ function placeOf(condition: string): string {
 const QUARTER_MS = 900_000;
 const DOCIDS_PER_QUARTER = (DOCIDS_PER_SECOND * QUARTER_MS) / 1000;
 
-/** Messages to read. Takes up to 50 ms. */
+/** Maximum messages to read, which takes up to 50 ms. */
 const MOST = 50_000;
 
 export interface QuarterCounts {
-  /** By start of the quarter hour, in milliseconds since the epoch. */
+  /** Keyed by the start of the quarter hour, in milliseconds since the epoch. */
   readonly counts: ReadonlyMap<number, number>;
   /** If there are more messages, when the oldest one read was received. */
   readonly since: number | null;
@@ -258,7 +258,7 @@ function keyOf(address: string, path: string): string {
   return `${address.toLowerCase()}\0${path}`;
 }
 
-/** Returns whether the last place of a message without a current one in these folders is unknown. */
+/** Returns whether any message without a current place in these folders has an unknown last place. */
 function hasUnplaced(received: ReceivedCounts, folders: ReadonlySet<number>): boolean {
   const unplaced = received.all(
     ({ deleted, current, last }) =>
@@ -334,7 +334,7 @@ function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | und
   const counts = chartCondition(countedSets(connection, filter), filter);
   return [
     ...connection.text<TypeBytes>(
-      // Only in a damaged row can a content have several sizes. The stored sums use one.
+      // Content has several sizes only if a row is damaged. The stored sums use one.
       `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
          SELECT a.type, max(a.size) AS size FROM attachments a
          CROSS JOIN messages m ON m.docid = a.docid

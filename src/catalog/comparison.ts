@@ -44,7 +44,7 @@ interface Compared {
   readonly columns: readonly string[];
   readonly keys: number;
   /**
-   * Selects each row as one JSON text. Equal rows are equal texts, which are read in half the time of separate columns.
+   * Selects each row as one JSON text. Equal rows have equal texts, and reading a text takes half as long as columns.
    */
   readonly sql: string;
   readonly ofKey: string;
@@ -52,7 +52,7 @@ interface Compared {
 
 /**
  * Everything that folding writes. Row numbers are excluded, because a purge uses numbers that a fold of the purged log
- * never allocates. For data of the index, see `contradictions`.
+ * never allocates. For index data, see `contradictions`.
  */
 const COMPARED: readonly Compared[] = [
   select('commits', 'number, time', 1),
@@ -198,9 +198,9 @@ function* compareTable(
  * Returns whether a catalog consists of the folded rows and the settled ones. False does not mean that the catalogs
  * differ: fold everything and use `compareRows`.
  *
- * Settled rows are distinct, since each was found by the position of another record. Folded rows come from other
- * records, and each is found with all rows of its key. So a table that has no more rows than were settled and folded
- * has no others.
+ * Settled rows are distinct, since each was found by the position of a different record. Folded rows come from other
+ * records, and each is found with all rows of its key. So a table with no more rows than were settled and folded
+ * contains no others.
  *
  * @param implied folded from the records that were not settled
  * @throws `catalog-damaged`
@@ -293,7 +293,7 @@ function rowOf(text: string | undefined, file: string): Row | undefined {
   try {
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // The column has bytes instead of text. SQLite took them for its own JSON and copied them.
+    // The column contains bytes instead of text. SQLite took them for its own JSON and copied them.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }
@@ -328,7 +328,7 @@ function differenceOf(
   };
 }
 
-/** Elsewhere, hex is in lower case. SQLite's hex() gives capitals. */
+/** SQLite's hex() returns capitals, but hex is in lower case everywhere else. */
 function named(value: Value): Value {
   return typeof value === 'string' ? value.toLowerCase() : value;
 }
@@ -595,7 +595,7 @@ function* located(grown: Connection): Generator<{
   }
 }
 
-/** Rows that the rule finds are wrong. */
+/** Any row that the rule finds is wrong. */
 interface Rule {
   readonly table: string;
   readonly difference: RowDifference['difference'];
@@ -780,7 +780,7 @@ export function openSettledRows(dataDir: string) {
   const connection = openForReading(catalogFile(dataDir));
   return {
     /**
-     * Returns whether a blob's row has this record, or a later one that replaced it. Undefined for any other row.
+     * Returns whether a blob's row refers to this record, or a later one that replaced it. Undefined for any other row.
      *
      * @throws `catalog-damaged`, `catalog-io`
      */

@@ -21,7 +21,7 @@ import type { Query } from './query.ts';
  * numbers, dates are milliseconds since the epoch, and booleans are 0 and 1.
  */
 export interface CatalogTables {
-  /** One row, about the last commit. It changes in the same transaction as the rows of that commit (invariant 2). */
+  /** A single row about the last commit. Changes in the same transaction as that commit's rows (invariant 2). */
   meta: {
     id: 1;
     commit_number: number;
@@ -131,7 +131,7 @@ export interface CatalogTables {
     kind: number;
     hash: Buffer;
     size: number;
-    /** Null while no readable record has the bytes. */
+    /** Null while no readable record contains the bytes. */
     segment: number | null;
     ordinal: number | null;
     offset: number | null;
@@ -142,7 +142,7 @@ export interface CatalogTables {
     folder_id: number;
     generation: number;
     uid: number;
-    /** Where it is listed among docids. */
+    /** Its position among docids in lists. */
     position: number;
     from_commit: number;
     to_commit: number | null;
@@ -203,7 +203,7 @@ export interface CatalogTables {
     came: number;
     ended: number;
   };
-  /** Apart from the messages, whose rows must not grow once their page is full. */
+  /** Kept apart from `messages`, whose rows must not grow once their page is full. */
   texts: {
     docid: number;
     unparsed: string | null;
@@ -241,7 +241,7 @@ export interface CatalogTables {
   };
   attachments: {
     docid: number;
-    /** From 1, within the message. */
+    /** Counts from 1 within the message. */
     number: number;
     filename: string | null;
     /** In lower case. */
@@ -277,7 +277,7 @@ export interface CatalogTables {
     address_id: number;
     /** See `ROLE` in people.ts. */
     role: number;
-    /** Of the docid, in UTC. */
+    /** The docid's year, in UTC. */
     year: number;
     /** As in `message_people`. */
     mailboxes: string;
@@ -286,7 +286,7 @@ export interface CatalogTables {
   };
   msg_fts: {
     rowid: number;
-    /** As UTF-8, no string need be created. */
+    /** May be UTF-8, which avoids creating a string. */
     body: string | Buffer;
     subject: string;
     from_: string;
@@ -313,12 +313,12 @@ interface Listed {
 export const RECORD_BLOB = 1;
 export const RECORD_MESSAGE = 2;
 
-/** A prepared query. Errors of SQLite become catalog errors. */
+/** A prepared query. SQLite errors become catalog errors. */
 interface Statement<P, R> {
   run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
   get(params: P): R | undefined;
   all(params: P): R[];
-  /** Until drained or returned, holds a read transaction and keeps this connection from writing. */
+  /** Holds a read transaction, and keeps this connection from writing, until drained or returned. */
   iterate(params: P): IterableIterator<R>;
 }
 
@@ -369,7 +369,7 @@ export class Connection {
     return this.#reused<R>(sql, params);
   }
 
-  /** Returns the first column of all rows. Takes a third of the time of a walk. */
+  /** Returns the first column of all rows. Takes a third as long as a walk. */
   column<T>(sql: string, params: readonly unknown[]): T[] {
     // The SQL selects this type.
     return this.#plucked(sql, (prepared) => prepared.all(...params)) as T[];
@@ -459,7 +459,7 @@ export class Connection {
     };
   }
 
-  /** Changes whenever the database does. Numbers of two connections differ. */
+  /** Changes whenever the database does. Not comparable between connections. */
   version(): number {
     const others = Number(this.guard(() => this.db.pragma('data_version', { simple: true })));
     return (
@@ -546,7 +546,7 @@ interface ReadingOptions extends CatalogOptions {
 /**
  * Opens the database for its only writer. Creates it if it is missing.
  *
- * @throws `catalog-version` for another version, `catalog-damaged` if it is unreadable; a rebuild helps in both cases
+ * @throws `catalog-version` for another version, `catalog-damaged` if it is unreadable; a rebuild fixes both
  */
 export async function openForWriting(
   file: string,
@@ -652,7 +652,7 @@ function connect(file: string, readonly: boolean): Connection {
   }
 }
 
-/** Returns why a file is unreadable, which SQLite does not tell. Opening it here would drop this process's locks. */
+/** Returns why a file is unreadable, which SQLite does not report. Opening it here would drop this process's locks. */
 function whyNot(file: string): string | undefined {
   try {
     accessSync(file, constants.R_OK);

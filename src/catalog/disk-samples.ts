@@ -7,7 +7,7 @@ import { DISK_DAYS, utcDay, utcDayBefore } from '../core/state-runs.ts';
 import type { Catalog } from './catalog.ts';
 import { catalogFile } from './database.ts';
 
-/** A day's sample is replaced only after an hour, so that the last one is from near the end of the day. */
+/** A day's sample is replaced only after an hour, so that the last one is from close to the end of the day. */
 const AGAIN_MS = 3_600_000;
 
 /** Records the archive's size once a day. Skips the day if reading or writing fails. */

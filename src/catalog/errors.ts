@@ -3,7 +3,7 @@ import { jsonLine } from '../core/terminal-safe.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';
 
-/** `position` counts UTF-16 code units from 0. `found` is the text there. */
+/** `position` counts UTF-16 code units from 0. `found` is the text at that position. */
 type At = {
   position: number;
   found: string;
@@ -59,7 +59,7 @@ const BRACKETS: Readonly<Record<string, string>> = {
   '”': 'Unopened quotation mark',
 };
 
-/** `-` and NOT apply to their right side; the others join two. */
+/** `-` and NOT apply to their right side; the others join two sides. */
 function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
 }
@@ -110,7 +110,7 @@ export const searchError = defineErrors({
         `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
     ],
-    /** An operator of other programs, about data that an archive lacks. `instead` is one to try. */
+    /** An operator from other programs, for data that archives lack. `instead` is one to try. */
     'search-foreign-operator': (facts: At & { instead: string | null }) => [
       `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),

@@ -20,8 +20,8 @@ interface Carrier {
 const ASKED_AFTER = 256;
 
 /**
- * Yields the attachments with a given content, by message. Most of an archive may contain the same logo, so the walk
- * regularly checks whether to continue. Returns whether it reached the end.
+ * Yields the attachments with a given content, by message. Most messages in an archive may contain the same logo, so
+ * the walk regularly checks whether to continue. Returns whether it reached the end.
  *
  * @param meant SQL condition on an attachment `a` of a message `m`; skipping others also takes time
  */
@@ -47,7 +47,7 @@ function* carriersOf(
   return true;
 }
 
-/** Types that say too little, so that the extension of the file name decides. */
+/** Types that are too generic, so that the file extension decides. */
 const UNTOLD =
   /^(?:$|application\/(?:octet-?stream|binary|(?:force-|x-)?download|x-msdownload|unknown|x-unknown|save|file)$|text\/plain$)/;
 const BY_TYPE: readonly (readonly [FileGroup, RegExp])[] = [
@@ -76,7 +76,7 @@ const BY_ENDING: ReadonlyMap<string, FileGroup> = new Map([
 ]);
 
 /**
- * Returns the group of an attachment. The type outranks the name, as in text extraction.
+ * Returns the group of an attachment. The type takes precedence over the name, as in text extraction.
  *
  * @param type in lower case
  */
@@ -145,11 +145,11 @@ interface Row extends Omit<FoundFile, 'group' | 'textId'> {
   readonly text_id: number | null;
 }
 
-/** Messages per statement that reads attachments: in the first one, and the maximum. */
+/** Messages per statement that reads attachments: for the first one, and at most. */
 const FIRST = 128;
 const MOST = 2_048;
 const AMONG = 16;
-/** With more searches, one walk over the result is cheaper. */
+/** Beyond this many searches, one walk over the result is cheaper. */
 const MAX_SEARCHES = 32;
 
 const SPAN = { start: 0, end: 0 };
@@ -368,7 +368,7 @@ function holderMessage(
 
 const FILENAME = selectBy('attachments', 'filename', 'docid, number');
 
-/** Counts the messages of a view that contain it. A lower bound if time runs out. */
+/** Counts the messages in a view that contain it. A lower bound if time runs out. */
 function countHolders(
   connection: Connection,
   hash: Buffer,
@@ -499,14 +499,14 @@ export interface FilesCount {
 export interface FileContent
   extends ListedFile,
     Pick<ReturnType<typeof holdersOf>, 'newest' | 'first'> {
-  /** True if the query matches a message with it. */
+  /** True if the query matches a message that contains it. */
   readonly isFound: boolean;
 }
 
 /** Each content counted takes about 100 bytes of memory. */
 const MAX_COUNTED = 200_000;
 
-/** Attachments of one message to look up elsewhere. Each costs a query. */
+/** Maximum attachments of one message to look up in other messages. Each costs a query. */
 const MAX_OF_MESSAGE = 200;
 
 const OF_MESSAGE = selectBy(
@@ -554,12 +554,12 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
             const file = listed(found, view, mayContinue);
             if (file !== undefined) files.push(file);
           }
-          // The next page then need not search the same messages again.
+          // This saves the next page from searching the same messages again.
           if (!mayContinue()) return { files, next: reached };
         }
         return { files, next: null };
       }),
-    /** @param timeZone IANA name for the months; default this machine's */
+    /** @param timeZone IANA time zone for the months; defaults to this machine's */
     sums: (
       { timeZone, ...request }: FilesRequest & { readonly timeZone?: string | undefined },
       mayContinue: () => boolean,

@@ -15,7 +15,7 @@ export type MessageProblem = DamageReason | 'hash' | 'absent' | 'purged';
 
 /** A problem found by verification. Any finding makes the exit code 3. */
 export type Finding =
-  /** Bytes of the log differ from the ones written. `messages` are located there. */
+  /** Bytes in the log differ from what was written. `messages` are located there. */
   | {
       readonly what: 'log';
       readonly file: string;
@@ -32,7 +32,7 @@ export type Finding =
       readonly reason: MessageProblem;
       readonly blob: string | null;
     }
-  /** Bytes that no record has, according to a repair or the log. */
+  /** Bytes that no record contains, according to a repair or the log. */
   | {
       readonly what: 'missing';
       readonly kind: 'message' | 'blob';
@@ -51,7 +51,7 @@ export type Finding =
   | { readonly what: 'catalog-file'; readonly detail: string }
   /** The state's file is damaged. The next sync replaces it, but it also holds user data. */
   | { readonly what: 'state-file'; readonly detail: string }
-  /** The log lacks a commit that the catalog or a checkpoint recorded. It ends earlier or has another one. */
+  /** The log ends before a commit that the catalog or a checkpoint recorded, or has a different one in its place. */
   | {
       readonly what: 'commit';
       readonly by: 'catalog' | 'checkpoint';
@@ -62,7 +62,7 @@ export type Finding =
   /** The FORMAT file has wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
-/** Findings kept. All are counted: if the middle of a log is lost, there are as many as messages. */
+/** Maximum findings to keep. All are counted: if the middle of a log is lost, there may be one per message. */
 export const MAX_FINDINGS = 10_000;
 
 export class Findings {
@@ -85,7 +85,7 @@ export class Findings {
   }
 }
 
-/** Messages listed per damaged range. A block holds a few dozen. */
+/** Maximum messages listed per damaged range. A block holds a few dozen. */
 const MAX_NAMED = 100;
 
 type Asked = readonly (AffectedMessages | undefined)[];

@@ -96,7 +96,7 @@ export class FoldPlaces {
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
     const received = moment(listing.date);
-    // Not a spread: this runs for every message of a log.
+    // Not a spread: this runs for every message in a log.
     const row = {
       folder_id: folder.id,
       generation: fact.generation,

@@ -47,17 +47,17 @@ export class FoldChanges {
     this.#count(commit, folder, 0, 1);
   }
 
-  /** Takes back a count: the place appeared in this commit and was removed. */
+  /** Undoes a count: the place appeared in this commit and was removed. */
   removed(commit: number, folder: number): void {
     this.#count(commit, folder, -1, 0);
   }
 
-  /** Takes back an end: the place came back in the same commit, so it was never visibly gone. */
+  /** Undoes an end: the place came back in the same commit, so it was never visibly gone. */
   stayed(commit: number, folder: number): void {
     this.#count(commit, folder, 0, -1);
   }
 
-  /** Takes back all counts of a message that is about to be dropped. */
+  /** Undoes all counts of a message that is about to be dropped. */
   dropped(docid: number): void {
     const places = this.connection.all(PLACES, { docid });
     const spans = this.connection.all(SPANS, { docid });
@@ -155,7 +155,7 @@ export class FoldMessages {
 
   /**
    * Returns the docid of a message. The first fact about a message adds its row. If another message already has the
-   * fact's docid, which only a log of two writers can cause, the next free one is used.
+   * fact's docid, which only a log with two writers can cause, the next free one is used.
    *
    * @param place the open place of a new row, if any
    */
@@ -337,7 +337,7 @@ const DROP_RECORD = deleteBy('records', 'kind, hash');
 
 /**
  * Folds purges. Facts about a purged message are gone from the log, so their rows are removed here. Only the tombstone
- * and the places of the purge itself stay. The result equals a rebuild from the purged log, even if only some of the
+ * and the places of the purge itself remain. The result equals a rebuild from the purged log, even if only some of the
  * facts are gone yet. The file still contains the terms and freed pages until it is rebuilt.
  */
 class FoldedPurges {
@@ -387,7 +387,7 @@ class FoldedPurges {
     }
   }
 
-  /** Removes rows that belong to a place and not to its message. */
+  /** Removes rows that belong to a place rather than to its message. */
   #clear(key: Uid): void {
     this.connection.run(DROP_EVENTS, key);
     this.connection.run(DROP_QUARANTINE, key);
@@ -586,7 +586,7 @@ export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
  * so the fold reads no clock and does not depend on earlier indexing.
  */
 export class Fold {
-  /** Runs of settled messages whose folder has another number here. */
+  /** Number of runs of settled messages whose folder has a different number here. */
   misplaced = 0;
   readonly #flagSets: FlagSets;
   readonly #folders: FoldFolders;
@@ -718,7 +718,7 @@ export class Fold {
     this.#messages.counted(messages, bytes);
   }
 
-  /** Returns false for a fact about an unknown place, or one that only a newer version knows. */
+  /** Returns false for a fact about an unknown place, or one that only newer versions know. */
   #fact(fact: Fact, commit: number, time: number): boolean {
     // Each handler takes the facts of its name.
     if (!Object.hasOwn(this.#handlers, fact.fact)) return false;

@@ -66,7 +66,7 @@ export function namesWithin(
   return new Map([...names].filter(([, { mailboxId }]) => scope.mailboxes.includes(mailboxId)));
 }
 
-/** Returns all folders, even removed ones, by number: with their latest paths, or the ones at a commit. */
+/** Returns all folders by number, including removed ones, with their latest paths or those at a commit. */
 export function folderNames(
   connection: Connection,
   commit?: number,
@@ -279,7 +279,7 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
   };
   return {
     mailboxes: (): KnownMailbox[] => connection.all(MAILBOXES, {}).filter(({ id }) => isOurs(id)),
-    /** Does not read the other mailboxes. There may be a thousand. */
+    /** Does not read the other mailboxes, of which there may be a thousand. */
     mailbox: ownMailbox,
     /** Lists folders by mailbox and path. Includes deleted ones only with `gone`. */
     all,

@@ -151,7 +151,7 @@ export function openComparedCatalog(dataDir: string) {
      */
     // Each thread would load an in-memory database again.
     settles: (): boolean => !connection.db.memory && hasOnlyArrivals(connection),
-    /** Keeps showing the current state while others write. */
+    /** Keeps returning the current state while others write. */
     freeze: (): void => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction starts with the first read.

@@ -24,7 +24,7 @@ export interface RoundOptions {
   readonly sources: SourceStore;
   readonly segments?: SegmentStore | undefined;
   readonly extractor: Extractor;
-  /** On abort, extracted messages are indexed and the rest stays pending. */
+  /** On abort, extracted messages are indexed and the rest remain pending. */
   readonly signal: AbortSignal;
   /** Leaves damaged messages pending instead of indexing their listing. */
   readonly leaveDamaged?: boolean;
@@ -39,9 +39,9 @@ interface RoundCounts {
 
 const MAX_DOCUMENTS = 500;
 const REPORT_EVERY = 20;
-/** Bytes of bodies per transaction, approximately. */
+/** Approximate bytes of body text per transaction. */
 const MAX_TEXT = 4 * 1024 * 1024;
-/** Bytes of sources in progress, unless a single message is larger. */
+/** Maximum bytes of sources in progress, unless a single message is larger. */
 const MAX_SOURCE_BYTES = 6 * 1024 * 1024;
 
 /** Extracts and indexes messages. Memory holds only the sources in progress and the texts of one transaction. */
@@ -64,8 +64,8 @@ export class IndexingRound {
   ) {}
 
   /**
-   * Starts extracting each message when there is room. Returns while the last ones are still running, or at once after
-   * an abort.
+   * Starts extracting each message when there is room. Returns while the last ones are still running, or immediately
+   * after an abort.
    *
    * @throws the round's error
    */
@@ -203,14 +203,14 @@ interface IndexPendingOptions extends RoundOptions {
 type IndexingResult = RoundCounts & Pick<IndexingProgress, 'remaining'>;
 
 const PAGE = 1000;
-/** From this number of messages, index segments are merged only after the round. */
+/** With at least this many messages, index segments are merged only after the round. */
 export const BULK_MESSAGES = 5000;
 
 /**
  * Extracts and indexes pending messages, newest first, a few hundred per transaction. Messages that arrive during the
  * round wait for the next one.
  *
- * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
+ * @throws errors from the store; errors from `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function indexPending(options: IndexPendingOptions): Promise<IndexingResult> {
   const count = options.store.pendingCount();
@@ -252,7 +252,7 @@ function* newestFirst(store: Pick<IndexWriter, 'pending'>, most: number): Iterab
 export interface Indexer {
   /** Indexes at most `limit` messages, newest first. Resolves with the number left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
-  /** Indexes everything that is pending or becomes so before it ends. */
+  /** Indexes everything that is pending or becomes pending before it finishes. */
   all(signal: AbortSignal): Promise<void>;
   totals(): Omit<IndexingResult, 'remaining'>;
 }
@@ -302,37 +302,37 @@ interface AttachmentReadingOptions {
   readonly index: (signal: AbortSignal) => Promise<void>;
   /** Frees the memory of message extraction while attachments are read. */
   readonly makeRoom: () => Promise<void>;
-  /** On abort, finished texts are kept and the rest stays pending. */
+  /** On abort, finished texts are kept and the rest remain pending. */
   readonly signal: AbortSignal;
   /** Called before each attachment. The run ends if it returns false. @param lostMs work lost to timeouts */
   readonly goOn?: (lostMs: number) => boolean;
 }
 
 const TEXTS_PER_PAGE = 64;
-/** Attachments retried per run, with their full limit. */
+/** Maximum attachments retried per run, with their full time limit. */
 const MAX_AGAIN = 1000;
 
-/** Work that one run may lose to timeouts, and work per message and run, in milliseconds. */
+/** Milliseconds that one run may lose to timeouts, and milliseconds of work per message and run. */
 const RUN_MS = 30_000;
 const MESSAGE_MS = 30_000;
-/** For the first attempt. Almost every attachment takes less. */
+/** Time limit for the first attempt. Almost every attachment takes less. */
 const FIRST_MS = 2_000;
 const MIN_FIRST_MS = 500;
-/** For further attempts. The limit grows with the size. */
+/** Time limit for further attempts, which grows with the size. */
 const AGAIN_MS = 10_000;
 const AGAIN_MS_PER_MIB = 10_000;
 
 /**
  * Reads the text of each distinct attachment that is unread, then indexes the messages. These never overlap, because
  * each worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or when idle. An
- * unreadable attachment is recorded as failed, and this version does not try again.
+ * unreadable attachment is recorded as failed, and this version does not retry it.
  *
- * Slow attachments hardly delay others. The first attempt has a short limit, which shrinks with the timeouts of the
+ * Slow attachments barely delay others. The first attempt has a short limit, which shrinks with the timeouts of the
  * run. After a timeout, the rest of the message waits. At the end, and in later runs, timed-out attachments are retried
  * with their full limit for up to `RUN_MS`.
  *
  * @returns how many were read, including failures, and how many are left
- * @throws errors of the store; errors of `sources` other than damage or purges; `mime-worker-failed`
+ * @throws errors from the store; errors from `sources` other than damage or purges; `mime-worker-failed`
  */
 export async function readAttachments(
   options: AttachmentReadingOptions,

@@ -81,7 +81,7 @@ function putAttachments(
   dropUnused(connection, before);
 }
 
-/** Removes the attachments of a message, and texts that no other message has. Call within a transaction. */
+/** Removes the attachments of a message, and texts that no other message uses. Call within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
   const before = connection.all(KNOWN, { docid });
   if (before.length === 0) return;
@@ -160,7 +160,7 @@ interface Listed {
   readonly subject: string;
   readonly from: string;
   readonly senders: readonly string[];
-  /** From its Message-ID, or from its own ID. */
+  /** Derived from its Message-ID, or from its own ID. */
   readonly node: number;
 }
 
@@ -225,7 +225,7 @@ export function indexQueries(connection: Connection) {
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    /** Lists messages that were never indexed, after a position, in the order of the log. */
+    /** Lists messages that were never indexed, after a position, in log order. */
     fresh: (behind: LogPosition) =>
       connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
         docid,
@@ -255,8 +255,8 @@ export function indexWriter(connection: Connection) {
       }
     },
     /**
-     * Sets how the index merges its segments. `bulk` defers merging for very many documents. The database keeps the
-     * setting, so set `steady` afterwards.
+     * Sets how the index merges its segments. `bulk` defers merging, for very many documents. The setting persists, so
+     * set `steady` afterwards.
      */
     mode(mode: 'bulk' | 'steady'): void {
       const settings =

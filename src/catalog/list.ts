@@ -34,7 +34,7 @@ interface ListRow
   readonly ended_at: number | null;
 }
 
-/** Docids are half-open. Only queries of one folder use `folder`. */
+/** Docid bounds are half-open. Only queries for a single folder use `folder`. */
 interface ListBounds {
   readonly folder: number;
   readonly low: number;
@@ -244,8 +244,8 @@ function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
 }
 
 /**
- * Converts docids for URLs. The low bits of a docid count the messages of its second in all mailboxes, so a reader of
- * some mailboxes gets ranks among the visible messages instead.
+ * Converts docids for URLs. The low bits of a docid count the messages received in its second in all mailboxes, so a
+ * reader of some mailboxes gets ranks among the visible messages instead.
  */
 export interface ListPositions {
   /** Returns the position for continuing a list after a docid. */
@@ -278,7 +278,7 @@ export function scopedPositions(connection: Connection, scope: Scope): ListPosit
     meant(position, direction) {
       const base = docidBaseOf(position);
       const known = inSecond(base)[position - base];
-      // No message has this rank. Newest first, none of this second was passed yet; oldest first, all were.
+      // No message has this rank. Newest first, none from this second has been passed yet; oldest first, all have.
       return known ?? base + (direction === 'newest' ? DOCIDS_PER_SECOND : DOCIDS_PER_SECOND - 1);
     },
   };
@@ -293,7 +293,7 @@ export interface OpenPlace {
   readonly fingerprint: string;
   readonly assumed: boolean;
   readonly held: boolean;
-  /** The commit in which it got these flags. */
+  /** The commit that set these flags. */
   readonly since: number;
 }
 
@@ -409,7 +409,7 @@ export function placeQueries(connection: Connection) {
     },
     wasIn: (folder: number, docid: number) =>
       connection.get(IN_FOLDER, { folder_id: folder, docid }) !== undefined,
-    /** Returns a folder's generations with open places. There are several while the deletion guard holds an old one. */
+    /** Returns a folder's generations with open places. There are several while the deletion guard keeps old ones. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
     /** Returns a mailbox's places that were matched without download in commits up to `before`, oldest first. */

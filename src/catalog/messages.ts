@@ -104,7 +104,7 @@ export function messageQueries(connection: Connection, scope?: Scope) {
       const found = scope === undefined ? record(RECORD_BLOB, hash) : undefined;
       return found !== undefined && found.segment !== null;
     },
-    /** Returns whether a message was purged on purpose and must not be fetched again. */
+    /** Returns whether a message was purged deliberately and must not be fetched again. */
     isForgotten: (id: MessageId) => tombstone(id) !== undefined,
     purgedFor: (id: MessageId) => tombstone(id)?.reason,
     /** Returns up to ten purged messages. `time` is milliseconds since the epoch. */
@@ -159,7 +159,7 @@ export function locator(connection: Connection): Locator {
   };
 }
 
-/** Selects places of a mailbox: all, or those that appeared in a range of commits. */
+/** Selects places in a mailbox: all, or those that appeared in a range of commits. */
 export interface ChosenPlaces extends MailboxKey {
   readonly commits?: RemovedRange['commits'] | undefined;
 }
@@ -425,7 +425,7 @@ export interface PastPlace extends Place {
   readonly address: string;
   readonly specialUse: string | null;
   readonly folderGone: boolean;
-  /** False if the mailbox has, or had, another folder with this path. A fact would be ambiguous. */
+  /** False if the mailbox has, or had, another folder with this path. A fact about it would be ambiguous. */
   readonly isNameable: boolean;
   /** Milliseconds since the epoch. Null while the place is open. */
   readonly endedAt: number | null;
@@ -475,7 +475,7 @@ export function deletedQueries(connection: Connection) {
       };
     });
   return {
-    /** Yields messages without an open place, newest first. The caller must not write between them. */
+    /** Yields messages without an open place, newest first. The caller must not write while iterating. */
     *messages() {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {

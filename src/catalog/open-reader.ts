@@ -45,7 +45,7 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
 /**
  * Runs `act` while holding the writer's lock.
  *
- * @throws archive-in-use, and errors of `act`
+ * @throws archive-in-use, and errors from `act`
  */
 export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promise<T> {
   const lock = acquireLock(dataDir);
@@ -103,8 +103,8 @@ interface Choice extends FolderFilter {
 }
 
 /**
- * Refuses a mailbox or folder that never existed, and a deleted folder if only the present counts. With several
- * mailboxes, one of them must have the folder.
+ * Refuses a mailbox or folder that never existed, and a deleted folder if only the present matters. With several
+ * mailboxes, one of them must contain the folder.
  *
  * @throws usage-unknown-name, usage-folder-gone
  */
@@ -326,17 +326,17 @@ export type UnwrittenState = 'result' | 'damage' | 'sample' | 'segments' | 'run'
 
 export type LocatingContext = Pick<EngineContext, 'globals' | 'environment' | 'report' | 'only'>;
 
-/** The only access to the process for everything below the front end. */
+/** Everything below the front end accesses the process only through this. */
 export interface EngineContext {
   readonly globals: { readonly config: string | undefined; readonly data: string | undefined };
   readonly environment: ProcessEnvironment;
-  /** The only archive to read, and its segments. No configuration is looked for. */
+  /** The only archive to read, and its segments. No configuration is looked up. */
   readonly only?: { readonly dataDir: string; readonly segments: SegmentStore } | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly report: (event: EngineEvent) => void;
-  /** The front end's texts, for the state and for the facts of other errors. */
+  /** The front end's wording, for the state and for the facts of other errors. */
   readonly words: {
     readonly finding: (finding: Finding) => string;
     readonly error: (error: unknown) => string;

@@ -30,7 +30,7 @@ export interface Writer {
   readonly catalog: WritableCatalog;
   readonly state: StateFile;
   readonly codec: ArchiveCodec;
-  /** Rewrites segments on a thread that starts on demand, even after it was closed. */
+  /** Rewrites segments on a thread that starts on demand, even after being closed. */
   readonly sealer: Sealer;
   readonly segments: SegmentStore;
   /** By default, a file next to the log. */
@@ -44,8 +44,8 @@ export interface Writer {
  * Takes the lock, opens log, catalog and state, and updates the catalog from the log.
  *
  * @param configuredCodec `archive.codec` of a configuration that is already loaded
- * @throws network-file-system, archive-in-use, and errors of `locateCodec`; family `damage` if the log is damaged:
- * nothing was changed then
+ * @throws network-file-system, archive-in-use, and errors from `locateCodec`; family `damage` if the log is damaged
+ * (nothing has been changed)
  */
 export async function openWriter(
   context: Pick<EngineContext, 'globals' | 'environment' | 'signal' | 'now' | 'report'>,
@@ -98,7 +98,7 @@ export async function openWriter(
  * Opens a catalog for writing. If it has an earlier version, it is first rebuilt from the log, which must be intact and
  * contain the catalog's last commit. The caller holds the archive's lock.
  *
- * @throws errors of `openCatalog`; `log-damaged`, `rebuild-interrupted`: the old catalog is unchanged
+ * @throws errors from `openCatalog`; `log-damaged` and `rebuild-interrupted`, which leave the old catalog unchanged
  */
 async function openCurrentCatalog(
   dir: string,
@@ -138,7 +138,8 @@ export async function removeCatalogs(dataDir: string): Promise<boolean> {
  * Updates a copy's catalog to the copy's last commit, texts included. Deletes one that cannot be updated, because
  * searches would silently miss new mail. The caller holds the copy's lock.
  *
- * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
+ * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is left out of date, and the next copy resumes
+ * the update
  */
 export async function updateCatalog(
   dir: string,

@@ -6,7 +6,7 @@ import type { PlaceQueries } from './list.ts';
 import { countBy, type Row, selectBy, sqlQuery } from './query.ts';
 import { flagMarks, MARK } from './sql.ts';
 
-/** The service's messages by UID, now or at a commit: in the generation of that time, incomplete ones included. */
+/** The service's messages by UID, now or at a commit, in the generation of that time. Includes incomplete ones. */
 
 export interface OriginFolder {
   readonly id: number;
@@ -17,10 +17,10 @@ export interface OriginFolder {
   readonly generation: number;
 }
 
-/** The messages of a folder. The arrays have the same order. */
+/** The messages in a folder, as parallel arrays. */
 export interface OriginUids {
   readonly uids: Float64Array;
-  /** Numbers of rows: of a place, or minus that of an incomplete message. */
+  /** Row numbers: that of a place, or minus that of an incomplete message. */
   readonly rows: Float64Array;
   /** Numbers for `PlaceQueries.flags`. */
   readonly flagSets: Uint32Array;
@@ -47,7 +47,7 @@ export interface OriginPlace {
 export interface OriginFacts {
   /** Bytes. */
   readonly size: number;
-  /** When it was received, in milliseconds since the epoch. Minus infinity without a date. */
+  /** When it was received, in milliseconds since the epoch. Minus infinity if there is no date. */
   readonly date: number;
 }
 
@@ -171,7 +171,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
       const date = found.date ?? (hasDate(found.docid) ? receivedAt(found.docid) : NO_DATE);
       return { size: found.size, date };
     },
-    /** @param row of `OriginUids`. It is valid until the next commit: a purge frees rows, which are reused. */
+    /** @param row of `OriginUids`. Valid until the next commit, because purges free rows, which are reused. */
     place(row: number) {
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
@@ -187,7 +187,7 @@ export interface PlacedMessage {
   readonly uid: number;
   readonly docid: number;
   readonly id: MessageId;
-  /** Of the raw source, in bytes. */
+  /** Size of the raw source, in bytes. */
   readonly size: number;
   readonly fingerprint: string;
   /** From the first listing of the message. Shows whether the UID still belongs to it. */
@@ -236,7 +236,7 @@ const QUARANTINED_UIDS = selectBy(
 );
 const FORGOTTEN_UIDS = selectBy('forgotten', 'uid', FOLDER_KEY);
 
-/** Queries of a sync run about messages that may have moved. */
+/** Queries for a sync run about messages that may have moved. */
 export function relinkQueries(connection: Connection) {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
     connection.all(which, { folder_id: folder, generation }).map(({ uid }) => uid);

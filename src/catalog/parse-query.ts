@@ -16,7 +16,7 @@ import {
 } from './query-ast.ts';
 import { QUERY_LIMIT, type Token, tokenize } from './query-lexer.ts';
 
-/** Words and phrases in one query, including all spellings. */
+/** Maximum words and phrases in one query, including all spellings. */
 const SPELLINGS_LIMIT = 64;
 
 /** Two letters for one with a mark. The plain letter is not needed, because the index folds both to it. */
@@ -24,7 +24,7 @@ const LONG: Readonly<Record<string, string>> = { ä: 'ae', ö: 'oe', ü: 'ue', �
 const VARIABLE = /[äöüåø]|[aou]e|aa/giu;
 
 /**
- * Returns a query that finds every spelling of an umlaut: Müller finds Mueller, and the reverse. The same applies to å,
+ * Returns a query that finds every spelling of an umlaut: Müller finds Mueller, and vice versa. The same applies to å,
  * ø and their pairs of letters. The index itself folds ß, æ and œ to ss, ae and oe.
  *
  * @throws search-too-complex
@@ -98,11 +98,11 @@ function product<T>(lists: readonly (readonly T[])[]): T[][] {
 
 const DEPTH_LIMIT = 40;
 const TERM_LIMIT = 50;
-/** Words with a star. For each, the index merges all words with that prefix first. */
+/** Maximum words with a star. For each, the index first merges all words with that prefix. */
 const PREFIX_LIMIT = 6;
-/** Characters before a star. In a script without spaces, one is enough. */
+/** Minimum characters before a star. In a script without spaces, one is enough. */
 const PREFIX_LEAST = 2;
-/** Words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
+/** Maximum words in a phrase as the index counts them (`a*a*a` is the phrase "a a a"). It opens a list for each. */
 const PHRASE_LIMIT = 100;
 const NEAR_LIMIT = 5;
 const UNSPACED = lazy(
@@ -114,7 +114,7 @@ const UNSPACED = lazy(
  * Parses a query. Words next to each other are joined by AND. Precedence, highest first: brackets, `-` and NOT, NEAR,
  * AND, OR. Connecting words must be in capitals.
  *
- * @throws errors of `catalog/errors.ts`, each with its position
+ * @throws errors from `catalog/errors.ts`, each with its position
  */
 export function parseQuery(query: string, context: ParseContext): SearchQuery {
   if (query.length > QUERY_LIMIT)
@@ -164,7 +164,7 @@ class Parser {
     return this.#anySpelling ? respelled(node) : node;
   }
 
-  /** Undefined if everything was ignored. The caller then leaves it out. */
+  /** Undefined if everything was ignored, in which case the caller omits it. */
   #or(within: Within | undefined): SearchNode | undefined {
     const nodes: SearchNode[] = [];
     let alternatives = 0;
@@ -438,8 +438,8 @@ function hasWord(text: string): boolean {
 }
 
 /**
- * Returns a character meant as a wildcard, which would silently split the word. In quotes, only a star next to a
- * letter.
+ * Returns a character meant as a wildcard, which would silently split the word. In quotes, only a star next to a letter
+ * qualifies.
  */
 function misplacedSign(
   { type, text: typed, prefix }: Token & { readonly type: 'word' | 'phrase' },

@@ -41,7 +41,7 @@ export interface People {
   readonly fresh: boolean;
 }
 
-/** Numbers of recent addresses. Most mail has the same few. */
+/** Numbers of recent addresses. Most mail involves the same few. */
 const KNOWN = new WeakMap<Connection, Map<string, number>>();
 const KNOWN_ADDRESSES = 20_000;
 
@@ -76,7 +76,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
   dropUnused(connection);
 }
 
-/** Removes the people of a message, and addresses that no other message has. Call within a transaction. */
+/** Removes the people of a message, and addresses that no other message uses. Call within a transaction. */
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;

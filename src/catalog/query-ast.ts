@@ -101,7 +101,7 @@ export interface SearchQuery {
 export interface ParseContext {
   /** The base of relative dates, in milliseconds since the epoch. */
   readonly now: number;
-  /** IANA name; default this machine's zone. */
+  /** IANA name; defaults to this machine's zone. */
   readonly timeZone?: string;
 }
 
@@ -305,7 +305,7 @@ export const OPERATOR_NAMES: readonly string[] = [
   ...['newer_than', 'added', 'deleted', 'larger', 'smaller', 'size', AS_OF, SPELLING],
 ];
 
-/** Operators of other programs, with the nearest one here. */
+/** Operators from other programs, with the closest equivalent here. */
 const FOREIGN: ReadonlyMap<string, string | null> = new Map([
   ['category', null],
   ['cat', null],
@@ -339,7 +339,7 @@ export function checkSpelling(value: OperatorValue): void {
   if (plain(value).toLowerCase() !== 'any') throw badValue(value, SPELLING, ['any']);
 }
 
-/** Returns the time that `asof:` means: the end of a day or longer period, otherwise the time itself. */
+/** Returns the time that `asof:` means: the end of a period of a day or longer, otherwise the time itself. */
 export function resolveAsOf(value: OperatorValue, context: ParseContext, name: string): number {
   const { to } = period(value, context, name);
   // The last included millisecond.

@@ -12,9 +12,9 @@ interface WallTime {
 
 /**
  * Returns the time of a local date and time, in milliseconds since the epoch. A time that the clock skips is moved by
- * the length of the skip. Of a repeated time, the first one counts.
+ * the length of the skip. If a time occurs twice, the first is used.
  *
- * @param timeZone IANA name; default this machine's
+ * @param timeZone IANA name; defaults to this machine's
  * @throws RangeError for an unknown zone
  */
 export function localMoment(wall: WallTime, timeZone?: string): number {
@@ -157,7 +157,7 @@ export function readDate(text: string, context: ParseContext): DateReading {
   return { problem: UNCLEAR.test(text) ? 'ambiguous' : 'unreadable' };
 }
 
-/** Returns the time so many units ago. Days and longer units follow the calendar of the zone. */
+/** Returns the time that many units ago. Days and longer units follow the calendar of the zone. */
 function timeAgo(count: number, unit: string, context: ParseContext): number {
   const ms = UNIT_MS[unit];
   if (ms !== undefined) return context.now - count * ms;

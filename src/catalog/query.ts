@@ -5,7 +5,7 @@ export type Row<T extends Table> = CatalogTables[T];
 
 /** A statement with parameters `P` and rows `R`. */
 export interface Query<P, R> {
-  /** Makes the SQL on first use. `bind` returns the values of its parameters in order. */
+  /** Builds the SQL on first use. `bind` returns the values of its parameters in order. */
   compiled(): { readonly sql: string; readonly bind: (values: P) => unknown[] };
   /** Never set; carries the row type. */
   readonly row?: R;

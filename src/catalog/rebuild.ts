@@ -57,7 +57,7 @@ interface FoldLogOptions {
   /** Called after each transaction. The next one waits for it. */
   readonly folded?: (() => Promise<void>) | undefined;
   readonly inflated?: ScanOptions['inflated'];
-  /** Called for each damage. If it throws, folding stops, and everything before is folded. */
+  /** Called for each damaged part. If it throws, folding stops, and everything before that part has been folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 
@@ -65,8 +65,8 @@ const BATCHES = 64;
 const RECORDS = 20_000;
 
 /**
- * Folds the log into a catalog, from the catalog's last commit on. On abort, stops between two transactions. Reports
- * damage, and folds later batches as far as they are readable.
+ * Folds the log into a catalog, starting after the catalog's last commit. On abort, stops between two transactions.
+ * Reports damage, and folds later batches as far as they are readable.
  */
 async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   const { dir, target, segments, expected, signal, progress, folding, folded, inflated, onDamage } =
@@ -117,8 +117,8 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
 }
 
 /**
- * Folds the commits that the catalog lacks, such as after a crash between a commit and its fold. For the writer, on
- * opening.
+ * Folds the commits that the catalog lacks, such as after a crash between a commit and its fold. Called by the writer
+ * on opening.
  *
  * @throws `log-damaged` at the first damage, without folding later batches; use `rebuild` instead. A log that ends
  * before the catalog's commit, or has another one in its place, is damaged too.
@@ -159,8 +159,8 @@ class IndexAhead {
   }
 
   /**
-   * Returns whether these batches purge an indexed message. Its terms would go, but their bytes would stay in the file.
-   * Only an interrupted purge leaves such a message in the log.
+   * Returns whether these batches purge an indexed message. Its terms would be removed, but their bytes would remain in
+   * the file. Only an interrupted purge leaves such a message in the log.
    */
   isUndoneBy(batches: readonly CommittedBatch[]): boolean {
     return batches.some(({ records }) =>
@@ -222,7 +222,7 @@ export interface RebuildResult extends FoldProgress {
   /** Damaged parts of the log. The catalog lacks their records. */
   readonly damage: readonly LogDamage[];
   readonly damagedMessages: readonly MessageId[];
-  /** Why the old catalog was moved to `keepAs` and not copied: an errno or `not a file`. */
+  /** Why the old catalog was moved to `keepAs` rather than copied: an errno or `not a file`. */
   readonly unread: string | null;
 }
 
@@ -273,8 +273,8 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
 class IndexedBeforePurge extends Error {}
 
 /**
- * Records folded at a time, approximately: two batches of a first sync. Folding them takes less time than the workers'
- * queue.
+ * Approximate number of records folded at a time: two batches of a first sync. Folding them takes less time than the
+ * workers' queue.
  */
 const RECORDS_AHEAD = 500;
 
@@ -421,9 +421,9 @@ export async function withExtractors<T>(
 }
 
 /**
- * Rebuilds an archive's catalog, attachments included, with extractors of its own. The caller holds the archive's lock.
+ * Rebuilds an archive's catalog, attachments included, with its own extractors. The caller holds the archive's lock.
  *
- * @throws errors of `rebuildCatalog`
+ * @throws errors from `rebuildCatalog`
  */
 export function rebuildWithExtractors(
   options: Omit<RebuildOptions, 'extractor' | 'attachments'>,

@@ -41,7 +41,7 @@ export interface UnknownName {
   readonly suggestion: string | null;
   /** The existing names, if there are few enough to list. */
   readonly candidates: readonly string[];
-  /** False for a past name, or for a configured account without mail. The empty result is then correct. */
+  /** False for a past name, or for a configured account without mail. An empty result is correct in these cases. */
   readonly never: boolean;
 }
 
@@ -245,8 +245,8 @@ function folder(
 }
 
 /**
- * Matches the full path. Otherwise the path in any case, the special use, or the last part of the path. `X*` is a
- * prefix of the path.
+ * Matches the full path or, failing that, the path in any case, the special use, or the last part of the path. `X*` is
+ * a prefix of the path.
  */
 function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
   value: string,
@@ -333,9 +333,7 @@ export function candidateConditions(conjunct: Conjunct, view: View): string[] {
   ];
 }
 
-/**
- * Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs a place of its own.
- */
+/** Combines conditions on one place: `in:INBOX is:unread` means unread in INBOX. Each folder needs its own place. */
 export function mergePlaceConditions(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
@@ -443,7 +441,7 @@ function endedBy(commit: number, ours: string): string {
 export interface PlaceCondition {
   readonly folders: readonly number[] | null;
   readonly flagSets: readonly number[] | null;
-  /** The partial index with such places, if there is one. */
+  /** The partial index that contains such places, if one exists. */
   readonly indexed: 'unread' | 'starred' | null;
 }
 
@@ -504,9 +502,9 @@ export const EVERYTHING = 'meta : "zall"';
 
 const CONJUNCT_LIMIT = 32;
 
-/** Words with a star in all alternatives. FTS5 merges the lists of all words with the prefix for each. */
+/** Maximum words with a star across all alternatives. FTS5 merges the lists of all words with the prefix for each. */
 const STAR_LIMIT = 6;
-/** A string of our expressions that ends with a star. Strings never contain a quotation mark. */
+/** A string in our expressions that ends with a star. Strings never contain a quotation mark. */
 const STARS = /" \*/g;
 
 export function hasPrefixStar(expression: string): boolean {
@@ -701,7 +699,7 @@ export function ftsMatch(has: readonly string[], lacks: readonly string[]): stri
   return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
 }
 
-/** Docids of a time range that are read. More than that are most of the archive, so a range would not help. */
+/** Maximum docids to read for a time range. More would be most of the archive, so a range would not help. */
 const LOOKED_AT = 20_000;
 
 export class ObservedCommits {

@@ -37,7 +37,7 @@ function ownCommits(connection: Connection, scope: Scope): OwnCommits {
  * mailboxes.
  */
 class OwnCommits {
-  /** The archive's commit numbers, ascending. The index of each gives its number in the scope. */
+  /** The archive's commit numbers, ascending. The index of each determines its number in the scope. */
   #numbers: number[] = [];
   #read: Read = { commit: 0, span: 0, event: 0 };
   #purged = 0;
@@ -92,14 +92,14 @@ class OwnCommits {
   }
 }
 
-/** How far commits were read; and rows, in the tables without an index by commit. */
+/** How far commits have been read, and rows in the tables without an index by commit. */
 interface Read {
   readonly commit: number;
   readonly span: number;
   readonly event: number;
 }
 
-/** Selects commits that were not read yet. Commits arrive in order, and rows of spans and events are only added. */
+/** Selects commits not read yet. Commits arrive in order, and rows of spans and events are only ever added. */
 function sqlOf(scope: Scope, { commit, span, event }: Read): string {
   const own = `folder_id IN ${scopedFolders(scope)}`;
   const sources = [
@@ -118,8 +118,8 @@ function sqlOf(scope: Scope, { commit, span, event }: Read): string {
 }
 
 /**
- * Returns a catalog that behaves as if the archive held only these mailboxes. Queries that cannot be limited throw.
- * Every new query of the catalog must decide here what a reader of some mailboxes may see.
+ * Returns a catalog that behaves as if the archive held only these mailboxes. Queries that cannot be limited throw. For
+ * every new catalog query, decide here what a reader of some mailboxes may see.
  */
 export function scopedCatalog(
   connection: Connection,

@@ -352,7 +352,7 @@ interface Kept {
 /** Flags change only with a commit. */
 const KEPT = new WeakMap<Connection, Kept>();
 
-/** Each walks an index that contains only matching rows, by docid. Groups the next 256 messages. */
+/** Each walks an index that contains only matching rows, by docid, and groups the next 256 messages. */
 const WALKS = [
   `SELECT p.docid, p.folder_id FROM places p INDEXED BY places_unread
    WHERE p.to_commit IS NULL AND p.marks & 1 = 0 AND p.docid > ?`,

@@ -286,9 +286,9 @@ const TEXT_ALONE = 16;
 /** If the text has this many times more hits, only the side drives, and each candidate is checked in the index. */
 const SIDE_ALONE = 64;
 const SAMPLE = 32;
-/** Candidates of a side in one list. */
+/** Maximum candidates of a side in one list. */
 const LISTED = 100_000;
-/** Folders or flag sets of one filter that are walked in parallel. */
+/** Maximum folders or flag sets of one filter that are walked in parallel. */
 const TOGETHER = 16;
 /** Candidates in the first range of a walk. `both` counts those of the rarer side. */
 const STRETCH = { match: 2_000, side: 256, both: 512 };
@@ -304,7 +304,7 @@ interface Density<D> {
  * Chooses the index that drives a walk. The denser the hits, the sooner a page is full, so the choice compares the
  * first candidates of each side. Its cost does not depend on the size of the archive. Older mail may differ, so the
  * choice applies to one range, `grown` times as long as the first. Flags and folders are indexed only for the present:
- * for a past commit, text drives, or a thread, or everything.
+ * for a past commit, the walk is driven by text, a thread or everything.
  */
 export function chooseAccessPath(
   connection: Connection,

@@ -122,7 +122,7 @@ interface MatchedAttachment {
   readonly matches: Snippet['matches'];
 }
 
-/** Attachment texts unpacked per message. Each can be half a million characters long. */
+/** Maximum attachment texts unpacked per message. Each can be half a million characters long. */
 const UNPACKED = 16;
 
 const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT NULL LIMIT 1');
@@ -176,7 +176,7 @@ function soughtTexts(node: SearchNode): TextNode[] {
 export interface SearchHit {
   readonly docid: number;
   readonly line: SearchLine;
-  /** Positions in `line.snippet`. The next field has those of `line.matchedAttachments`. */
+  /** Positions in `line.snippet`. The next field holds those for `line.matchedAttachments`. */
   readonly matches: Snippet['matches'];
   readonly attachmentMatches: readonly Snippet['matches'][];
 }
@@ -258,11 +258,11 @@ function unpackedTexts(connection: Connection): UnpackedTexts {
   return known;
 }
 
-/** Words to rank by. Each one costs a visit to all its occurrences in every hit. */
+/** Maximum words to rank by. Each one requires visiting all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
-/** Hits to rank, newest first, so that the cost does not grow with the archive. */
+/** Maximum hits to rank, newest first, so that the cost does not grow with the archive. */
 const RANKED_HITS = 50_000;
-/** The same for several alternatives, whose hits must be listed first. */
+/** The same limit for several alternatives, whose hits must be listed first. */
 const RANKED_AMONG = 25_000;
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
@@ -336,7 +336,7 @@ function firstOf(docids: Iterable<number>, most: number): number[] {
 }
 
 /**
- * Counts matches from stored sums. They cover everything, folders, mailboxes and deleted messages.
+ * Counts matches from stored sums, which cover everything, folders, mailboxes and deleted messages.
  *
  * @param isIndexed whether the full-text index is complete; it resolves mailboxes
  * @returns undefined if the sums cannot answer the query

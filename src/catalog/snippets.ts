@@ -376,7 +376,7 @@ const BEHIND = 240;
 const BEGINNING = 4_000;
 const MAX_PARTS = 20;
 const MAX_HITS = 1_000;
-/** UTF-16 units searched at a time. A word may continue this far into the next range. */
+/** UTF-16 units searched at a time. A word may extend this far into the next range. */
 const STRETCH = 4_096;
 const OVERLAP = 256;
 
@@ -397,7 +397,7 @@ export function excerpts(text: string, words: readonly SoughtPhrase[]): Excerpts
   for (const match of found) {
     const last = parts.at(-1);
     if (last !== undefined && match.start - BEFORE <= last.to) {
-      // Matches next to each other must not form an endless part.
+      // Adjacent matches must not form an endless part.
       if (match.end - last.from > BEGINNING) continue;
       last.matches.push(match);
       last.to = match.end + BEHIND;
@@ -412,7 +412,7 @@ export function excerpts(text: string, words: readonly SoughtPhrase[]): Excerpts
   };
 }
 
-/** UTF-16 units of a small page, and those before its match. */
+/** UTF-16 units in a small page, and before its match. */
 const PAGE = 420;
 const PAGE_LEAD = 80;
 

@@ -168,7 +168,7 @@ export class FlagSets {
     return stored;
   }
 
-  /** After a rollback, the cached numbers do not exist. */
+  /** Clears the cache, because its numbers no longer exist after a rollback. */
   forget(): void {
     this.#known.clear();
   }

@@ -46,7 +46,7 @@ function* periodsBetween(
 
 export interface StatsRequest extends Omit<CountRequest, 'node'> {
   readonly node?: CountRequest['node'] | undefined;
-  /** IANA name, for years and months; default this machine's zone. */
+  /** IANA name, for years and months; defaults to this machine's zone. */
   readonly timeZone?: string | undefined;
 }
 
@@ -80,7 +80,7 @@ export class StatsQuery {
     return this.found?.sums() ?? this.#received([]).all(() => true);
   }
 
-  /** @param limit rows needed, if they are people */
+  /** @param limit maximum number of rows needed; used only for people */
   rows(by: Dimension, limit: number): StatsRow[] {
     switch (by) {
       case 'year':
@@ -186,8 +186,8 @@ export function statsQueries(connection: Connection, search: SearchQueries) {
   return {
     totals: (request: StatsRequest) => within(() => asked(request).totals()),
     /**
-     * Returns rows with messages: years and months in order, all others with the most messages first. A message in two
-     * folders or mailboxes, or with two recipients, counts in each.
+     * Returns the rows that contain messages: years and months in order, all others with the most messages first. A
+     * message in two folders or mailboxes, or with two recipients, counts in each.
      *
      * @param limit default all
      */

@@ -201,7 +201,7 @@ export function countedSets(
   return sets;
 }
 
-/** Returns an SQL condition for rows whose place set counts. There are few sets, so their numbers are literals. */
+/** Returns an SQL condition for rows whose place set is counted. There are few sets, so their numbers are literals. */
 export function chartCondition(sets: ReadonlyMap<number, ChartedSet>, filter: ChartFilter): string {
   if (filter.scope === null && filter.fits === null) return '1';
   return `place_set IN (${[...sets.keys()].join(', ')})`;
@@ -215,7 +215,7 @@ interface SetDays extends Readonly<Record<'days' | 'messages' | 'bytes', readonl
 /** Sums change only with a commit. */
 const DAYS = new WeakMap<Connection, { readonly commit: number; readonly received: SetDays[] }>();
 
-/** Days to cache, over all sets. */
+/** Maximum days to cache, across all sets. */
 const MAX_KEPT = 200_000;
 
 /**

@@ -113,7 +113,7 @@ interface ThreadPart {
   readonly nodes: ReadonlySet<number>;
 }
 
-/** Returns the parts of a thread that the messages of a scope connect. */
+/** Returns the parts of a thread that are connected by messages in a scope. */
 function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
   return partsOf([
     ...connection.text<Member>(
@@ -290,14 +290,14 @@ class Parts {
 
 const NONE = Buffer.alloc(0);
 
-/** Messages counted per conversation, so that a list need not wait for an endless one. */
+/** Maximum messages counted per conversation, so that a list need not wait for an endless one. */
 const MAX_OF_CONVERSATION = 1_000;
-/** Messages read for a scope, whose conversations differ. */
+/** Maximum messages read for a scope, whose conversations differ. */
 const MAX_READ = 20_000;
 
 /**
- * Returns the sizes of messages' conversations in a view, in one or two statements. They equal the matches of
- * `thread:`. Omits conversations of one message or beyond the limit, and messages that are not indexed.
+ * Returns the sizes of messages' conversations in a view, in one or two statements. They equal the number of matches
+ * for `thread:`. Omits conversations of one message or beyond the limit, and messages that are not indexed.
  */
 export function conversationSizes(
   connection: Connection,

@@ -33,7 +33,7 @@ function timeOf(docid: number): number {
 /**
  * Returns the period that contains a docid.
  *
- * @param timeZone IANA name; default this machine's
+ * @param timeZone IANA name; defaults to this machine's
  */
 export function enclosingPeriod(
   unit: TimelineUnit | 'year',
@@ -63,7 +63,7 @@ export function enclosingPeriod(
 }
 
 export interface TimelineRequest extends CountRequest {
-  /** IANA name; default this machine's zone. */
+  /** IANA name; defaults to this machine's zone. */
   readonly timeZone?: string | undefined;
   /** By default, chosen from the time range. */
   readonly unit?: TimelineUnit | undefined;
@@ -99,7 +99,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
 
 /**
  * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
- * stored sums for everything, folders and mailboxes. Otherwise, counts each message.
+ * stored sums for queries about everything, folders or mailboxes. Otherwise, counts each message.
  *
  * @param mayContinue called every few hundred messages; the count ends if it returns false
  */
@@ -269,7 +269,7 @@ interface LastPlace extends Interval {
 
 /**
  * Returns what happened to messages after the view's time. Omits unchanged ones. A message was moved if it is in none
- * of its former folders. Folders have their present names.
+ * of its former folders. Folders are given by their present names.
  */
 export function changesSince(
   connection: Connection,
