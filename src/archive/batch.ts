@@ -47,7 +47,7 @@ const NOT_STORED: StoredCheck = () => false;
  */
 export abstract class Batch {
   messages = 0;
-  /** Number of messages, facts and separately added blobs. */
+  /** Total number of messages, facts and separately added blobs. */
   records = 0;
   bytes = 0;
   #state: 'open' | 'committing' | 'committed' = 'open';
@@ -55,10 +55,10 @@ export abstract class Batch {
   constructor(protected readonly files: FileLayer) {}
 
   /**
-   * Adds a raw source of up to about 8 MiB, unless this batch already contains it. A blob in it is written once, unless
-   * `isBlobStored` returns true at commit. The buffer is not kept.
+   * Adds a raw source of up to about 8 MiB, unless this batch already contains it. Each of its blobs is written once,
+   * unless `isBlobStored` returns true at commit. The buffer is not kept.
    *
-   * @param id the SHA-256 of `raw`. It is not checked, and a wrong one would make the message unreadable.
+   * @param id the SHA-256 of `raw`. It is not verified, and a wrong one would make the message unreadable.
    */
   abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: StoredCheck): AddedSource;
 

@@ -38,7 +38,7 @@ export interface Durability {
    * @throws `log-fenced` and any other error if it is unknown whether the batch is in the log
    */
   append(bytes: Buffer, committed: AppendedCommit, place: AppendPosition): Promise<void>;
-  /** Closes the current segment and starts the next one. Throws like `append`. */
+  /** Closes the current segment and starts the next one. Throws the same errors as `append`. */
   roll(next: NextSegment): Promise<void>;
 }
 

@@ -65,7 +65,7 @@ export const archiveError = defineErrors({
         : 'Wait until it has finished, or stop it if it is a daemon. Reading commands (list, search, show, status) work meanwhile.',
     ],
     /**
-     * The durability backend refused a commit, or nobody knows whether it accepted it. This writer accepts no further
+     * The durability backend refused a commit, or it is unknown whether it accepted it. This writer accepts no further
      * commits. `commit` is null if a segment was being closed.
      */
     'log-fenced': ({

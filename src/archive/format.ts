@@ -165,20 +165,20 @@ const FACTS = {
   },
   /** A folder was renamed. Its places and UID epochs continue under the new path. */
   'folder-renamed': { ...folder, to: isText },
-  /** A folder was removed. Separate facts end its open places. */
+  /** A folder was removed. Its open places are ended by separate facts. */
   'folder-gone': folder,
   /** The service reassigned the folder's UIDs, which now belong to `generation`. */
   generation: { ...folder, generation: isInteger, reason: isText },
-  /** A message appeared at a place. `size` is that of the raw source as stored, in bytes. */
+  /** A message appeared at a place. `size` is the size of the raw source as stored, in bytes. */
   appeared: {
     ...placeFields,
     listing,
     docid: isInteger,
     message: isHash,
     size: isCount,
-    /** Why a source was accepted whose size differs from the listing. Absent if the sizes agree. */
+    /** Why a source was accepted even though its size differs from the listing. Absent if the sizes agree. */
     accepted: isOptional(isOneOf('shorter-twice', 'longer-twice', 'host-rule')),
-    /** Present if the bytes were matched from another place without download. */
+    /** Present if the bytes were matched from another place without being downloaded. */
     assumedFrom: isOptional(place),
   },
   /** The flags of an open place changed to this set. */
@@ -189,7 +189,7 @@ const FACTS = {
   reopened: { ...placeFields, flags: isTexts, reason: isText },
   /** The deletion guard holds a missing place open, or releases it. */
   held: { ...placeFields, held: isBoolean },
-  /** A place that was matched without download has been verified. `message` is its real content. */
+  /** A place that was matched without being downloaded has been verified. `message` is its real content. */
   verified: {
     ...placeFields,
     message: isHash,
@@ -231,7 +231,7 @@ const FACTS = {
   /**
    * The bytes of a message were deliberately removed, together with its facts. This fact therefore lists the places
    * where the service still has the message. These are forgotten rather than missing, and are not fetched again. An
-   * incomplete message that is forgotten never got a message ID; `message` is then a placeholder.
+   * incomplete message that is forgotten never got a message ID; in that case, `message` is a placeholder.
    */
   purged: {
     message: isHash,

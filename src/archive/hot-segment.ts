@@ -15,7 +15,7 @@ export interface HotSegment {
   readonly file: LogFile;
   readonly path: string;
   readonly segment: number;
-  /** Offset of the next batch. A failed write may have left bytes after it. */
+  /** Offset of the next batch. A failed write may have left bytes beyond it. */
   readonly offset: number;
   readonly ordinal: number;
 }
@@ -97,7 +97,7 @@ export async function publishFile<T>(
     await convertSyncErrors(path, () => files.syncFolder(dirname(path)));
     return written;
   } catch (error) {
-    // If the file cannot be removed now, the next attempt replaces it, or the next opening for writing removes it.
+    // If the file cannot be removed now, the next attempt replaces it, or it is removed when the log is next opened.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }

@@ -120,7 +120,7 @@ export function processStart(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The program's name may contain spaces and brackets.
+    // The program name may contain spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return `${boot} ${fields[19] ?? ''}`;
   } catch (error) {
@@ -130,8 +130,8 @@ export function processStart(pid: number): string | null {
 }
 
 /**
- * Locks an archive for its only writer, without waiting. The lock is an exclusive transaction on the SQLite file `lock`,
- * which the system frees even after `kill -9`. Creates the directory (0700) if it is missing.
+ * Locks an archive for its only writer, without waiting for the lock. The lock is an exclusive transaction on the
+ * SQLite file `lock`, which the system frees even after `kill -9`. Creates the directory (0700) if it is missing.
  *
  * Nothing else in this process may open that file, because POSIX drops a process's locks on a file when any of its
  * descriptors is closed.
@@ -153,7 +153,7 @@ export function acquireLock(dir: string) {
   };
 }
 
-/** Takes the lock and releases it immediately. @throws like `acquireLock` */
+/** Takes the lock and releases it immediately. @throws the same errors as `acquireLock` */
 export function tryLock(dir: string): void {
   lockFile(dir).close();
 }

@@ -73,7 +73,7 @@ class CommitFacts {
   ) {}
 
   /**
-   * Returns the facts of a commit in log order, without purged ones.
+   * Returns a commit's facts in log order, except purged ones.
    *
    * @throws `log-damaged` if the log has no such commit or a fact is unreadable; `segment-elsewhere`
    */
@@ -295,7 +295,7 @@ class CachedReader {
   }
 
   /**
-   * Returns the facts of a commit in log order, without purged ones.
+   * Returns a commit's facts in log order, except purged ones.
    *
    * @throws `log-damaged` if the log has no such commit
    */
@@ -466,7 +466,7 @@ function beginsBy(
   return opened.header.previousNumber <= commit;
 }
 
-/** Opens a segment even if sealing has replaced its file since the listing. Undefined if no header is intact. */
+/** Opens a segment even if sealing has replaced its file since it was listed. Undefined if no header is intact. */
 export function reopenSegment(
   files: FileLayer,
   dir: string,
@@ -493,7 +493,7 @@ export function reopenSegment(
 
 /** Follows the chain from segment to segment, and records whether the first commit was reached. */
 class LogScan {
-  /** Undefined at the start and after a lost segment. The next header is then trusted. */
+  /** Undefined at the start and after a lost segment. In these cases, the next header is trusted. */
   #chain: ChainState | undefined;
   reached: boolean;
 
@@ -621,7 +621,7 @@ const LAST_BYTES = 4_096;
 
 /**
  * Returns the number of the log's last commit, for read-only commands. Undefined if it is unreadable. Reads only the
- * last record without hashing it, unless the last segment ends in unfinished work.
+ * last record without hashing it, unless the last segment ends with unfinished work.
  */
 export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
   try {

@@ -154,7 +154,7 @@ export class LogWriter {
     }
   }
 
-  /** Starts a new segment if the current one has reached this size. Returns whether it did. Throws like `commit`. */
+  /** Starts a new segment once the current one reaches this size. Returns whether it did. @throws errors of `commit` */
   async rollIfLarger(bytes: number): Promise<boolean> {
     return this.#inTurn(async () => {
       if (this.#hot.offset < bytes || this.#hot.ordinal === 0) return false;
@@ -231,7 +231,7 @@ export class LogWriter {
       this.#considerThread(batch.messages);
       return committed;
     } catch (error) {
-      // If the cut fails as well, the next commit repeats it. The caller needs the original error.
+      // If truncating fails as well, the next commit retries it. The caller needs the original error.
       if (!isFinal(error)) await this.#cut().catch(() => undefined);
       throw error;
     }
@@ -317,7 +317,7 @@ const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
 
 /**
  * Searches torn tails for payloads by their hexadecimal SHA-256. The CRC of a header cannot be checked, because a tail
- * does not have its original offset.
+ * is no longer at its original offset.
  */
 export function findTornPayloads(
   files: FileLayer,
@@ -440,7 +440,7 @@ async function continueLog(
   const { dir, files } = settings;
   const { path, name, header } = opened;
   const { archiveId, segment } = header;
-  // Without the time of the expected commit, a whole segment has to be read.
+  // If the time of the expected commit is unknown, a whole segment has to be read.
   const timeBefore = ({ chain }: SegmentEnd): number =>
     expected?.time !== undefined && expected.hash === chain.hash
       ? expected.time

@@ -76,10 +76,10 @@ interface MendOptions {
 }
 
 /**
- * Writes the next generation of a damaged segment from everything that is left of it. Takes each batch from any file
- * that has it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged stay
- * purged. The new file is renamed once it has been read back and its chain proves every record. Uses zstd only if
- * FORMAT already allows it.
+ * Writes the next generation of a damaged segment from whatever is left of it. Takes each batch from any file that has
+ * it intact, and finds lost payloads elsewhere by hash. Payloads that a local file marks as purged remain purged. The
+ * new file is renamed once it has been read back and its chain proves every record. Uses zstd only if FORMAT already
+ * allows it.
  *
  * @returns the generation. Undefined, with nothing written, if some batch is not intact in any file, or if the chain
  * does not lead to `end` and `reach` or ends with an unproven batch.
@@ -137,7 +137,7 @@ function* mendedBatches({
   /** True if the last batch is local or leads to a local one. */
   let isProven = true;
   const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
-  /** A diverged log has a valid chain, too. */
+  /** A diverged log also has a valid chain. */
   const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);

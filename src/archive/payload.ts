@@ -314,7 +314,7 @@ export async function compressPayload(
   return helps ? { codec: CODEC[codec], stored: small } : { codec: CODEC.none, stored: raw };
 }
 
-/** Creates a frame with its content size. It needs no checksum, because the record's header has a CRC and a SHA-256. */
+/** Creates a frame with its content size. It needs no checksum, because the record header has a CRC and a SHA-256. */
 function zstdFrame(raw: Buffer): Promise<Buffer> {
   return zstdAsync(raw, {
     params: {

@@ -37,7 +37,7 @@ export interface PurgeJournal {
    * @throws `disk-full` and other write errors if nothing was decided; errors from `commit`
    */
   decide<T>(work: PurgeWork, commits: readonly number[], commit: () => Promise<T>): Promise<T>;
-  /** Records that the purge is complete, or was never decided. */
+  /** Records that the purge is complete or was never decided. */
   end(): Promise<void>;
 }
 

@@ -162,7 +162,7 @@ export function findSegmentEnd(
   return end;
 }
 
-/** @throws `log-ends-early` unless the log reaches the expected commit */
+/** @throws `log-ends-early` if the log does not reach the expected commit */
 export function requireExpectedCommit(
   file: string,
   expected: ExpectedCommit | undefined,
@@ -173,7 +173,7 @@ export function requireExpectedCommit(
   throw archiveError('log-ends-early', { file, expectedNumber, expectedHash, lastNumber });
 }
 
-/** @throws `log-diverged` if a commit has the expected number but another hash */
+/** @throws `log-diverged` if a commit has the expected number but a different hash */
 export function checkExpectedHash(
   chain: ChainState,
   expected: ExpectedCommit | undefined,
@@ -284,7 +284,7 @@ export function isUnused(files: FileLayer, dir: string): boolean {
   return readFormat(files, dir) === undefined && !hasLog(files, dir);
 }
 
-/** Writes the FORMAT of a new archive durably. It must be the first file, because a log without it counts as damaged. */
+/** Durably writes the FORMAT of a new archive. It must be the first file, because a log without it is damaged. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
   await write(files, dir, FIRST_FORMAT);
 }
@@ -396,7 +396,7 @@ export interface MissingBytes {
   readonly segment: number;
   readonly from: number;
   readonly until: number;
-  /** The commit that ends at `from`. If the log has another one, the whole segment must be supplied. */
+  /** The commit that ends at `from`. If the log contains a different one, the whole segment must be supplied. */
   readonly after: ChainState;
 }
 
@@ -422,7 +422,7 @@ export function refuseForeignSegment(
 }
 
 /**
- * Returns the bytes of unsealed segments that a directory lacks. A segment without a batch lacks nothing.
+ * Returns the bytes of unsealed segments that a directory lacks. A segment that has no batch lacks nothing.
  *
  * @param expected the commit that the catalog has reached, if any
  * @throws `log-diverged` if that commit belongs to another log
@@ -472,7 +472,7 @@ export function findMissingBytes(
  * Returns how far a segment's batches are undamaged, up to its known end. Undefined if it does not start as expected or
  * contains a batch from another chain.
  *
- * @param wanted number of a commit that is returned if found
+ * @param wanted number of a commit to return if it is found
  */
 function verified(
   opened: OpenSegment,

@@ -86,7 +86,7 @@ function sealedInForce(
     const opened = withSegment(files, dir, segment, generations, (one) => one);
     return opened.sealed === undefined ? undefined : opened.name;
   } catch (error) {
-    // If no generation is intact, each may have bytes that another has lost.
+    // If no generation is intact, each may hold bytes that another has lost.
     if (hasCode(error, 'log-damaged')) return undefined;
     throw error;
   }
@@ -145,7 +145,7 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   await segments.publish({ segment, generation: sealed.generation });
-  // The disk may not have room for the old files of several segments.
+  // The disk may not have room for several segments' old files.
   await removeGenerations(files, dir, segment, sealed.generation);
   return sealed;
 }
@@ -197,7 +197,7 @@ const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
 };
 
-/** Maximum concurrent compressions on the thread pool, half of which stays free for files and addresses. */
+/** Maximum concurrent compressions on the thread pool, half of which is left free for files and addresses. */
 const PENDING_JOBS = 2;
 /** Bytes buffered before a write. */
 const OUTPUT_BYTES = 1024 * 1024;
@@ -379,8 +379,8 @@ interface SealOptions {
   /** The first use of zstd raises FORMAT to 2. */
   readonly codec?: ArchiveCodec;
   /**
-   * Returns whether to remove a record's payload permanently. The record keeps its identity, so the chain stays valid. It
-   * is called twice per record and must return the same value.
+   * Returns whether to remove a record's payload permanently. The record keeps its identity, so the chain remains
+   * valid. It is called twice per record and must return the same value.
    */
   readonly purge?: Purge;
 }
@@ -503,7 +503,7 @@ export interface SealJob {
 
 /** Rewrites segments, one at a time. */
 export interface Sealer {
-  /** @throws like `sealSegment` */
+  /** @throws the same errors as `sealSegment` */
   seal(job: SealJob): Promise<SealedSegment>;
   close(): Promise<void>;
 }
@@ -516,7 +516,7 @@ export function sealerInProcess(files: FileLayer): Sealer {
   };
 }
 
-/** Sealing needs little of V8's heap. Without a limit, the young generation grows to 48 MB. */
+/** Sealing needs little of V8's heap. If unlimited, the young generation grows to 48 MB. */
 const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
 
 /**

@@ -69,8 +69,8 @@ export function segmentDamage({ path, name }: OpenSegment, offset: number, reaso
 }
 
 /**
- * Opens the generation of a segment that is in force. This is the highest with an intact footer, or else the unsealed
- * generation 1, or else the highest with an intact header, whose records can be walked.
+ * Opens the generation of a segment that is in force. This is the highest with an intact footer; failing that, the
+ * unsealed generation 1; failing that, the highest with an intact header, whose records can be walked.
  *
  * @throws `log-damaged` if no generation has an intact header; the system's error if a file has disappeared
  */
@@ -113,7 +113,7 @@ export function openCurrentGeneration(
   return fallback;
 }
 
-/** Calls `act` with the generation in force, then closes it. @throws like `openCurrentGeneration` and `act` */
+/** Calls `act` with the generation in force, then closes it. @throws the errors of `openCurrentGeneration` and `act` */
 export function withSegment<T>(
   files: FileLayer,
   dir: string,

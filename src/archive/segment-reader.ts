@@ -426,7 +426,7 @@ class Gathering<T> {
     this.#next = { ordinal: 0, offset: 0 };
   }
 
-  /** Without a readable commit, the batch has no time, so all collected records are dropped. */
+  /** If there is no readable commit, the batch has no time, so all collected records are dropped. */
   loseCommit({ offset, end }: LogicalRecord): void {
     this.#before.length = 0;
     this.lose({ what: 'lost', reason: 'commit', offset, end });
@@ -517,7 +517,7 @@ export class SegmentCache {
         ? this.#fromBlock(opened, found.container.offset, found.inner)
         : this.#alone(opened, found.container.offset);
     }
-    // Without a footer, a sealed file can only be walked, which a repair does.
+    // A sealed file without a footer can only be walked, which is what a repair does.
     return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
   }
 

@@ -184,7 +184,7 @@ function fullLines(window: Buffer, from: number, shape: LineShape, limit: number
   return { full, stopped: full <= last };
 }
 
-/** Returns the end of the last line, which may be shorter and may have padding and any line end. */
+/** Returns the end of the last line, which may be shorter, padded, and have any line end. */
 function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   const crlf = shape.eol === 'crlf';
   if (crlf ? window[full] !== CR || window[full + 1] !== LF : window[full] !== LF) return full;
@@ -206,7 +206,7 @@ interface Decoded {
 
 /**
  * Decodes the lines from `start` to `end`, up to the first line that would not encode back to the same characters. A
- * valid line has only base64, padding only at the end, and no unused bits that are 1.
+ * valid line has only base64, padding only at the end, and no unused bits set to 1.
  */
 function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
@@ -260,7 +260,7 @@ interface RecipeSink {
   rebuilt?(bytes: Buffer): void;
 }
 
-/** Builds the parts of a recipe from the pieces of a source. Keeps pieces by reference until their part ends. */
+/** Builds the parts of a recipe from the pieces of a source. Keeps pieces by reference until their part is complete. */
 class RecipeBuilder {
   readonly #parts: RecipePart[] = [];
   readonly #inline: Buffer[] = [];
@@ -378,7 +378,7 @@ class Chunker {
     this.#length += chunk.length;
     const name = digest('sha256', chunk, 'hex');
     this.#names.push(name);
-    // Most streams have one chunk, whose hash is that of the whole.
+    // Most streams consist of one chunk, whose hash is that of the whole.
     if (this.#first === undefined) {
       this.#first = chunk;
     } else {
@@ -438,8 +438,8 @@ interface FileSplitSink {
 }
 
 /**
- * Splits a raw source from a file window by window, so that memory does not depend on its size. The result equals that
- * of `splitSource`, except for lines over 256 KiB. If the rebuilt source has a different hash, it is stored undecoded.
+ * Splits a raw source in a file window by window, so memory use does not depend on its size. The result equals that of
+ * `splitSource`, except for lines over 256 KiB. If the rebuilt source has a different hash, it is stored undecoded.
  */
 export async function splitSourceFile(
   files: FileLayer,

@@ -13,7 +13,7 @@ import { countBy, type Row, selectBy, sqlQuery, updateBy } from './query.ts';
 /** A distinct attachment whose text is unknown, and a message that contains it. */
 export interface PendingAttachment {
   readonly textId: number;
-  /** SHA-256 of its bytes; a unique value if the message was cut before their end. */
+  /** SHA-256 of its bytes; a unique value if the message was cut off before their end. */
   readonly hash: BlobHash;
   readonly form: string;
   readonly message: MessageId;
@@ -161,8 +161,8 @@ export function attachmentWriter(connection: Connection) {
      * Records the result of reading an attachment, in one transaction. Once all attachments of a message have been
      * tried and one has text, the message is marked for reindexing.
      *
-     * An attachment that timed out stays pending until it, or its message, has too many timeouts. Then the remaining
-     * attachments of the message fail too, unless other messages have them.
+     * An attachment that timed out remains pending until it, or its message, has timed out too often. Then the
+     * remaining attachments of the message fail too, unless other messages have them.
      *
      * @returns how many attachments were read or failed permanently
      */
@@ -206,7 +206,7 @@ function settleTimeout(connection: Connection, textId: number): number {
   const attempts = stateOf(row).attempts + 1;
   const timeout = { status: 'failed', reason: 'timeout' } as const;
   if (attempts >= MAX_ATTEMPTS) return settleFinally(connection, textId, timeout);
-  // Keeps the text of an older version until this version has one.
+  // Keeps the text from an older version until this version has one.
   const { truncated, text } = row;
   connection.run(SETTLE, { id: textId, version: -attempts, failure: 'timeout', truncated, text });
   let settled = 0;
@@ -228,7 +228,7 @@ export function resetOutdatedAttachments(connection: Connection): void {
   });
 }
 
-/** Returns the known texts of a message's attachments for the index. */
+/** Returns the known texts of a message's attachments, for indexing. */
 export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
   let room = CHARS_PER_MESSAGE;

@@ -90,7 +90,7 @@ export function matchingTypes(found: MatchingMessages): StatsRow[] {
   });
 }
 
-/** Types that a search cannot tell apart have the same key. */
+/** Types that a search cannot distinguish have the same key. */
 function keyOf(type: string): string {
   return mimeTokens(type).at(-1) ?? '';
 }
@@ -400,7 +400,7 @@ export function peopleByPrefix(
     const sums = { received: 0, sent: 0 };
     for (const { role, messages } of connection.text<CountedPerson>(OF_ADDRESS(scope), [address]))
       sums[role === ROLE.recipient ? 'received' : 'sent'] += messages;
-    // Without counts, the messages of the address were purged or are not indexed.
+    // If there are no counts, the address's messages were purged or are not indexed.
     if (sums.received + sums.sent > 0) counts.set(address, sums);
   }
   return [...counts]
@@ -438,9 +438,7 @@ interface RecentSender {
   messages: number;
 }
 
-/**
- * Names of senders in the newest messages, because the catalog has no index of names. Each request reads further back.
- */
+/** Sender names in the newest messages, because the catalog has no index of names. Each request reads further back. */
 class RecentSenders {
   readonly #senders = new Map<string, RecentSender>();
   #newest = -1;

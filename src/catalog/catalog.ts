@@ -129,7 +129,7 @@ function totals(connection: Connection) {
     /** Distinct messages, and the bytes of their sources. */
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    /** Messages that must be indexed, or indexed again. */
+    /** Messages that must be indexed or reindexed. */
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
@@ -174,14 +174,14 @@ export async function openCatalog(
     /**
      * Folds a batch, in one transaction with its commit.
      *
-     * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing changes then
+     * @throws `catalog-out-of-step` if the batch does not follow the last commit; nothing is changed
      */
     foldBatch: (batch: CommittedBatch, options?: FoldOptions) => foldAll([batch], options),
     /** Folds a few dozen batches in one transaction, to catch up or rebuild. */
     foldBatches: foldAll,
     /** Returns the first docid at or above `base` that is neither used nor allocated. */
     docidFor: (base: number) => docids.next(base),
-    /** Makes previous writes durable. Without this, a power cut may lose the last ones, which the log still has. */
+    /** Makes previous writes durable. Otherwise, a power cut may lose the last ones, which the log still contains. */
     makeDurable: () => makeDurable(connection),
     /** Moves the write-ahead log into the database. Returns false if a reader prevents it. */
     checkpoint: () => checkpoint(connection),

@@ -18,7 +18,7 @@ import {
 
 interface Change {
   readonly stored: number;
-  /** Messages deleted at the service in this period that have not come back. */
+  /** Messages that were deleted at the service in this period and have not come back. */
   readonly ended: number;
 }
 

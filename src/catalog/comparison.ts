@@ -564,7 +564,7 @@ function* located(grown: Connection): Generator<{
     const { current, last, mailboxes: all } = toPlaceSet(own, mailboxOf);
     return [current, last, all].map((list) => JSON.stringify(list)).join(' ');
   };
-  /** By folder. Most messages have one place, which is current. */
+  /** Keyed by folder. Most messages have one place, which is current. */
   const ofOnePlace = new Map<number, string>();
   const knownTextOf = (own: readonly OwnPlace[]): string => {
     const [only, another] = own;
@@ -671,7 +671,7 @@ const RULES: readonly Rule[] = [
   rule(
     'attachments',
     'lacking',
-    // Without the plus, FTS5 would search the words once per message.
+    // Without the plus, FTS5 would search for the words once per message.
     `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
       AND +rowid IN (SELECT docid FROM messages WHERE extractor > 0)
       AND +rowid NOT IN (SELECT docid FROM attachments)`,
@@ -718,7 +718,7 @@ export function* findContradictions(grown: Connection): Generator<RowDifference,
 
 /**
  * Messages that need not be folded for a comparison, because nothing has happened to them since they arrived. The
- * catalog has exactly the expected row in each of `records`, `messages` and `places`.
+ * catalog contains exactly the expected row in each of `records`, `messages` and `places`.
  */
 export interface MatchingRun {
   readonly kind: 'settled';

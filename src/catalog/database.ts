@@ -27,7 +27,7 @@ export interface CatalogTables {
     commit_number: number;
     commit_hash: Buffer;
     commit_time: number;
-    /** Facts about unknown places. Only a damaged log has them. */
+    /** Facts about unknown places, which only a damaged log contains. */
     orphans: number;
     messages: number;
     message_bytes: number;
@@ -248,10 +248,10 @@ export interface CatalogTables {
     type: string;
     /** Decoded bytes. */
     size: number;
-    /** SHA-256 of its bytes. A unique value if the message was cut before their end. */
+    /** SHA-256 of its bytes. A unique value if the message was cut off before their end. */
     hash: Buffer;
     inline: 0 | 1;
-    /** Null if it cannot have a text, such as an image or an archive. */
+    /** Null if it cannot have a text, such as for an image or an archive. */
     text_id: number | null;
   };
   attachment_types: {
@@ -483,7 +483,7 @@ export class Connection {
   /**
    * Returns the bytes of a column in hex.
    *
-   * @throws `catalog-damaged` if a damaged page has another type of value
+   * @throws `catalog-damaged` if a damaged page contains another type of value
    */
   hex(bytes: Buffer): string {
     if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
@@ -559,7 +559,7 @@ export async function openForWriting(
     const found = versionOf(connection);
     if (found !== 0 && found !== CATALOG_VERSION) throw versionError(file, found);
     connection.guard(() => {
-      // better-sqlite3 uses another default for a WAL database.
+      // better-sqlite3 has a different default for WAL databases.
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = NORMAL');
       db.pragma('wal_autocheckpoint = 16384');

@@ -20,8 +20,8 @@ interface Carrier {
 const ASKED_AFTER = 256;
 
 /**
- * Yields the attachments with a given content, by message. Most messages in an archive may contain the same logo, so
- * the walk regularly checks whether to continue. Returns whether it reached the end.
+ * Yields the attachments with given content, by message. Most messages in an archive may contain the same logo, so the
+ * walk regularly checks whether to continue. Returns whether it reached the end.
  *
  * @param meant SQL condition on an attachment `a` of a message `m`; skipping others also takes time
  */
@@ -126,7 +126,7 @@ export interface FilePosition {
   readonly number: number;
 }
 
-/** A distinct content, with the newest matching message that contains it. */
+/** An attachment with distinct content, and the newest matching message that contains it. */
 interface FoundFile extends FilePosition {
   readonly filename: string | null;
   /** In lower case. */
@@ -196,8 +196,8 @@ class FoundFiles {
 
   /**
    * Yields the contents after a position, or all. After every few thousand messages, it also yields the position
-   * reached, so that the caller can stop. Ends if `mayContinue` returns false. A content may appear again after a
-   * position if time ran out while its newer message was searched for.
+   * reached, so that the caller can stop. Ends if `mayContinue` returns false. Content may appear again after a
+   * position if time ran out while searching for its newer message.
    */
   *behind(
     position: FilePosition | undefined,
@@ -456,7 +456,7 @@ function meantIn(view: View): string {
   return ['1', ...seen(view)].join(' AND ');
 }
 
-/** A distinct content, with the newest matching message that contains it. */
+/** An attachment with distinct content, and the newest matching message that contains it. */
 export interface ListedFile extends FilePosition {
   /** SHA-256 of its bytes; a unique value for a truncated attachment. */
   readonly hash: BlobHash;
@@ -548,7 +548,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
         )) {
           if ('reached' in found) reached = found.reached;
           else {
-            // There is more, so the page ends after its last content.
+            // There are more, so the page ends after its last item.
             if (files.length >= limit) return { files, next: reached };
             reached = { docid: found.docid, number: found.number };
             const file = listed(found, view, mayContinue);

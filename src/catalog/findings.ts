@@ -59,7 +59,7 @@ export type Finding =
       readonly number: number;
       readonly lastNumber: number;
     }
-  /** The FORMAT file has wrong content. */
+  /** The FORMAT file has the wrong content. */
   | { readonly what: 'format'; readonly found: string | null };
 
 /** Maximum findings to keep. All are counted: if the middle of a log is lost, there may be one per message. */

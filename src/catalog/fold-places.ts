@@ -34,7 +34,7 @@ function moment(date: string): number | null {
   return Number.isNaN(parsed) ? null : parsed;
 }
 
-// A UID whose message was replaced has several rows. Facts mean the last one.
+// A UID whose message was replaced has several rows. Facts refer to the last one.
 const FIND = selectBy(
   'places',
   'id, folder_id, docid, from_commit, to_commit, flag_set, date, reason',
@@ -543,8 +543,8 @@ const DROP_EMPTY = deleteBy('received_days', 'place_set, day', 'AND messages = 0
 type Counted = Row<'received_days'>;
 
 /**
- * Folds place sets and daily counts. Sets are numbered in the order of the log, so a rebuild gives equal numbers.
- * Counts are collected and written once per transaction.
+ * Folds place sets and daily counts. Sets are numbered in log order, so a rebuild yields the same numbers. Counts are
+ * collected and written once per transaction.
  */
 export class FoldPlaceSets {
   readonly #sets = new Map<string, number>();

@@ -169,7 +169,7 @@ export class FoldMessages {
   ) {
     const hash = Buffer.from(id, 'hex');
     const arrived = this.#arrived.get(id);
-    // Nearly always, the fact brings a new message with its bytes. One statement then checks for and adds the record.
+    // Nearly always, the fact brings a new message with its bytes, so one statement checks for the record and adds it.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
       const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
@@ -440,7 +440,7 @@ class FoldedQuarantine {
     const key = this.folders.uidOf(fact, commit);
     const before = this.connection.get(FIND_INCOMPLETE, key);
     if (before !== undefined) {
-      // A new attempt with another outcome starts a new interval, unless it is in the same commit.
+      // A new attempt with a different outcome starts a new interval, unless it is in the same commit.
       if (before.from_commit === commit) this.connection.run(DROP, { id: before.id });
       else this.connection.run(CLOSE, { id: before.id, to_commit: commit });
     }
@@ -505,7 +505,7 @@ const DROP_MAILBOX = deleteBy('mailboxes', 'host, mailbox');
 
 /**
  * Removes parts of mailboxes. Separate facts in the same batch purge messages without other places. A rebuild from a
- * log that still has some of the facts gives the same rows.
+ * log that still contains some of the facts yields the same rows.
  */
 class FoldedRemovals {
   constructor(
@@ -582,7 +582,7 @@ export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
 }
 
 /**
- * Folds batches of the log into rows, after each commit and in a rebuild. Equal batches give equal rows (invariant 3),
+ * Folds batches of the log into rows, after each commit and in a rebuild. Equal batches yield equal rows (invariant 3),
  * so the fold reads no clock and does not depend on earlier indexing.
  */
 export class Fold {
@@ -656,7 +656,7 @@ export class Fold {
    * because separate transactions would rewrite the same pages.
    *
    * @param acrossGap accept a batch that does not follow the last commit; only for a rebuild from a damaged log
-   * @throws `catalog-out-of-step` if a batch does not follow the previous commit; nothing changes then
+   * @throws `catalog-out-of-step` if a batch does not follow the previous commit; nothing is changed
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {

@@ -294,8 +294,9 @@ export function folderQueries(connection: Connection, scope: Scope | null = null
       return row === undefined || !isOurs(row.mailbox_id) ? undefined : known(row);
     },
     /**
-     * Counts a folder's places in all generations. `open` includes places that were matched without download and held
-     * ones. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still has.
+     * Counts a folder's places in all generations. `open` includes those that are held or were matched without
+     * download. `quarantined` includes acknowledged ones. `forgotten` counts purged messages that the service still
+     * has.
      */
     counts(folder: number) {
       if (!isOwn(folder)) return NO_PLACES;

@@ -147,7 +147,7 @@ export class IndexingRound {
       read = await withFetching(segments, () => sources.readSource(id, DEFAULT_LIMITS.sourceBytes));
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
-      // After a rebuild from a damaged log, a message in the catalog may have no position.
+      // After a rebuild from a damaged log, a message in the catalog may lack a position.
       const damage =
         hasCode(error, 'bytes-unknown') ||
         (error instanceof MailkeepError && error.family === 'damage');
@@ -283,7 +283,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
     async all(signal) {
       for (;;) {
         const { indexed: done, remaining } = await round(signal);
-        // Some messages cannot be indexed, such as purged ones. A round without effect ends the loop.
+        // Some messages cannot be indexed, such as purged ones. A round that has no effect ends the loop.
         if (remaining === 0 || done === 0 || signal.aborted) return;
       }
     },
@@ -324,8 +324,8 @@ const AGAIN_MS_PER_MIB = 10_000;
 
 /**
  * Reads the text of each distinct attachment that is unread, then indexes the messages. These never overlap, because
- * each worker takes about 100 MB. Call it when the messages are searchable: at the end of a sync run, or when idle. An
- * unreadable attachment is recorded as failed, and this version does not retry it.
+ * each worker takes about 100 MB. Call this once the messages are searchable: at the end of a sync run, or when idle.
+ * An unreadable attachment is recorded as failed, and this version does not retry it.
  *
  * Slow attachments barely delay others. The first attempt has a short limit, which shrinks with the timeouts of the
  * run. After a timeout, the rest of the message waits. At the end, and in later runs, timed-out attachments are retried
@@ -392,7 +392,7 @@ class Run {
     return this.#slow.has(attachment.message) || this.leftOf(attachment) <= 0;
   }
 
-  /** From now on, attempts have their full limits. */
+  /** Makes all further attempts use their full limits. */
   beginAgain(): void {
     this.lostMs = 0;
     this.#slow = new Set();

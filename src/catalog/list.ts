@@ -134,7 +134,7 @@ export interface ListedPlace {
 const MERGED_FOLDERS = 64;
 
 /**
- * Lists places, newest first, then by folder and UID; oldest first is the exact reverse. The order is that of the
+ * Lists places, newest first, then by folder and UID; oldest first is the exact reverse. The order follows the
  * message's received date, not the copy's. The connection cannot write until the list is drained or returned, because
  * it holds a read transaction.
  */
@@ -309,11 +309,11 @@ type PlaceState =
 export interface UnverifiedPlace extends Place {
   readonly id: string;
   readonly docid: number;
-  /** When it was matched without download, in milliseconds since the epoch. */
+  /** When it was matched without being downloaded, in milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** Rows are read in chunks, so that no statement stays open and the caller may write between rows. */
+/** Rows are read in chunks, so that no statement remains open and the caller may write between rows. */
 const CHUNK = 1_000;
 
 const OPENED = 'uid, docid, flag_set, fingerprint, assumed, held, from_commit';
@@ -412,7 +412,7 @@ export function placeQueries(connection: Connection) {
     /** Returns a folder's generations with open places. There are several while the deletion guard keeps old ones. */
     openGenerations: (folder: number) =>
       connection.all(GENERATIONS_OPEN, { folder_id: folder }).map((row) => row.generation),
-    /** Returns a mailbox's places that were matched without download in commits up to `before`, oldest first. */
+    /** Returns a mailbox's places that were only matched, not downloaded, in commits up to `before`, oldest first. */
     assumed: ({ host, mailbox }: MailboxKey, before: number, limit: number) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })

@@ -480,7 +480,7 @@ export function deletedQueries(connection: Connection) {
       const folders = folderRows(connection);
       for (const { docid, id, size, subject } of connection.rows(ENDED, {})) {
         const places = placesOf(docid, folders);
-        // A message that was only matched, wrongly and without download, has no place.
+        // A message that was only ever matched by mistake, without being downloaded, has no place.
         if (places.length > 0) yield { docid, id: id.toString('hex'), size, subject, places };
       }
     },

@@ -168,7 +168,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
   };
 }
 
-/** Undefined unless exactly one purged message has the ID or prefix. */
+/** Undefined unless exactly one purged message has this ID or prefix. */
 export function findPurgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
   if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
   const [purged, other] = catalog.messages.purgedByPrefix(typed);
@@ -183,15 +183,15 @@ export interface CatalogLag {
 }
 
 /**
- * Returns how far a catalog is behind its log. Null if it is up to date, or a writer will update it. Ignores damage to
- * the log, which verification reports.
+ * Returns how far a catalog lags behind its log. Null if it is up to date, or a writer will update it. Ignores damage
+ * to the log, which verification reports.
  *
  * @param reachedNow returns the number of the catalog's last commit
  */
 export function catalogLag(dataDir: string, reachedNow: () => number): CatalogLag | null {
   const last = lastCommitNumber(dataDir, realFiles);
   if (last === undefined || last <= reachedNow() || hasWriter(dataDir)) return null;
-  // A writer may just have finished.
+  // A writer may have just finished.
   const reached = reachedNow();
   return last > reached ? { reached, last } : null;
 }

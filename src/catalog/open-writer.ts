@@ -167,7 +167,7 @@ export async function updateCatalog(
   }
 }
 
-/** True if the catalog has another version, is damaged, or belongs to another log. */
+/** True if the catalog has a different version, is damaged, or belongs to another log. */
 export function isUnusableCatalog({ family, code }: MailkeepError): boolean {
   return family === 'damage' || code === 'catalog-version';
 }

@@ -27,7 +27,7 @@ const USED = selectBy('correspondents', 'year', 'address_id', 'LIMIT 1');
 const BLANK_ADDRESS = updateBy('addresses', 'address', 'id');
 const ADDRESS = selectBy('addresses', 'address', 'id');
 const DROP_ADDRESS = deleteBy('addresses', 'id');
-/** The index has a word for each address of a message, so this finds few rows, and only their lists are read. */
+/** The index has a word for each of a message's addresses, so this finds few rows, and only their lists are read. */
 const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
   WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
 

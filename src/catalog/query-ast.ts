@@ -364,7 +364,7 @@ function size(value: OperatorValue, operator: string): number {
   return bytes;
 }
 
-/** Returns the two ends of `A..B`, or the value alone. */
+/** Returns both ends of `A..B`, or just the value. */
 function range(value: OperatorValue): [OperatorValue, OperatorValue?] {
   const dots = value.text.indexOf('..');
   if (dots < 0) return [value];

@@ -46,7 +46,7 @@ interface FoldLogOptions {
   };
   readonly segments?: ScanOptions['segments'];
   /**
-   * A commit that the log must contain. Errors before it, another commit in its place and an earlier end are damage.
+   * A commit that the log must contain. Errors before it, a different commit in its place or an earlier end is damage.
    */
   readonly expected?: ExpectedCommit | undefined;
   readonly signal: AbortSignal;
@@ -121,7 +121,7 @@ async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
  * on opening.
  *
  * @throws `log-damaged` at the first damage, without folding later batches; use `rebuild` instead. A log that ends
- * before the catalog's commit, or has another one in its place, is damaged too.
+ * before the catalog's commit, or has a different one in its place, is also damaged.
  */
 export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
   return await foldLog({
@@ -143,7 +143,7 @@ interface IndexAheadOptions extends Omit<RoundOptions, 'leaveDamaged'> {
 
 /**
  * Indexes messages in log order during the fold, so that workers extract them while their blocks are in memory. An
- * ordinary round then indexes the rest: messages due again, and damaged ones, which a later record may repair.
+ * ordinary round then indexes the rest: messages due for reindexing, and damaged ones, which a later record may repair.
  */
 class IndexAhead {
   readonly #round: IndexingRound;
@@ -199,10 +199,10 @@ interface RebuildOptions {
   /** The data directory. The caller holds its lock and has closed its catalog. */
   readonly dir: string;
   readonly extractor: Extractor;
-  /** Without it, attachment texts wait for the next sync run. */
+  /** If omitted, attachment texts wait for the next sync run. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The last commit of the old catalog. Errors before it and an earlier end of the log are damage. */
+  /** The last commit of the old catalog. Errors before it and an earlier end of the log are both damage. */
   readonly expected?: ExpectedCommit | undefined;
   /** Stops at the first damage instead of folding later batches. */
   readonly wholeLogOnly?: boolean | undefined;

@@ -549,7 +549,7 @@ export function alternatives(predicate: Predicate): Conjunct[] {
 }
 
 function expand(predicate: Predicate, holds: boolean): Conjunct[] {
-  // Excluded text stays separate from searched text, which ranks hits.
+  // Excluded text is kept separate from searched text, which ranks hits.
   if (predicate.op === 'not') return expand(predicate.part, !holds);
   const expression = ftsExpression(predicate);
   if (expression !== undefined)

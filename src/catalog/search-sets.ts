@@ -28,7 +28,7 @@ const MAX_ASKED = 8_192;
 
 /**
  * Evaluates several alternatives with sets: lists each distinct condition once and combines the lists. Costs about 0.1
- * µs per message and condition, however many messages match. Walks are faster if they fill a page soon or have few
+ * µs per message and condition, however many messages match. Walks are faster if they fill a page early or have few
  * candidates.
  */
 export class SetSearch {
@@ -344,7 +344,7 @@ interface Group {
 interface Kept {
   readonly commit: number;
   readonly groups: Map<string, Group>;
-  /** How far each walk has come: over messages with, and without, current places. */
+  /** How far each walk has come: one over messages with current places, one over those without. */
   readonly reached: number[];
   isComplete: boolean;
 }

@@ -129,7 +129,7 @@ const HAS_ANY = selectBy('attachments', 'number', 'docid', 'AND text_id IS NOT N
 const IN_ATTACHMENTS =
   'SELECT rowid AS docid FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = ?';
 
-/** Returns a function that finds a message's matching attachments. It unpacks texts only if the index has a match. */
+/** Returns a function that finds a message's matching attachments. It unpacks texts only if the index finds a match. */
 function attachmentMatcher(
   connection: Connection,
   node: SearchNode,
@@ -238,7 +238,7 @@ function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
-      // Null if the message is not indexed yet.
+      // Null if the message has not been indexed yet.
       attachments: row.extractor <= 0 && listed.length === 0 ? null : listed,
       matchedAttachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
@@ -313,7 +313,7 @@ function byRelevance(
   if (has.length === 0) return newest;
   const { sql, params } = rankDocids(`(${has.join(' OR ')})`, newest, limit);
   const best = inRank(connection.text<RankRow>(sql, params));
-  // Hits without any of the words come last, and only if the page has room.
+  // Hits with none of the words come last, and only if the page has room.
   return best.length < limit ? [...new Set([...best, ...newest])].slice(0, limit) : best;
 }
 
@@ -453,7 +453,7 @@ export function searchQueries(
     countHitsWhile,
     /**
      * Prepares fast counts of unread messages, which are valid until the next commit. Returns false if `mayContinue`
-     * stopped it; the next call then continues.
+     * stopped it; the next call continues.
      */
     sumUnread: (mayContinue: () => boolean) => sumUnread(connection, mayContinue),
     /** Yields the docids of all matches, newest first by default. Reads lazily. */

@@ -381,7 +381,7 @@ const STRETCH = 4_096;
 const OVERLAP = 256;
 
 /**
- * Returns the matches in a text, in order, with the text around them. Without matches, returns the start of the text.
+ * Returns the matches in a text, in order, with the text around them. If there are none, returns the start of the text.
  */
 export function excerpts(text: string, words: readonly SoughtPhrase[]): Excerpts {
   const found: Range[] = [];

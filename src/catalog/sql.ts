@@ -148,7 +148,7 @@ const ADD = insertInto('flag_sets', 'flags, marks');
 
 export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
-/** Numbers flag sets in the order of the log, so that a rebuild gives equal numbers. */
+/** Numbers flag sets in log order, so that a rebuild yields the same numbers. */
 export class FlagSets {
   readonly #known = new Map<string, StoredFlagSet>();
 

@@ -207,7 +207,7 @@ export function chartCondition(sets: ReadonlyMap<number, ChartedSet>, filter: Ch
   return `place_set IN (${[...sets.keys()].join(', ')})`;
 }
 
-/** The fold's sums of one place set. The arrays have one entry per UTC day, in days since the epoch. */
+/** The fold's sums of one place set. The arrays contain one entry per UTC day, in days since the epoch. */
 interface SetDays extends Readonly<Record<'days' | 'messages' | 'bytes', readonly number[]>> {
   readonly id: number;
 }

@@ -101,7 +101,7 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: SPAN };
  * Counts a query's matches by month, by week if they span less than two years, or by day if less than two months. Uses
  * stored sums for queries about everything, folders or mailboxes. Otherwise, counts each message.
  *
- * @param mayContinue called every few hundred messages; the count ends if it returns false
+ * @param mayContinue called every few hundred messages; counting stops if it returns false
  */
 export function countTimeline(
   connection: Connection,
@@ -137,7 +137,7 @@ function keptSpine(
   const periods: CalendarPeriod[] = [];
   for (const day of days) {
     const end = Math.min(high, (day + 1) * DOCIDS_PER_DAY);
-    // A UTC day may overlap two periods of another zone.
+    // A UTC day may overlap two periods in another zone.
     let at = Math.max(low, day * DOCIDS_PER_DAY, periods.at(-1)?.high ?? 0);
     while (at < end) {
       const period = enclosingPeriod(unit, at, request.timeZone);
@@ -222,7 +222,7 @@ class Counting {
     };
     let seen = 0;
     for (const docid of search.foundDocids(request, hasTime)) {
-      // The rest has no date, because the newest come first.
+      // The rest have no date, because the newest come first.
       if (!hasDate(docid)) return;
       yield docid;
       this.last = docid;
