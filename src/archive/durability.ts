@@ -12,7 +12,7 @@ export interface AppendedCommit extends Commit {
 
 export interface AppendPosition {
   readonly segment: number;
-  /** Offset of its first record in generation 1 of the segment. */
+  /** Offset of the batch's first record in generation 1 of the segment. */
   readonly offset: number;
   readonly ordinal: number;
   /** Ordinal of the first record after its commit. */

@@ -13,7 +13,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Returns true for a JSON object, whose fields are not checked. */
+/** Returns true for a JSON object. Its fields are not checked. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -144,7 +144,7 @@ const removedPart = hasFields({
   /** Paths of folders that are removed because they are now empty. */
   folders: isOptional(isTexts),
 });
-/** A part of a mailbox that was removed. */
+/** A removed part of a mailbox. */
 export type RemovedRange = Checked<typeof removedPart>;
 
 /**
@@ -237,7 +237,7 @@ const FACTS = {
     message: isHash,
     reason: isOneOf('forgotten', 'pruned'),
     places: isOptional(isListOf(place)),
-    /** Earlier places of the message, which had ended before. */
+    /** The message's earlier places, which had already ended. */
     ended: isOptional(isListOf(place)),
     /** Blobs that were removed with it because no other message uses them. */
     blobs: isOptional(isListOf(isHash)),

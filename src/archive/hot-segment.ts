@@ -127,7 +127,7 @@ export async function convertSyncErrors(path: string, act: () => Promise<void>):
   }
 }
 
-/** The file of the segment being written. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
+/** The file for the segment being written. Every method throws `disk-full`, `log-write-failed` or `log-sync-failed`. */
 export class HotFile {
   #file: LogFile;
   #path: string;

@@ -60,10 +60,10 @@ import {
   walkRecords,
 } from './segment-reader.ts';
 
-/** Returns the positions of the facts in a segment's n-th commit, counted from 0. Undefined if there is none. */
+/** Returns the positions of the facts in a segment's nth commit, counting from 0. Undefined if there is none. */
 type CommitsOf = (n: number) => readonly Position[] | undefined;
 
-/** Finds the facts of a commit, which are the records right before it. Walks each part of an unsealed file once. */
+/** Finds a commit's facts, which are the records right before it. Walks each part of an unsealed file once. */
 class CommitFacts {
   readonly #known = new WeakMap<OpenSegment, CommitsOf>();
 
@@ -586,7 +586,7 @@ function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
   return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
 }
 
-/** The last commit of a log (number 0 before the first), with the archive's ID. */
+/** A log's last commit (number 0 before the first), with the archive's ID. */
 export type LogHead = ReturnType<typeof readLogHead>;
 
 /**

@@ -32,7 +32,7 @@ const FIRST_BYTES = 1024 * 1024;
 /** A batch closes at 4 MiB. The source that closes it is seldom larger than 2 MiB, but may be up to 8 MiB. */
 const USUAL_BYTES = 6 * 1024 * 1024;
 
-/** Memory that is shared with the log thread, for the bytes of one batch at a time. It grows with the largest batch. */
+/** Memory shared with the log thread, which holds the bytes of one batch at a time. It grows with the largest batch. */
 class SharedBuffer {
   #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
   #used = 0;
@@ -323,7 +323,7 @@ export class LogThread {
   }
 }
 
-/** Returns a handler for the messages of a `LogThread`, which writes the batches to the log. */
+/** Returns a handler for messages from a `LogThread` that writes the batches to the log. */
 export function serveLogThread(
   files: FileLayer,
   send: (message: FromLogThread) => void,

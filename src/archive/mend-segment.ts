@@ -47,7 +47,7 @@ import {
 /** Finds a payload by its SHA-256. */
 type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 
-/** Returns whether a record of a commit was deliberately forgotten, so that its payload must not be written again. */
+/** Returns whether a record in a commit was deliberately forgotten, so that its payload must not be written again. */
 export type ForgottenCheck = (record: SealedRecord, commit: number) => boolean;
 
 export interface FileTrust {
@@ -269,7 +269,7 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
   );
 }
 
-/** Bytes of the smallest unit that a disk can fail to read. */
+/** Size of the smallest unit that a disk can fail to read. */
 const SECTOR = 4_096;
 
 /** The unreadable sectors of the file that was opened last. */
@@ -308,7 +308,7 @@ export function readAroundBadSectors(files: FileLayer, bad = new BadSectors()): 
   });
 }
 
-/** Returns a file layer that reports unreadable bytes of a segment (EIO) as `log-damaged`. */
+/** Returns a file layer that reports unreadable bytes in a segment (EIO) as `log-damaged`. */
 export function reportUnreadable(files: FileLayer): FileLayer {
   return readBy(files, (file, path) => (target, position) => {
     try {

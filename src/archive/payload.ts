@@ -120,7 +120,7 @@ export type RecipePart =
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash]
   | readonly ['b64', number, 'crlf' | 'lf', number, BlobHash, readonly BlobHash[]];
 
-/** Returns the names of the blobs that a part consists of. */
+/** Returns the names of the blobs that make up a part. */
 export function blobsOf(part: RecipePart): readonly BlobHash[] {
   if (part[0] === 'raw') return [];
   return part[0] === 'blob' ? (part[3] ?? [part[2]]) : (part[5] ?? [part[4]]);
@@ -331,7 +331,7 @@ function zstdFrame(raw: Buffer): Promise<Buffer> {
 }
 
 const MAGIC = 0xfd2fb528;
-/** Maximum content of one block of a frame. */
+/** Maximum content of a single block in a frame. */
 const BLOCK_BYTES = 128 * 1024;
 /** The largest window that every decoder should support (RFC 8878). */
 const WINDOW_BYTES = 8 * 1024 * 1024;

@@ -457,7 +457,7 @@ export function findMissingBytes(
         const same =
           chain.number === last.number && chain.hash === last.hash && ordinal === one.ordinal;
         if (!same || (opened.sealed === undefined && offset !== until)) return whole();
-        // Only now is it certain that these are commits of this log.
+        // Only now is it certain that these commits belong to this log.
         if (seen !== undefined) checkExpectedHash(seen, expected, opened.path);
         return [];
       });

@@ -224,7 +224,7 @@ interface Job {
   /** Number of records, or 0 for a standalone record. */
   readonly records: number;
   readonly job: Promise<StoredRecord>;
-  /** The block's memory, which is then reused. */
+  /** The block's memory, which is reused afterwards. */
   readonly memory: Buffer | undefined;
 }
 
@@ -454,7 +454,7 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
   });
 }
 
-/** Compares the records of both generations, and returns their number. */
+/** Compares the records in both generations, and returns how many there are. */
 async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
     const copies = segmentRecords(written, { digest: true, releases: true });

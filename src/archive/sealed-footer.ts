@@ -13,7 +13,7 @@ import { inflatePayload } from './payload.ts';
 import type { OpenSegment } from './segment-files.ts';
 import type { Problem } from './segment-reader.ts';
 
-/** Before each record of a block, little-endian: kind u8, zero u8, flags u16, raw length u32. */
+/** Precedes each record in a block, little-endian: kind u8, zero u8, flags u16, raw length u32. */
 const INNER_HEADER_BYTES = 8;
 const HASH_BYTES = 32;
 

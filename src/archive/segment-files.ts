@@ -178,7 +178,7 @@ export async function fetchAll(store: SegmentStore, last: number): Promise<void>
 }
 
 /**
- * Runs a read that may need remote segments. Each time one is missing, it is fetched and `read` is called again.
+ * Runs a read that may need remote segments. Whenever one is missing, it is fetched and `read` is called again.
  *
  * @throws `segment-elsewhere` if a segment is still missing after its fetch; errors from `fetch` and `read`
  */

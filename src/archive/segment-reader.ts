@@ -106,7 +106,7 @@ export function* walkRecords(
   }
 }
 
-/** Returns the offset of the first intact record header from `offset` on, or the end of the file. */
+/** Returns the offset of the first intact record header at or after `offset`, or the end of the file. */
 function findRecord(window: FileWindow, space: RecordSpace, offset: number): number {
   let at = offset;
   while (at + RECORD_HEADER_BYTES <= window.length) {
@@ -280,14 +280,14 @@ export interface LocatedValue<T> {
 export interface ReadBatch<T> {
   readonly what: 'batch';
   readonly commit: CommitRecord;
-  /** What the visitor returned for each record except the commit. */
+  /** What the visitor returned for each record other than the commit. */
   readonly records: readonly LocatedValue<T>[];
   /** Empty if the batch is verified. */
   readonly problems: readonly Problem[];
   readonly end: number;
 }
 
-/** Bytes after the last commit of a segment, which are unfinished work in the last segment and damage in others. */
+/** Bytes after the last commit in a segment: unfinished work in the last segment, damage in others. */
 export interface Remainder {
   readonly what: 'remainder';
   readonly offset: number;

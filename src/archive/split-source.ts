@@ -31,7 +31,7 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 /** Distance between probes. Every run is longer than a step and a probe, since 1,024 bytes are 1,368 characters. */
 const STEP_BYTES = 1024;
 const PROBE_BYTES = 64;
-/** A run may start within this distance from the end of a window without being probed. */
+/** A run may start within this distance of the end of a window without being probed. */
 const UNPROBED_BYTES = 2048;
 
 /**

@@ -32,7 +32,7 @@ interface Contents {
 }
 
 /**
- * Returns the types of all attachments, from stored sums.
+ * Returns all attachment types, from stored sums.
  *
  * @param count returns the number of messages with attachments of a type
  */

@@ -249,7 +249,7 @@ function unlimited(connection: Connection) {
       listMessages(connection, places, filter),
     listPlaces: (filter: ListFilter): IterableIterator<ListedPlace> =>
       listPlaces(connection, places, filter),
-    /** Runs reads on one state of the catalog. */
+    /** Runs reads on a single state of the catalog. */
     snapshot: <T>(act: () => T) => connection.snapshot(act),
     positions: ALL_POSITIONS,
     /** Returns the commit in force at a time. Times are milliseconds since the epoch. */
@@ -265,7 +265,7 @@ function unlimited(connection: Connection) {
     spine: (request: TimelineRequest, mayContinue: () => boolean) =>
       countTimeline(connection, search, request, mayContinue),
     charts: chartQueries(connection),
-    /** Returns the IDs of a message's thread, oldest first. Until it is indexed, only its own. */
+    /** Returns the IDs of the messages in a message's thread, oldest first. Until it is indexed, only its own. */
     threadOf(id: MessageId, scope?: Scope): MessageId[] {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {

@@ -111,7 +111,7 @@ function storedSql(low: number, high: number, among: string): string {
 }
 
 /**
- * Counts stored messages of some mailboxes. Messages shared with other mailboxes may have arrived in these ones later.
+ * Counts stored messages in some mailboxes. Messages shared with other mailboxes may have arrived in these ones later.
  * The limit counts only visible rows.
  */
 function storedWithin(
@@ -138,7 +138,7 @@ function storedWithin(
     .sort((a, b) => b[0] - a[0] || b[1] - a[1]);
 }
 
-/** Groups by the first commit that brought the message to a place in the scope. */
+/** Groups messages by the first commit that brought them to a place in the scope. */
 function sharedSql(sets: readonly number[], scope: Scope): string {
   const first = `SELECT min(q.first_commit) FROM places q
     WHERE q.docid = m.docid AND q.folder_id IN ${scopedFolders(scope)}`;

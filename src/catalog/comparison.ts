@@ -535,7 +535,7 @@ const SUMS = [
   },
 ] as const;
 
-/** Yields rows of the sums that a recount does not confirm. */
+/** Yields rows in the sums that a recount does not confirm. */
 export function* findMiscountedSums(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, keys, sums, counted } of SUMS) {
     // Finds rows that only one side has. Two EXCEPTs, one per direction, would count twice.
@@ -815,7 +815,7 @@ export function openSettledRows(dataDir: string) {
         ...[Buffer.from(fingerprint(listing), 'hex'), JSON.stringify(listing.flags)],
       ]);
     },
-    /** Runs several lookups on one state of the catalog, which is faster. */
+    /** Runs several lookups on a single state of the catalog, which is faster. */
     within: <T>(ask: () => T): T => connection.snapshot(ask),
     close: (): void => connection.close(),
   };

@@ -108,7 +108,7 @@ export interface CatalogTables {
     flag_set: number;
     marks: number;
     fingerprint: Buffer;
-    /** Received date, if it differs from the message's. */
+    /** Received date if it differs from the message's. */
     date: number | null;
     assumed: number;
     held: number;
@@ -232,7 +232,7 @@ export interface CatalogTables {
     id: number;
     hash: Buffer;
     form: string;
-    /** The reader's version. 0 if unread, negative if due again. After a timeout, minus the number of attempts. */
+    /** The reader's version. 0 if unread, negative if to be reread. After a timeout, minus the number of attempts. */
     version: number;
     failure: string | null;
     truncated: number;
@@ -429,7 +429,7 @@ export class Connection {
     }
   }
 
-  /** Runs reads on one state of the database. */
+  /** Runs reads on a single state of the database. */
   snapshot<T>(act: () => T): T {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }

@@ -95,7 +95,7 @@ const NAMED_TYPES: Readonly<Partial<Record<FileGroup, readonly string[]>>> = {
 };
 
 /**
- * Returns a query for the attachments of a group, by type or extension. Null if the query language cannot express it.
+ * Returns a query for the attachments in a group, by type or extension. Null if the query language cannot express it.
  */
 export function groupFilter(group: FileGroup): string | null {
   const types = NAMED_TYPES[group]?.map((type) => `mime:${type}`);
@@ -120,7 +120,7 @@ export interface FilesRequest extends CountRequest {
   readonly inlinePictures?: boolean | undefined;
 }
 
-/** A position in the list of attachments. Number 0 lies before the first attachment of a message. */
+/** A position in the attachment list. Number 0 lies before the first attachment of a message. */
 export interface FilePosition {
   readonly docid: number;
   readonly number: number;
@@ -482,7 +482,7 @@ export interface FilesPage {
 /** Contents whose newest message was received in this month. */
 interface FilesOfMonth {
   readonly key: string;
-  /** Where its part of the list starts. */
+  /** Where the month's part of the list starts. */
   readonly from: FilePosition;
   readonly count: number;
 }
@@ -607,7 +607,7 @@ export function fileQueries(connection: Connection, search: SearchQueries) {
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
-    /** Returns the first attachments of a message, with the number of messages that contain each. */
+    /** Returns a message's first attachments, with the number of messages that contain each. */
     ofMessage: (
       request: Pick<CountRequest, 'asOf' | 'scope'>,
       docid: number,

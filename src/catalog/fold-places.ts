@@ -70,7 +70,7 @@ const IN_MAILBOX = sqlQuery<{ docid: number; mailbox: number }, { id: number }>(
 const UNFORGET = deleteBy('forgotten', UID);
 const ADD_EVENT = insertInto('events', `${UID}, commit_number, event, detail`);
 
-/** Methods return false for an unknown place, which only a damaged log has. */
+/** Methods return false for an unknown place, which only a damaged log contains. */
 export class FoldPlaces {
   constructor(
     private readonly connection: Connection,

@@ -134,7 +134,7 @@ interface Arrived {
 }
 
 export class FoldMessages {
-  /** Message records of this batch that no fact has used yet. Most get their docid and row right away. */
+  /** Message records in this batch that no fact has used yet. Most get their docid and row right away. */
   readonly #arrived = new Map<MessageId, Arrived>();
   #rows = 0;
   #bytes = 0;

@@ -48,7 +48,7 @@ export interface AllNames {
   readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
 }
 
-/** Returns every past and present name of a folder, and every mailbox, even without folders. */
+/** Returns all past and present folder names, and all mailboxes, even those without folders. */
 export function allNames(connection: Connection, scope?: Scope | null): AllNames {
   const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
   const folders = connection

@@ -108,7 +108,7 @@ export async function openImpliedCatalog() {
     reached: (): CatalogHead => catalogHead(connection),
     fold: (batches: readonly ComparedBatch[], acrossGap: boolean): void =>
       connection.guard(() => fold.within(batches, acrossGap)),
-    /** Yields messages and blobs whose bytes no readable record has, although facts mention them. */
+    /** Yields messages and blobs whose bytes no readable record contains, although facts mention them. */
     *withoutBytes(): IterableIterator<SpannedRecord> {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield toSpannedRecord(connection, row);
     },
@@ -162,7 +162,7 @@ export function openComparedCatalog(dataDir: string) {
       connection
         .all(SEGMENTS, {})
         .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
-    /** Returns the messages whose latest record is in a segment, from an ordinal. */
+    /** Returns the messages whose latest record is in a segment, at or after an ordinal. */
     messagesIn: (segment: number, from: number): StoredMessage[] =>
       connection
         .all(MESSAGES_IN, { segment, from })
@@ -211,7 +211,7 @@ export function checkStructure(dataDir: string): readonly string[] {
 }
 
 /**
- * Returns the first table that contradicts another. Uses its own connection, so that it can run on another thread.
+ * Returns the first table found to contradict another. Uses its own connection, so that it can run on another thread.
  *
  * @throws see `openForReading`
  */

@@ -51,7 +51,7 @@ const BLANK_TEXT = updateBy(
 );
 const DROP_TEXT = deleteBy('attachment_texts', 'id');
 
-/** Replaces the recorded attachments of a message. Call within a transaction. */
+/** Replaces a message's recorded attachments. Call within a transaction. */
 function putAttachments(
   connection: Connection,
   docid: number,
@@ -81,7 +81,7 @@ function putAttachments(
   dropUnused(connection, before);
 }
 
-/** Removes the attachments of a message, and texts that no other message uses. Call within a transaction. */
+/** Removes a message's attachments, and texts that no other message uses. Call within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
   const before = connection.all(KNOWN, { docid });
   if (before.length === 0) return;

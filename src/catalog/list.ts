@@ -361,7 +361,7 @@ export function placeQueries(connection: Connection) {
     since: row.from_commit,
   });
   return {
-    /** Yields the open places of a generation with UIDs from `from` to `to`, both included, ascending. */
+    /** Yields a generation's open places with UIDs from `from` to `to`, both included, in ascending order. */
     *open({
       folder,
       generation,
@@ -434,7 +434,7 @@ export interface PlaceSet {
   readonly mailboxes: readonly number[];
 }
 
-/** Returns the UTC day of a docid, in days since the epoch. Searches use it as the received day. */
+/** Returns a docid's UTC day, in days since the epoch. Searches use it as the received day. */
 export function utcDayOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_DAY);
 }

@@ -232,7 +232,7 @@ function partOf(
   return { host, mailbox, commits, ...(emptied.length === 0 ? {} : { folders: emptied }) };
 }
 
-/** An event of a message at a place. `detail` holds the remaining fields of the fact. */
+/** An event concerning a message at a place. `detail` holds the remaining fields of the fact. */
 export interface HistoryLine {
   readonly time: string | null;
   readonly commit: number;
@@ -419,7 +419,7 @@ function parseDetail(text: string): Readonly<Record<string, unknown>> {
   return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
 }
 
-/** A place of a message with the present path of its folder. */
+/** A message's place, with the present path of its folder. */
 export interface PastPlace extends Place {
   readonly folderId: number;
   readonly address: string;

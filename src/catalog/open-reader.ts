@@ -157,7 +157,7 @@ function fetchingReader(reader: LogReader, segments: SegmentStore): LogReader {
           }
           return;
         } catch (error) {
-          // The parts of a message may be in any segment. The stream restarts and skips the bytes already yielded.
+          // A message's parts may be in any segment. The stream restarts and skips the bytes already yielded.
           if (!hasCode(error, 'segment-elsewhere')) throw error;
           const segment = Number(error.facts.segment);
           await segments.fetch([segment]);

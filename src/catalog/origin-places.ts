@@ -127,7 +127,7 @@ export function originQueries(connection: Connection, { flags }: Pick<PlaceQueri
   const unreadSets = () => new Set(connection.all(UNREAD_SETS, {}).map(({ id }) => id));
   return {
     flags,
-    /** Returns the folders of a mailbox by path, at a commit or now. */
+    /** Returns a mailbox's folders by path, at a commit or now. */
     folders: ({ host, mailbox }: MailboxKey, commit: number | null) =>
       commit === null
         ? connection.all(FOLDERS_NOW, { host, mailbox })
@@ -251,7 +251,7 @@ export function relinkQueries(connection: Connection) {
   const openUids = (folder: number, generation: number): number[] =>
     inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
   return {
-    /** Returns the open place of a UID with its message. */
+    /** Returns a UID's open place, with its message. */
     placed(folder: number, generation: number, uid: number) {
       const row = connection.get(PLACED, { folder, generation, uid });
       return (

@@ -45,7 +45,7 @@ export interface People {
 const KNOWN = new WeakMap<Connection, Map<string, number>>();
 const KNOWN_ADDRESSES = 20_000;
 
-/** Records the senders and recipients of messages, and updates their counts. Call within a transaction. */
+/** Records messages' senders and recipients, and updates their counts. Call within a transaction. */
 export function putPeople(connection: Connection, messages: readonly People[]): void {
   const counts = new Map<string, Row<'correspondents'>>();
   for (const { docid, mailboxes, senders, recipients, fresh } of messages) {
@@ -76,7 +76,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
   dropUnused(connection);
 }
 
-/** Removes the people of a message, and addresses that no other message uses. Call within a transaction. */
+/** Removes a message's people, and addresses that no other message uses. Call within a transaction. */
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;

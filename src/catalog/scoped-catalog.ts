@@ -52,7 +52,7 @@ class OwnCommits {
     return this.#numbers.length;
   }
 
-  /** Returns the scope's number of a commit, or of the last one before it. 0 before the first. */
+  /** Returns the scope's number for a commit, or for the last one before it. 0 before the first. */
   numberOf(commit: number): number {
     this.#catchUp();
     return countUpTo(this.#numbers, commit);
@@ -244,11 +244,11 @@ function withheld<Q extends object>(queries: Q): Q {
       throw new TypeError(`${name} obeys no limit to mailboxes`);
     },
   ]);
-  // Every name has a function that never returns.
+  // Every name is given a function that never returns.
   return Object.fromEntries(refusals) as Q;
 }
 
-/** Clears the rank within the second, which counts the messages of all mailboxes. */
+/** Clears the rank within the second, which counts the messages in all mailboxes. */
 function withoutRank(hit: SearchHit): SearchHit {
   return { ...hit, docid: docidBaseOf(hit.docid) };
 }

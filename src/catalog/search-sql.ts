@@ -546,7 +546,7 @@ function* stretches(
   }
 }
 
-/** Messages per part of a long walk. For a past time, each check takes about 10 µs. */
+/** Messages per part of a long walk. If searching a past time, each check takes about 10 µs. */
 const PART = 4_096;
 
 /** Returns whether a walk may be split: each candidate is checked, and no part would merge a prefix again. */

@@ -83,9 +83,7 @@ interface PlaceRow
   readonly ended_at: number | null;
 }
 
-/**
- * Returns the places of a message in a view: current ones first, in order of arrival, then the most recently deleted.
- */
+/** Returns a message's places in a view: current ones first, in order of arrival, then the most recently deleted. */
 export function shownPlaces(connection: Connection, docid: number, view: View): PlaceRow[] {
   return placesInOrder(
     view.asOf === null

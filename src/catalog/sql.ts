@@ -58,7 +58,7 @@ export function prefixBounds(
 }
 
 /**
- * Returns messages of a scope by a prefix of their ID.
+ * Returns messages in a scope by a prefix of their ID.
  *
  * @param prefix hex digits in either case; other text matches nothing
  */

@@ -102,7 +102,7 @@ export function threadOf(connection: Connection, docid: number): number | undefi
   return connection.get(MEMBER, { docid })?.thread;
 }
 
-/** Returns the IDs of a message's thread, oldest first. Empty until the message is indexed. */
+/** Returns the IDs of the messages in a message's thread, oldest first. Empty until it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
@@ -148,7 +148,7 @@ function partsOf(members: readonly Member[]): ThreadPart[] {
   return [...found.values()];
 }
 
-/** Returns the docids of a message's thread in a scope, ascending. Until it is indexed, only its own. */
+/** Returns the docids in a message's thread within a scope, ascending. Until it is indexed, only its own. */
 export function threadInScope(
   connection: Connection,
   scope: Scope,
@@ -160,7 +160,7 @@ export function threadInScope(
   return parts.find(({ docids }) => docids.includes(docid))?.docids ?? [];
 }
 
-/** Returns the docids of the scope's messages in the thread of a Message-ID. */
+/** Returns the docids of the scope's messages in a Message-ID's thread. */
 export function threadByMessageIdInScope(
   connection: Connection,
   scope: Scope,
